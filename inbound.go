@@ -14,6 +14,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 )
 
@@ -154,7 +155,7 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 	}
 	p := &parent{
 		key:      key,
-		ref:      "inbound " + whole,
+		ref:      seam.Inbound + whole,
 		endpoint: at,
 		scope:    tenant,
 		derive: func(_, step string) (Key, error) { // the scope is the tenant

@@ -86,6 +86,11 @@ func TestInboundHandlerThatRunsAFlow(t *testing.T) {
 		asking.Wait()
 		assert.Equal(t, []string{"cook", "charge"}, l.Descriptions())
 		assert.Equal(t, 1, ws[0].ran+ws[1].ran)
+		for op, err := range ws[0].Operations(t.Context(), onceward.Filter{}) {
+			require.NoError(t, err)
+			assert.Equal(t, onceward.Key("k-1"), op.InboundKey, "a hook can tell by whose key a step was made")
+			assert.Equal(t, "serve", op.Flow.ID)
+		}
 	})
 	each(t, "delivered again after a crash, beside Resume, and with other content before", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(says(200, paid), hangs())

@@ -85,6 +85,7 @@ func logged(op *journal.Operation) slog.Attr {
 	if kind, parent := o.parent(); parent != "" {
 		add(kind, parent)
 	}
+	add("inbound_key", o.InboundKey.short())
 	add("provider", o.Provider)
 	add("endpoint", o.Endpoint)
 	return slog.Group("operation", append(group, "state", o.State.String(), "generation", o.Generation, "claim", o.Claim)...)

@@ -63,6 +63,10 @@ type Operation struct {
 	// earlier release began has at most the flow's name.
 	Flow FlowRef
 
+	// InboundKey is the key of the inbound request that the operation is a step of, by itself or by its flow. Empty if the
+	// operation is no step of an inbound request with a key.
+	InboundKey Key
+
 	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of: see InboundOptions.Endpoint.
 	// Empty if the operation is no step of an inbound request.
 	InboundEndpoint string
@@ -101,7 +105,7 @@ func operationOf(op *journal.Operation) Operation {
 		Unwanted:  op.Unwanted,
 		Trace:     op.Trace,
 
-		Flow: flowRefOf(op), InboundEndpoint: op.InboundEndpoint,
+		Flow: flowRefOf(op), InboundKey: Key(seam.InboundKeyOf(op)), InboundEndpoint: op.InboundEndpoint,
 
 		Named: op.Naming == journal.Named,
 	}

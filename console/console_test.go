@@ -24,6 +24,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/console"
 	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -544,4 +545,34 @@ func TestFlowsAreListedNewestFirst(t *testing.T) {
 	text := s.get("flows").text
 	assert.Less(t, strings.Index(text, planted.Waiting), strings.Index(text, planted.SetAside))
 	assert.Equal(t, 1, strings.Count(s.get("flow?name="+planted.SetAside).text, "step ship: no stock"))
+}
+
+// A flow below an inbound key shows that key, shortened, and is found by it; so are its steps.
+func TestFlowsAreFoundByTheInboundKey(t *testing.T) {
+	s := open(t, "/", nil)
+	session, err := s.journal.Join(t.Context())
+	require.NoError(t, err)
+	for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
+		ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil"}
+		begun, err := s.journal.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: time.Now(), Session: session.ID(),
+			Key: "key-of-" + key, Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
+		require.NoError(t, err)
+		_, err = s.journal.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"},
+			At: time.Now(), Session: session.ID(), Asker: 1, Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
+		require.NoError(t, err)
+	}
+	count := func(path, link string) int { return strings.Count(s.get(path).text, `href="`+link) }
+	assert.Equal(t, 4, count("flows", "flow?"))
+	assert.Equal(t, 1, count("flows?key=caller-key-0002", "flow?"))
+	assert.Equal(t, 2, count("flows?name=fulfil", "flow?"))
+	assert.Equal(t, 1, count("operations?key=caller-key-0002", "operation?"))
+	assert.Equal(t, 2, count("operations?flow=fulfil", "operation?"))
+	assert.Contains(t, s.get("operations?flow=fulfil").text, "of <bdi>fulfil #")
+	one := regexp.MustCompile(`href="(flow\?[^"]*)"`).FindStringSubmatch(s.get("flows?key=caller-key-0002").text)
+	require.NotNil(t, one)
+	flow := s.get(html.UnescapeString(one[1])).text
+	assert.Contains(t, flow, "caller-…")
+	steps := regexp.MustCompile(`href="(operations\?flow=[^"]*)"`).FindStringSubmatch(flow)
+	require.NotNil(t, steps)
+	assert.Equal(t, 1, count(html.UnescapeString(steps[1]), "operation?"))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
@@ -25,6 +26,7 @@ type list struct {
 	Scope    string
 	InScope  bool // by scope, "" too
 	Provider string
+	Steps    shown.Steps
 	Older    string
 	Oldest   bool
 	Next     string // link to the next page
@@ -44,6 +46,7 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 	q := r.URL.Query()
 	l := &list{
 		State: q.Get("state"), Show: q.Get("show"), Scope: q.Get("scope"), InScope: q.Get("in") == "scope" || q.Get("scope") != "", Provider: q.Get("provider"),
+		Steps: shown.Steps{Flow: q.Get("flow"), InboundKey: q.Get("key")},
 		Older: q.Get("older"), Oldest: q.Get("order") == "oldest",
 	}
 	var older time.Time // zero: of any age
@@ -108,7 +111,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 	began := time.Now()
 	late := func() bool { return time.Since(began) > lookFor }
 	fits := func(op *journal.Operation) bool {
-		return (!filter.Undelivered || op.Undelivered()) && (older.IsZero() || op.CreatedAt.Before(older)) && (l.State == "" || op.State.String() == l.State) &&
+		return l.Steps.Has(op) && (!filter.Undelivered || op.Undelivered()) && (older.IsZero() || op.CreatedAt.Before(older)) && (l.State == "" || op.State.String() == l.State) &&
 			(!l.InScope || op.Scope == l.Scope) && (l.Provider == "" || op.Provider == l.Provider)
 	}
 	passed := int64(0) // up to where
@@ -239,11 +242,13 @@ func (p *page) addFlows(flows iter.Seq2[journal.Flow, error]) error {
 }
 
 func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) error {
-	p := &page{Heading: "Flows", List: &list{State: r.URL.Query().Get("state")}}
+	q := r.URL.Query()
+	p := &page{Heading: "Flows", List: &list{State: q.Get("state"), Steps: shown.Steps{Flow: q.Get("name"), InboundKey: q.Get("key")}}}
+	key := p.List.Steps.InboundKey
 	if c.flows == nil {
 		return &failure{status: http.StatusNotFound, says: "This journal keeps no flows."}
 	}
-	filter := journal.FlowFilter{Newest: true, Limit: perPage*4 + 1}
+	filter := journal.FlowFilter{Newest: true, ID: p.List.Steps.Flow}
 	if p.List.State != "" {
 		i := slices.IndexFunc(journal.FlowStates, func(s journal.FlowState) bool { return s.String() == p.List.State })
 		if i < 0 {
@@ -251,7 +256,18 @@ func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) err
 		}
 		filter.States = []journal.FlowState{journal.FlowStates[i]}
 	}
-	if err := p.addFlows(c.flows.ListFlows(r.Context(), filter)); err != nil {
+	began := time.Now()
+	err := p.addFlows(func(yield func(journal.Flow, error) bool) {
+		for f, err := range c.flows.ListFlows(r.Context(), filter) {
+			if p.List.Cut = time.Since(began) > lookFor; p.List.Cut {
+				return
+			}
+			if fits := err != nil || key == "" || seam.InboundKey(f.Parent) == key; fits && !yield(f, err) {
+				return
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
 	c.render(w, r, http.StatusOK, "flows", p)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
@@ -56,6 +57,9 @@ func (c *console) functions() template.FuncMap {
 		"key":           shown.Key,
 		"attention":     func(op *journal.Operation) string { return op.NeedsAttention(c.now()) },
 		"failures":      func(f journal.Flow) []shown.Failure { return shown.Failures(&f) },
+		"inboundkey":    func(parent string) string { return shown.InboundKey(parent, false) },
+		"flowof":        flowOfStep,
+		"inboundof":     func(op *journal.Operation) string { return shown.Key(seam.InboundKeyOf(op)) },
 		"flowcause":     func(f journal.Flow) string { return shown.FlowCause(&f) },
 		"flowattention": func(f journal.Flow) string { return f.NeedsAttention(c.now()) },
 		"id":            func(op *journal.Operation) string { return shown.ID(op) },
@@ -106,6 +110,14 @@ func grouped(n int64) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return s
+}
+
+// flowOfStep is the flow that an operation is a step of, and its handle; "": of none.
+func flowOfStep(op *journal.Operation) string {
+	if kind, name := shown.Parent(op); kind == "flow" {
+		return name
+	}
+	return ""
 }
 
 // flowLink leads to a flow, by its whole name.

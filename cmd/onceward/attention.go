@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +55,7 @@ func (c *command) attentionCommand() *cobra.Command {
 		Use: "attention", Short: "List everything that needs attention: operations and flows", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
 			now := c.at(s)
-			page, err := c.page(ctx, s, journal.Filter{NeedsAttention: now}, time.Time{}, maxAttention)
+			page, err := c.page(ctx, s, journal.Filter{NeedsAttention: now}, maxAttention, func(*journal.Operation) bool { return true })
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ type flow struct {
 	Scope      string     `json:"scope,omitempty"`
 	Parent     string     `json:"parent,omitempty"`
 	ID         string     `json:"id" doc:"its name"`
+	InboundKey string     `json:"inbound_key,omitempty" doc:"of the inbound request that began it; shortened unless --full-keys"`
 	Function   string     `json:"function,omitempty"`
 	Version    int        `json:"version"`
 	State      string     `json:"state" doc:"running, waiting, finished, given_up or set_aside"`
@@ -67,7 +68,7 @@ func (c *command) flowOf(f *journal.Flow) flow {
 		Handle: handleOf(f.Handle), Scope: f.Scope, Parent: f.Parent, ID: f.ID, Function: f.Function.Name, Version: f.Function.Version,
 		State: f.State.String(), Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause, WaitsFor: f.WaitsFor.ID, Failures: f.Failures,
 		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt, DueAt: moment(f.DueAt), EndedAt: moment(f.EndedAt), Tombstone: f.Tombstone,
-		NeedsAttention: f.NeedsAttention(c.now()),
+		NeedsAttention: f.NeedsAttention(c.now()), InboundKey: shown.InboundKey(f.Parent, c.fullKeys),
 	}
 }
 
@@ -95,6 +96,7 @@ func (d *flowDetail) table(t *table) {
 	t.fact("flow", shown.Text(d.ID)+"  "+d.Handle)
 	t.fact("scope", shown.Text(d.Scope))
 	t.fact("parent", shown.Text(d.Parent))
+	t.fact("inbound key", d.InboundKey)
 	t.fact("function", fmt.Sprintf("%s, version %d", shown.Text(d.Function), d.Version))
 	t.fact("state", d.State)
 	t.fact("undoing", yes(d.Undoing))
@@ -158,15 +160,15 @@ func (l *flows) table(t *table) {
 
 func (c *command) flowsCommand() *cobra.Command {
 	var states []string
-	var scope string
+	var scope, inboundKey string
 	var limit int
+	var filter journal.FlowFilter
 	cmd := &cobra.Command{
-		Use: "flows", Short: "List flows, in the order of their creation", Args: exactly(0, ""),
+		Use: "flows", Short: "List flows, newest first", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 10000 {
 				return usage("--limit %d: a list has 1 to 10000", limit)
 			}
-			var filter journal.FlowFilter
 			for _, name := range states {
 				i := slices.IndexFunc(journal.FlowStates, func(state journal.FlowState) bool { return state.String() == name })
 				if i < 0 {
@@ -178,7 +180,7 @@ func (c *command) flowsCommand() *cobra.Command {
 				filter.Scope = &scope
 			}
 			return c.using(cmd.Context(), access{}, func(s store) error {
-				page, err := c.flowPage(cmd.Context(), s, filter, limit)
+				page, err := c.flowPage(cmd.Context(), s, filter, inboundKey, limit)
 				if err != nil {
 					return err
 				}
@@ -188,16 +190,21 @@ func (c *command) flowsCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "running, waiting, finished, given_up or set_aside; several by commas")
 	cmd.Flags().StringVar(&scope, "scope", "", "of this scope alone; --scope= for those without one")
+	cmd.Flags().StringVar(&filter.ID, "name", "", "of this name alone, below any parent")
+	cmd.Flags().StringVar(&inboundKey, "inbound-key", "", "begun by the inbound request with this key alone")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
 	return cmd
 }
 
-func (c *command) flowPage(ctx context.Context, s store, filter journal.FlowFilter, limit int) (*flows, error) {
-	filter.Limit, filter.Newest = limit+1, true
+func (c *command) flowPage(ctx context.Context, s store, filter journal.FlowFilter, inboundKey string, limit int) (*flows, error) {
+	filter.Newest = true
 	page := &flows{Flows: []flow{}}
 	for f, err := range s.ListFlows(ctx, filter) {
 		if err != nil {
 			return nil, err
+		}
+		if inboundKey != "" && shown.InboundKey(f.Parent, true) != shown.Text(inboundKey) {
+			continue
 		}
 		if page.More = len(page.Flows) == limit; page.More {
 			break

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,4 +62,40 @@ func TestAdoptForAnotherDeployment(t *testing.T) {
 	said = runs(t, "adopt", "--as=", "--yes", "--journal", path)
 	require.Zero(t, said.code, said.err)
 	require.NoError(t, open("prod"), "the next program names it")
+}
+
+// A step of a flow below an inbound key is found by the names that its operator knows: the flow's, and the caller's key.
+func TestStepIsFoundByTheInboundKey(t *testing.T) {
+	path, j := journalWith(t)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	at := time.Now()
+	for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
+		ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil-order"}
+		begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: at, Session: s.ID(), Key: "key-of-" + key,
+			Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
+		require.NoError(t, err)
+		step := journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"}
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: step, At: at, Session: s.ID(), Asker: 1,
+			Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
+		require.NoError(t, err)
+		if key == "caller-key-0001" {
+			shown := runs(t, "show", "notify", "--flow", "fulfil-order", "--journal", path)
+			require.Zero(t, shown.code, shown.err)
+			assert.Contains(t, shown.out, "caller-…")
+			assert.NotContains(t, shown.out, key, "a key is shortened")
+			assert.Contains(t, runs(t, "show", "notify", "--flow", "fulfil-order", "--full-keys", "--journal", path).out, key)
+		}
+	}
+	said := runs(t, "show", "notify", "--flow", "fulfil-order", "--journal", path)
+	assert.Equal(t, exitUsage, said.code)
+	assert.Contains(t, said.err, "several flows are called fulfil-order")
+	for _, args := range [][]string{{"ls", "--inbound-key", "caller-key-0002"}, {"ls", "--flow", "fulfil-order", "--inbound-key", "caller-key-0002"}} {
+		listed := runs(t, append(args, "-o", "jsonl", "--journal", path)...).out
+		assert.Equal(t, 1, strings.Count(listed, "\n"), args)
+		assert.Contains(t, listed, `"inbound_key":"caller-`)
+	}
+	assert.Equal(t, 2, strings.Count(runs(t, "ls", "--flow", "fulfil-order", "-o", "jsonl", "--journal", path).out, "\n"))
+	assert.Equal(t, 1, strings.Count(runs(t, "flows", "--inbound-key", "caller-key-0001", "-o", "jsonl", "--journal", path).out, "\n"))
+	assert.Equal(t, 2, strings.Count(runs(t, "flows", "--name", "fulfil-order", "-o", "jsonl", "--journal", path).out, "\n"))
 }

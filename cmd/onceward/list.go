@@ -37,7 +37,7 @@ func (l *operations) table(t *table) {
 	t.row("HANDLE", "STATE", "OPERATION", "SCOPE", "PROVIDER", "CREATED", "DUE", "WHY")
 	for i := range l.Operations {
 		op := &l.Operations[i]
-		t.row(op.Handle, op.State, shown.Short(op.ID, 40), shown.Short(op.Scope, 20), shown.Text(op.Provider),
+		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider),
 			t.time(op.CreatedAt), t.due(op), shown.Short(reason(op), 60))
 	}
 	if l.Next != "" {
@@ -66,6 +66,7 @@ type selection struct {
 	provider    string
 	older       time.Duration
 	undelivered bool
+	steps       shown.Steps
 	limit       int
 	after       string
 	oldest      bool
@@ -80,7 +81,7 @@ func (c *command) lsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.using(cmd.Context(), access{}, func(j store) error { return c.list(cmd.Context(), j, filter, s.older, s.limit) })
+			return c.using(cmd.Context(), access{}, func(j store) error { return c.list(cmd.Context(), j, filter, s) })
 		},
 	}
 	flags := cmd.Flags()
@@ -88,6 +89,8 @@ func (c *command) lsCommand() *cobra.Command {
 	flags.StringVar(&s.scope, "scope", "", "of this scope alone; --scope= for those without one")
 	flags.StringVar(&s.provider, "provider", "", "with this provider alone")
 	flags.DurationVar(&s.older, "older-than", 0, "created longer ago than this")
+	flags.StringVar(&s.steps.Flow, "flow", "", "the steps of this flow alone: its name, or its handle (#12)")
+	flags.StringVar(&s.steps.InboundKey, "inbound-key", "", "what the inbound request with this key began alone, the steps of its flows too")
 	flags.BoolVar(&s.undelivered, "undelivered", false, "those with an outcome that is still to be delivered")
 	flags.BoolVar(&s.oldest, "oldest-first", false, "in the order of their creation")
 	flags.IntVar(&s.limit, "limit", 50, "how many at most")
@@ -124,10 +127,10 @@ func (s *selection) filter(cmd *cobra.Command) (f journal.Filter, err error) {
 	return f, nil
 }
 
-func (c *command) list(ctx context.Context, s store, filter journal.Filter, older time.Duration, limit int) error {
+func (c *command) list(ctx context.Context, s store, filter journal.Filter, of selection) error {
 	var before time.Time
-	if older > 0 {
-		before = c.at(s).Add(-older)
+	if of.older > 0 {
+		before = c.at(s).Add(-of.older)
 		handle, err := shown.Before(ctx, s, before)
 		if err != nil {
 			return err
@@ -136,24 +139,23 @@ func (c *command) list(ctx context.Context, s store, filter journal.Filter, olde
 			filter.Before = handle
 		}
 	}
-	page, err := c.page(ctx, s, filter, before, limit)
+	page, err := c.page(ctx, s, filter, of.limit, func(op *journal.Operation) bool {
+		return (before.IsZero() || op.CreatedAt.Before(before)) && (!of.undelivered || op.Undelivered()) && of.steps.Has(op)
+	})
 	if err != nil {
 		return err
 	}
 	return c.say(page)
 }
 
-// page reads one page of operations, of those that were created before a time, if it is not zero.
-func (c *command) page(ctx context.Context, s store, filter journal.Filter, before time.Time, limit int) (*operations, error) {
+// page reads one page of the operations that the filter selects and that fit.
+func (c *command) page(ctx context.Context, s store, filter journal.Filter, limit int, fits func(*journal.Operation) bool) (*operations, error) {
 	page := &operations{Operations: []operation{}}
-	if before.IsZero() && !filter.Undelivered {
-		filter.Limit = limit + 1
-	}
 	for op, err := range s.List(ctx, filter) {
 		if err != nil {
 			return nil, err
 		}
-		if !before.IsZero() && !op.CreatedAt.Before(before) || filter.Undelivered && !op.Undelivered() {
+		if !fits(&op) {
 			continue
 		}
 		if len(page.Operations) == limit {

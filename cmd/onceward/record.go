@@ -5,8 +5,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -21,6 +23,7 @@ type operation struct {
 	Parent     string `json:"parent,omitempty" doc:"what it belongs to: a key or a flow; of an unnamed one, left out"`
 	ID         string `json:"id" doc:"its name; of an unnamed one its key, shortened unless --full-keys"`
 	Flow       string `json:"flow,omitempty" doc:"the flow that it is a step of, and its handle"`
+	InboundKey string `json:"inbound_key,omitempty" doc:"of the inbound request that it is a step of, by itself or by its flow; shortened unless --full-keys"`
 	Naming     string `json:"naming" doc:"named, carried or generated"`
 	Provider   string `json:"provider,omitempty"`
 	Endpoint   string `json:"endpoint,omitempty" doc:"pattern of the endpoint in the provider's table"`
@@ -162,12 +165,14 @@ func (c *command) operationOf(op *journal.Operation) operation {
 	if kind, name := shown.Parent(op); kind == "flow" {
 		out.Flow = name
 	}
+	out.InboundKey = c.key(seam.InboundKeyOf(op))
 	if !c.fullKeys {
 		if op.Naming != journal.Named {
 			out.Parent = ""
 			out.ID = shown.Key(op.ID)
-		} else if kind, name := shown.Parent(op); kind == "parent" {
-			out.Parent = name
+		} else if _, ofFlow := seam.FlowOf(op.Parent); !ofFlow && op.Parent != "" { // it ends with a key
+			at := strings.LastIndexByte(op.Parent, ' ') + 1
+			out.Parent = shown.Text(op.Parent[:at]) + shown.Key(op.Parent[at:])
 		}
 	}
 	if w, has := shown.WindowOf(op, c.now()); has && !op.State.Settled() {

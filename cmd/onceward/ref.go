@@ -68,33 +68,41 @@ func (r *reference) operation(ctx context.Context, s store, arg string) (journal
 		}
 	}
 	op, err := s.Get(ctx, ref)
-	if errors.Is(err, journal.ErrNotFound) {
-		return op, notFound("there is no operation %s in this journal; ls shows them, and --scope and --parent, or --flow, are parts of a name", shown.Text(arg))
-	}
-	return op, err
+	return op, found(err, "there is no operation %s in this journal; ls shows them, and --scope and --parent, or --flow for a step, are parts of a name", shown.Text(arg))
 }
 
-// anyFlow returns the whole flow.
+// anyFlow returns the whole flow. A name without a scope and a parent is that of a flow below any of them, if no other has it.
 func (r *reference) anyFlow(ctx context.Context, s store, arg string) (journal.Flow, error) {
-	ref := r.ref(arg)
-	if n, is := r.handle(arg); is {
-		found := false
-		for f, err := range s.ListFlows(ctx, journal.FlowFilter{}) {
-			if err != nil {
-				return f, err
-			}
-			if found = f.Handle == n; found {
-				ref = f.Ref
-				break
-			}
+	f, err := s.GetFlow(ctx, r.ref(arg))
+	n, byHandle := r.handle(arg)
+	if !byHandle && (!errors.Is(err, journal.ErrNotFound) || r.scope != "" || r.parent != "") {
+		return f, found(err, "there is no flow %s in this journal; flows shows them, and --scope and --parent are parts of a name", shown.Text(arg))
+	}
+	filter, refs := journal.FlowFilter{ID: arg, Limit: 2}, []journal.Ref(nil)
+	if byHandle {
+		filter = journal.FlowFilter{}
+	}
+	for f, err := range s.ListFlows(ctx, filter) {
+		if err != nil {
+			return f, err
 		}
-		if !found {
-			return journal.Flow{}, notFound("there is no flow %s in this journal", shown.Text(arg))
+		if !byHandle || f.Handle == n {
+			refs = append(refs, f.Ref)
 		}
 	}
-	f, err := s.GetFlow(ctx, ref)
+	switch len(refs) {
+	case 0:
+		return journal.Flow{}, notFound("there is no flow %s in this journal; flows shows them", shown.Text(arg))
+	case 1:
+		return s.GetFlow(ctx, refs[0])
+	}
+	return journal.Flow{}, usage("several flows are called %s: take one by its handle, which flows --name shows", shown.Text(arg))
+}
+
+// found is err, but for that of what is not there.
+func found(err error, format string, args ...any) error {
 	if errors.Is(err, journal.ErrNotFound) {
-		return f, notFound("there is no flow %s in this journal; flows shows them, and --scope and --parent are parts of a name", shown.Text(arg))
+		return notFound(format, args...)
 	}
-	return f, err
+	return err
 }

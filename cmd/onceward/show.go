@@ -26,6 +26,7 @@ func (d *detail) table(t *table) {
 	t.fact("scope", shown.Text(d.Scope))
 	t.fact("parent", shown.Text(d.Parent))
 	t.fact("flow", d.Flow)
+	t.fact("inbound key", shown.Text(d.InboundKey))
 	t.fact("state", d.State)
 	t.fact("why", shown.Text(d.Cause))
 	t.fact("needs attention", shown.Text(d.NeedsAttention))

@@ -4,6 +4,7 @@
 package seam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -191,6 +192,25 @@ func IsOfFlow(parent string) bool {
 
 // FlowOf is the name of the flow in a Ref.Parent, where it has one.
 func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(parent, flowParent+" ") }
+
+// Inbound begins the Ref.Parent of what an inbound request with a key begins. The key follows, and with
+// InboundOptions.KeysPerEndpoint " at " and the endpoint: a key holds no space.
+const Inbound = "inbound "
+
+// InboundKey returns the key of the inbound request that has this Ref.Parent, or "".
+func InboundKey(parent string) string {
+	key, is := strings.CutPrefix(parent, Inbound)
+	if !is {
+		return ""
+	}
+	key, _, _ = strings.Cut(key, " at ")
+	return key
+}
+
+// InboundKeyOf returns the key of the inbound request that an operation is a step of, by itself or by its flow, or "".
+func InboundKeyOf(op *journal.Operation) string {
+	return cmp.Or(InboundKey(op.Parent), InboundKey(op.Flow.Parent))
+}
 
 // InTransaction marks the context of a local step, whose transaction is open.
 func InTransaction(ctx context.Context) context.Context {

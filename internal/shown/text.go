@@ -118,3 +118,26 @@ func Bytes(n int64) string {
 	}
 	return fmt.Sprintf("%d GiB", n>>30)
 }
+
+// InboundKey is the key of the inbound request that has this parent, shortened unless it is to be whole; "": it has none.
+func InboundKey(parent string, whole bool) string {
+	key := seam.InboundKey(parent)
+	if whole {
+		return Text(key)
+	}
+	return Key(key)
+}
+
+// Steps selects operations: those of a flow, by its name or by its handle such as #12, and those below an inbound key. ""
+// selects all.
+type Steps struct{ Flow, InboundKey string }
+
+// Has reports whether the operation is one of them.
+func (s Steps) Has(op *journal.Operation) bool {
+	return (s.Flow == "" || s.ofFlow(op)) && (s.InboundKey == "" || s.InboundKey == seam.InboundKeyOf(op))
+}
+
+func (s Steps) ofFlow(op *journal.Operation) bool {
+	name, isFlow := seam.FlowOf(op.Parent)
+	return op.Flow.ID == s.Flow || isFlow && name == s.Flow || op.Flow.Handle > 0 && s.Flow == fmt.Sprint("#", op.Flow.Handle)
+}
