@@ -59,6 +59,7 @@ func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
 
 // An epoch that a commit was to begin which failed, or couldn't begin it, is begun by the next.
 func TestEpochAfterACommitThatFailed(t *testing.T) {
+	t.Parallel()
 	for _, refused := range []string{"INSERT ON onceward_log", "UPDATE ON onceward_journal"} {
 		path, j, s := joined(t)
 		alter(t, path, "CREATE TABLE notes (note BLOB)")

@@ -48,6 +48,7 @@ func writeNote(t *testing.T, j *sqlite.Journal, bytes int) {
 // What the checkpointer can't move of a long WAL the next commit does, so that it starts over under constant load, too. A
 // short one costs no commit anything.
 func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		grow  func(t *testing.T, path string, j *sqlite.Journal, s journal.Session)
 		moved bool
@@ -103,6 +104,7 @@ func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
 
 // Epochs end, and the WAL is moved, however many pages were written: SQLite counts up to two billion of them, and begins again.
 func TestWALAfterTwoBillionPages(t *testing.T) {
+	t.Parallel()
 	tls := libc.NewTLS()
 	defer tls.Close()
 	writtenBefore = 1<<31 - 1000

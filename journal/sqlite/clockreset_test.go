@@ -27,6 +27,7 @@ func childResets(path string) error {
 
 // A clock that another process resets stays so.
 func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
+	t.Parallel()
 	year := time.Now().Truncate(time.Millisecond).UTC().Add(365 * 24 * time.Hour)
 	believesAYear := func(t *testing.T, j *sqlite.Journal) {
 		seenAt(t, j, year)

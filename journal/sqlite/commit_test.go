@@ -227,6 +227,7 @@ func TestStepIsReadDuringItsCommit(t *testing.T) {
 
 // What is large goes into as many commits as it takes, though its operations have rows of their own.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
+	t.Parallel()
 	s := openSlow(t, sqlite.Options{})
 	var answers []journal.Event
 	for _, id := range []string{"a", "b", "c"} {

@@ -83,6 +83,7 @@ func TestContentsSpareSegments(t *testing.T) {
 
 // What a segment has, and who says that it has not, Verify knows.
 func TestContentsAreVerified(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	for n := range format.SegmentSize - 1 { // up to its last
 		result, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
@@ -128,6 +129,7 @@ func TestContentsOfWhatIsNotSealed(t *testing.T) {
 // A row that is damaged stops neither who begins an operation again with another provider nor who begins the
 // segment's last one, and hides nothing.
 func TestDamagedContentsStopNobody(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	unsent := func(ev journal.Event) {
 		t.Helper()
@@ -167,6 +169,7 @@ func TestDamagedContentsStopNobody(t *testing.T) {
 
 // Of a segment of which nothing is left nothing is kept but its row.
 func TestContentsGoWithWhatIsReaped(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	old := time.Now().Add(-1000 * time.Hour)
 	for n := range format.SegmentSize + 10 {
@@ -202,6 +205,7 @@ func TestContentsGoWithWhatIsReaped(t *testing.T) {
 // A segment of which nothing is known, since an older release has sealed it, is not left out for what one of its
 // operations has become.
 func TestContentsOfAnOlderRelease(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	parks := func(ev journal.Event) {
 		t.Helper()
@@ -231,6 +235,7 @@ func TestContentsOfAnOlderRelease(t *testing.T) {
 
 // A list of what has more than a page in each of some segments has all of it, whichever way it goes.
 func TestContentsOfMoreThanAPage(t *testing.T) {
+	t.Parallel()
 	_, j, s := joined(t)
 	var want []int64
 	for n := range 3 * format.SegmentSize {

@@ -111,6 +111,7 @@ func TestFaultFailsClosed(t *testing.T) {
 
 // A commit that fails as it seals a segment loses no ID.
 func TestCommitThatFailsAsItSeals(t *testing.T) {
+	t.Parallel()
 	d := record(t, filepath.Join(t.TempDir(), "journal.db"))
 	j := open(t, d.path)
 	s, err := j.Join(t.Context())
@@ -170,6 +171,7 @@ func TestJournalThatMayNotBeWritten(t *testing.T) {
 
 // A file that is removed or replaced while it is open is noticed.
 func TestFileRemovedOrReplacedWhileOpen(t *testing.T) {
+	t.Parallel()
 	remove := func(t *testing.T, name string) { require.NoError(t, os.Remove(name)) }
 	replace := func(t *testing.T, name string, content []byte) {
 		require.NoError(t, os.WriteFile(name+".new", content, 0o600))

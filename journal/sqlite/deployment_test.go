@@ -150,6 +150,7 @@ func TestAdoptAs(t *testing.T) {
 
 // Another machine is warned of, once; a machine that has booted since, or containers of one, are not.
 func TestJournalOnAnotherMachine(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	for name, row := range map[string]struct {
 		machine, boot string

@@ -170,6 +170,7 @@ func childFolds(path string) error {
 
 // What another process folded is no reason to fold more.
 func TestFoldedByAnotherProcess(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)
@@ -235,6 +236,7 @@ func childTakes(path string) error {
 // A killed process's operations are taken over at once each by one and a paused one's
 // are not.
 func TestFleetTakesOverFromTheKilledAlone(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	type process struct {
 		cmd  *exec.Cmd

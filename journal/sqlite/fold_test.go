@@ -65,6 +65,7 @@ func TestFoldThatIsRefused(t *testing.T) {
 
 // Where the oldest can't be folded nothing is begun any more, until they can.
 func TestBeginWhereNothingCanBeFolded(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	stop := refuse(t, path, "INSERT ON onceward_blocks")
 	var err error
@@ -118,6 +119,7 @@ func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 
 // A log of too many rows is cut by its first ones: only what they speak of is folded.
 func TestLogOfTooManyRows(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)
 	var is logOf
@@ -140,6 +142,7 @@ func TestLogOfTooManyRows(t *testing.T) {
 
 // A log of too many bytes is cut, however few rows it has, and is short at once.
 func TestLogOfTooManyBytes(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)
 	again := func(body []byte) {
@@ -168,6 +171,7 @@ func TestLogOfTooManyBytes(t *testing.T) {
 
 // What is cut of a log of too many bytes is half of what it may have, by the oldest.
 func TestLogOfTooManyBytesIsHalved(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)
 	const large = 400 << 10
@@ -193,6 +197,7 @@ func TestLogOfTooManyBytesIsHalved(t *testing.T) {
 
 // A log that can't be cut takes nothing more.
 func TestLogThatCantBeCut(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	stop := refuse(t, path, "DELETE ON onceward_log")
 	var err error

@@ -49,6 +49,7 @@ func TestGetOfWhatIsLost(t *testing.T) {
 
 // What was begun again by a name is found by it and by no other, whatever was removed that had it before.
 func TestGetByANameUsedAgain(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	at := time.Now().Add(-1000 * time.Hour)
 	apply := func(ev journal.Event) journal.Operation {

@@ -23,6 +23,7 @@ import (
 // Who has lost the -shm file to somebody who opened the journal later writes nothing any
 // more, and leaves what that one wrote as it is, also when it is the last to close.
 func TestShmRemovedAndOpenedAgain(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -128,6 +129,7 @@ func TestWALCutShort(t *testing.T) {
 
 // What others may do to the file is no older copy.
 func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	for i, statement := range []string{"CREATE TABLE app AS SELECT randomblob(1000000) AS x", "PRAGMA wal_checkpoint(TRUNCATE)",

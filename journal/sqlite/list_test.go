@@ -76,6 +76,7 @@ func TestListOfWhatNeedsAttention(t *testing.T) {
 
 // A list of what was created since begins with the segment's first operation, though a clock that was behind began a later one.
 func TestListFromASegmentsFirst(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond)
 	for handle := 1; handle < 2*sqlite.SegmentSize; handle++ {
@@ -142,6 +143,7 @@ func TestListBesideADamagedBlock(t *testing.T) {
 
 // What a filter selects in parts of a journal that lie apart is listed whole, though each part is more than a page.
 func TestListOfPartsThatLieApart(t *testing.T) {
+	t.Parallel()
 	_, j, s := joined(t)
 	const part = 450
 	begins := func(name, scope string, n int) {

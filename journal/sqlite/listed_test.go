@@ -147,6 +147,7 @@ func TestListThatIsBrokenOff(t *testing.T) {
 
 // What is rare is found behind more than is read for a page, whichever comes first.
 func TestListOfWhatIsRare(t *testing.T) {
+	t.Parallel()
 	_, j, s := joined(t)
 	apply := func(name, scope string) {
 		ev := begin(name, s)

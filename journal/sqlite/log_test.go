@@ -110,6 +110,7 @@ func TestOperationIsFoundWhereverItIsKept(t *testing.T) {
 
 // A list is in order wherever operations are kept.
 func TestListIsInOrderWhereverKept(t *testing.T) {
+	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -79,6 +79,7 @@ func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
 
 // What is large is folded sooner, and what is small again after it is not.
 func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -110,6 +111,7 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 
 // What is tried again and again counts once, by what it is now.
 func TestLogCountsWhatIsThereOnce(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)
 	_, err := j.Apply(t.Context(), begin("the oldest", s))

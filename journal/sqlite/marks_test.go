@@ -144,6 +144,7 @@ func TestMarksGoWithAnAnswer(t *testing.T) {
 
 // What is not in the log alone any more is found once, whoever has it in the log beside it.
 func TestFindOnceItIsFolded(t *testing.T) {
+	t.Parallel()
 	_, j, s := joined(t)
 	for n := range 700 { // the first ones are folded meanwhile
 		op := doubted(t, j, s, fmt.Sprint("invoice-", n))

@@ -152,6 +152,7 @@ func TestEnqueueOfWhatIsLost(t *testing.T) {
 
 // A row of the outbox that can't be read, or is of another operation than it says, is no reason to go by what else there is.
 func TestEnqueueBesideADamagedRow(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]string{
 		"without a sum":     "record = x'00'",
 		"its key":           "record = unhex(replace(hex(record), hex('key-of'), hex('key of')))",
@@ -311,6 +312,7 @@ func TestEnqueueBesideADamagedRival(t *testing.T) {
 
 // A name of which a segment that was reaped still knows is not enqueued anew where the file has lost what it was of.
 func TestEnqueueOfALostTombstone(t *testing.T) {
+	t.Parallel()
 	path, j, _ := joined(t)
 	db := application(t, path)
 	ripe(t, j, 2*sqlite.SegmentSize)

@@ -188,6 +188,7 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 // Where a transaction enqueues finds what others have recorded since this process last looked: in the log, in
 // blocks, in sealed segments, and what was reaped.
 func TestEnqueueFindsWhatOthersRecorded(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	db := application(t, path)
 	others := open(t, path)
@@ -257,6 +258,7 @@ func TestEnqueueAfterACancel(t *testing.T) {
 
 // One transaction enqueues many, and one of them twice; more than one batch takes in.
 func TestATransactionEnqueuesMany(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db := application(t, path)
@@ -561,6 +563,7 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 
 // A name is free again once its cancelled operation was reaped with all of its segment, though its hash is in memory.
 func TestEnqueueAfterItsSegmentWasReaped(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db := application(t, path)

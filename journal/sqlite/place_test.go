@@ -76,6 +76,7 @@ func TestOpenOnADiskThatHangs(t *testing.T) {
 }
 
 func TestAFileIsOpenedAndClosedByManyAtOnce(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	sideBySide(256, func(i int) {
 		j, err := sqlite.Open(path, sqlite.Options{})

@@ -388,6 +388,7 @@ func TestPowerLossAndWritesThatFail(t *testing.T) {
 
 // A loss of power is noticed where nothing is synced.
 func TestPowerLossWhereNothingIsSynced(t *testing.T) {
+	t.Parallel()
 	for name, prevent := range map[string]func(t *testing.T, d *disk){
 		"at a commit": func(t *testing.T, _ *disk) { t.Cleanup(sqlite.SyncNormally()) },
 		"by a checkpoint": func(_ *testing.T, d *disk) {

@@ -267,6 +267,7 @@ func TestExistingMakesNothing(t *testing.T) {
 // The file of another release is neither migrated nor misread, and the process that has it
 // open goes on.
 func TestReadOnlyLeavesTheSchema(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	_, out := start(t, "serve", path)
 	require.True(t, out.Scan())

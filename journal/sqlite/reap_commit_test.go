@@ -33,6 +33,7 @@ func ended(t *testing.T, j *sqlite.Journal, s journal.Session, ev journal.Event,
 
 // No commit of the reaper has more than it may, and none has much less.
 func TestReapCommitsAFewAtATime(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		many, size, least, most int
 	}{
@@ -138,6 +139,7 @@ func TestReapSpendsASegment(t *testing.T) {
 
 // What comes after a sealed segment is reaped too, though something in that is damaged.
 func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	for n := range sqlite.SegmentSize {
 		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
@@ -152,6 +154,7 @@ func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 
 // The tombstones of a segment that is spent are listed by whatever they are asked for.
 func TestReapLeavesTombstonesToBeListed(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	for n := range sqlite.SegmentSize - 1 {
 		ev := generate(fmt.Sprint("op-", n), s)

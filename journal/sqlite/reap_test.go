@@ -16,6 +16,7 @@ import (
 
 // What is damaged keeps no other from being reaped, and its segment is looked at again.
 func TestReapBesideADamagedOperation(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		damage string
 		least  int

@@ -14,6 +14,7 @@ import (
 )
 
 func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
+	t.Parallel()
 	for name, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
 		t.Run(name, func(t *testing.T) {
 			j := open(t, filepath.Join(t.TempDir(), "journal.db"))

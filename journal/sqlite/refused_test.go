@@ -51,6 +51,7 @@ func TestWhatTheLogRefusesIsNotAcknowledged(t *testing.T) {
 }
 
 func TestWhatCantBeFoldedStaysInTheLog(t *testing.T) {
+	t.Parallel()
 	for name, what := range map[string]string{
 		"the first block": "INSERT ON onceward_blocks WHEN new.first = 1",
 		"the last block":  "INSERT ON onceward_blocks WHEN new.first > 16",
@@ -164,6 +165,7 @@ func TestAnswerWhoseBodyIsDamaged(t *testing.T) {
 }
 
 func TestWhatCantBeReapedStays(t *testing.T) {
+	t.Parallel()
 	for _, refused := range []string{
 		"UPDATE ON onceward_operations", "DELETE ON onceward_operations", "UPDATE ON onceward_blocks", "DELETE ON onceward_blocks",
 		"UPDATE ON onceward_answers", "DELETE ON onceward_answers", "INSERT ON onceward_removed", "UPDATE ON onceward_segments",
@@ -234,6 +236,7 @@ func TestLogThatSaysThatLessWasFolded(t *testing.T) {
 // What a transaction has enqueued is taken in by several commits. One that is refused fails who asks, and leaves
 // the rest for the next.
 func TestRefusedWhileManyAreTakenIn(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	tx, err := application(t, path).Begin()
@@ -277,6 +280,7 @@ func TestRequestWhoseBodyIsDamaged(t *testing.T) {
 
 // What can't be reaped is not reported to be, whatever others record meanwhile.
 func TestReapThatIsRefusedBesideOthers(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	ripe(t, j, 100) // so few that all go in one commit

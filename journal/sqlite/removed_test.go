@@ -16,6 +16,7 @@ import (
 
 // What one commit removes from more than a segment is noted in each.
 func TestRemovedFromTwoSegments(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	for n := range sqlite.SegmentSize {
 		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)

@@ -182,6 +182,7 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 
 // A name that has another's hash is another name.
 func TestNameThatHasAnothersHash(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	db := application(t, path)
 	sideBySide(4*sqlite.SegmentSize, func(i int) {

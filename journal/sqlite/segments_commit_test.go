@@ -200,6 +200,7 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 
 // An operation that ends a segment which can't be written is not begun.
 func TestSegmentThatIsRefused(t *testing.T) {
+	t.Parallel()
 	first, names := nearTheEnd(t, 1)
 	for _, refused := range []string{"INSERT ON onceward_segments", "INSERT ON onceward_contents"} {
 		path := filepath.Join(t.TempDir(), "journal.db")

@@ -15,6 +15,7 @@ import (
 
 // A segment in which an operation is missing that nobody removed is not sealed without it.
 func TestSegmentOfWhichOneIsMissing(t *testing.T) {
+	t.Parallel()
 	path, j, s := joined(t)
 	for _, id := range []string{"a", "b"} {
 		_, err := j.Apply(t.Context(), begin(id, s))

@@ -32,6 +32,7 @@ func one[T any](t *testing.T, app *sql.Conn, query string) (v T) {
 }
 
 func TestAnApplicationsDatabaseTakesAJournal(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]string{
 		"as SQLite makes it":        "",
 		"in WAL mode":               "PRAGMA journal_mode=WAL;",

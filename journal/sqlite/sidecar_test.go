@@ -141,6 +141,7 @@ var restored = map[string]struct {
 
 // A journal that is not whole sends decides and forgets nothing until it is adopted.
 func TestSidecarOfAJournalThatIsNotWhole(t *testing.T) {
+	t.Parallel()
 	for name, way := range restored {
 		t.Run(name, func(t *testing.T) {
 			path := way.make(t)

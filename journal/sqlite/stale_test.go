@@ -50,6 +50,7 @@ func epochs(t *testing.T, path string) (epoch, filed int) {
 // An older file beside the WAL of a killed journal is refused before SQLite mixes the
 // two.
 func TestStaleFileBesideTheWAL(t *testing.T) {
+	t.Parallel()
 	backUp := func(t *testing.T, path string) string {
 		backup := filepath.Join(t.TempDir(), "backup.db")
 		j := open(t, path)
@@ -181,6 +182,7 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 
 // A file that a checkpoint has half changed is not taken for an older one.
 func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
+	t.Parallel()
 	k := hit(t)
 	random := seeded(t)
 	for n := range soak.Times(10, 40) {
@@ -208,6 +210,7 @@ func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
 
 // A damaged file beside its WAL is an error or is made whole by it.
 func TestStaleDamagedFileBesideItsWAL(t *testing.T) {
+	t.Parallel()
 	k := hit(t)
 	random := seeded(t)
 	refused := 0
@@ -336,6 +339,7 @@ func TestStaleBesideAWALThatStartedOver(t *testing.T) {
 
 // A damaged sidecar does not make the file look stale.
 func TestStaleIsNotADamagedSidecarsFile(t *testing.T) {
+	t.Parallel()
 	k := hit(t)
 	for i := range k.side {
 		path := k.put(t, k.after)

@@ -60,6 +60,7 @@ func otherValues(v driver.Value) (others []driver.Value) {
 
 // Whatever is another in a row that says what became of something, its sum tells.
 func TestSumsOfRows(t *testing.T) {
+	t.Parallel()
 	everything := everything(t)
 	scene := newScene(t)
 	for name, row := range map[string]struct {

@@ -69,6 +69,7 @@ func TestFlowParkedAhead(t *testing.T) {
 
 // What is refused as a clock comes to be believed is no part of what was seen: the next asker has all of it done.
 func TestSweepThatIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, ask := range map[string]func(j *sqlite.Journal, s journal.Session, at time.Time) error{
 		"apply": func(j *sqlite.Journal, s journal.Session, at time.Time) error {
 			ev := begin("invoice-2", s)

@@ -200,6 +200,7 @@ func TestLatestTimeIsToldAsRecorded(t *testing.T) {
 
 // A journal that can't write as it is closed says so and is closed.
 func TestCloseOfWhatCantBeWritten(t *testing.T) {
+	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})

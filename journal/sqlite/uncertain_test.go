@@ -20,6 +20,7 @@ import (
 
 // What is completed is never said not to be there while commits fail now and then.
 func TestUncertainCommitHidesNothing(t *testing.T) {
+	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -56,6 +56,7 @@ func TestVerifyChecksTheFile(t *testing.T) {
 
 // A journal has come as far as the epoch that its sidecar says was filed, unless it is a backup.
 func TestVerifyComparesTheEpoch(t *testing.T) {
+	t.Parallel()
 	sound := everything(t)
 	side, err := os.ReadFile(sound + "-sidecar")
 	require.NoError(t, err)
@@ -155,6 +156,7 @@ func (l *leaves) Err() error {
 
 // A verification that is given up goes no further, wherever it is.
 func TestVerifyThatIsGivenUp(t *testing.T) {
+	t.Parallel()
 	path := everything(t)
 	j := open(t, path)
 	whole := &leaves{Context: t.Context(), after: math.MaxInt}

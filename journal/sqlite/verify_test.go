@@ -175,6 +175,7 @@ func TestVerifyNamesWhateverIsWrong(t *testing.T) {
 
 // What is wrong with the log while the journal is open is told, too: it refuses to be opened with most of it.
 func TestVerifyNamesWhatIsWrongWithTheLog(t *testing.T) {
+	t.Parallel()
 	const last = "seq = (SELECT max(seq) FROM onceward_log)"
 	for name, row := range map[string]struct {
 		statement string
@@ -224,6 +225,7 @@ func TestVerifyNamesWhatIsWrongWithTheLog(t *testing.T) {
 }
 
 func TestVerifyTellsWhatIsDamaged(t *testing.T) {
+	t.Parallel()
 	path := everything(t)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -236,6 +238,7 @@ func TestVerifyTellsWhatIsDamaged(t *testing.T) {
 }
 
 func TestVerifyOfAJournalInUseFindsNothing(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, second := open(t, path), open(t, path)
 	s, err := j.Join(t.Context())

@@ -15,6 +15,7 @@ import (
 
 // Where the log can't be shortened, nothing more is recorded in it.
 func TestLogThatCantBeShortened(t *testing.T) {
+	t.Parallel()
 	path, j, _ := joined(t)
 	require.NoError(t, j.Close())
 	j = open(t, path)

@@ -120,6 +120,7 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 }
 
 func TestSegmentsFindAndReapWhatNoIndexDoes(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
