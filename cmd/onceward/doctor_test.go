@@ -134,7 +134,7 @@ func TestDoctorFindsEachDefect(t *testing.T) {
 			return []string{"-j", path}
 		}},
 		{"unknown", levelWarn, planted1}, {"window", levelWarn, planted1}, {"second-effect", levelFail, planted1}, {"secrets", levelWarn, planted1},
-		{"set-aside", levelWarn, planted1}, {"undelivered", levelWarn, planted1},
+		{"attention", levelWarn, planted1}, {"undelivered", levelWarn, planted1},
 		{"wal", levelWarn, func(t *testing.T) []string {
 			path, _ := journalWith(t)
 			f, err := os.OpenFile(path+"-wal", os.O_WRONLY, 0)
