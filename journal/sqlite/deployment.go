@@ -108,6 +108,7 @@ func (b *batch) mayJoin(opts Options) error {
 
 // AdoptAs is Adopt for a journal that becomes another deployment's, restored or not. It records the
 // name, which Open asks for from then on. Every operation without an answer counts as sent, as after Adopt.
+// Until it returns, the journal counts as restored. If it fails halfway, call it again.
 //
 // Call it on a Journal that was opened with Options.Existing and without Options.Deployment. An empty
 // name leaves it to the next Open to name one.
