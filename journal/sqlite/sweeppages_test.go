@@ -241,3 +241,41 @@ func sweptHistory(t *testing.T, random *rand.Rand) (results []journal.Result) {
 	require.NoError(t, j.Close())
 	return results
 }
+
+// A cancelled operation that a transaction enqueues again amid an old sweep is due at the time that the transaction asks for.
+func TestEnqueuedAgainAmidASweep(t *testing.T) {
+	defer sqlite.SweepAtOnce(2)()
+	path, j, s := joined(t)
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	for i := range 5 {
+		ev := begin(fmt.Sprint("op-", i), s)
+		ev.At = now
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		cancel := complete(begun.Operation, s)
+		cancel.Kind, cancel.Answer, cancel.Unsent, cancel.At = journal.EventCancel, nil, true, now
+		_, err = j.Apply(t.Context(), cancel)
+		require.NoError(t, err)
+	}
+	require.NoError(t, sqlite.Fold(j))
+	stop := refuse(t, path, "DELETE ON onceward_sweeps")
+	require.NoError(t, j.ResetClock(t.Context(), now))
+	require.True(t, sqlite.Sweeping(j))
+	tx, err := application(t, path).Begin()
+	require.NoError(t, err)
+	ev := enqueue("op-4")
+	ev.At = now.Add(7 * 24 * time.Hour)
+	ev.Due = ev.At.Add(3 * 24 * time.Hour)
+	result, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, result.Decision)
+	require.NoError(t, tx.Commit())
+	require.NoError(t, sqlite.Flush(j))
+	stop()
+	until(t, func() bool { return !sqlite.Sweeping(j) })
+	op, err := j.Get(t.Context(), ev.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, ev.Due, op.DueAt)
+	assert.Equal(t, ev.At, op.UpdatedAt)
+	assert.Empty(t, verify(t, j))
+}

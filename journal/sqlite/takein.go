@@ -88,9 +88,6 @@ func (b *batch) takeOperation(k *format.Record) error {
 		return format.ErrDamaged
 	}
 	c.Identified = r.Identified
-	if c.row, err = b.afterSweeps(c.row, nil); err != nil { // it was read as a sweep had not come to it yet
-		return err
-	}
 	return b.put(&r, &c)
 }
 
