@@ -85,7 +85,9 @@ func logged(op *journal.Operation) slog.Attr {
 	if kind, parent := o.parent(); parent != "" {
 		add(kind, parent)
 	}
-	add("inbound_key", o.InboundKey.short())
+	if o.InboundKey != "" {
+		add("inbound_key", o.InboundKey.short())
+	}
 	add("provider", o.Provider)
 	add("endpoint", o.Endpoint)
 	return slog.Group("operation", append(group, "state", o.State.String(), "generation", o.Generation, "claim", o.Claim)...)

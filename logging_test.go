@@ -22,6 +22,7 @@ func TestLogTellsOfAnOperation(t *testing.T) {
 	for _, part := range []string{"id=order-1", `request="POST ` + chargeURL + `"`, "scope=shop-1", "provider=stripe", `endpoint="POST /v1/charges"`, "state=pending", "generation=0", "claim=1"} {
 		assert.Contains(t, logged.String(), "operation."+part)
 	}
+	assert.NotContains(t, logged.String(), "inbound_key", "it is no step of an inbound request")
 }
 
 // The keys of the log are promised, and each is explained.
