@@ -337,7 +337,10 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
 	switch over := !l.unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
-	case s.others && !over && !c.helpless.forADay(op):
+	case s.others && !over && !c.helpless.forADay(op, s.dead):
+		if l.patient {
+			return res, nil // its lease is over soon: a process that can look may be next
+		}
 		ev.Attention = ""
 	case ev.Attention == "" && over:
 		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
@@ -612,18 +615,24 @@ type helpless struct {
 	since map[helplessWith]time.Time
 }
 
-// helplessWith is an operation in one generation, which became unknown then.
+// helplessWith is an operation in one generation, which became unknown then. Another process has looked for it since, at
+// that time.
 type helplessWith struct {
 	Ref
-	generation int
-	settled    time.Time
+	generation      int
+	settled, looked time.Time
 }
 
-// forADay notes the operation, and reports whether it was first noted a day ago.
-func (h *helpless) forADay(op *journal.Operation) bool {
+// forADay notes the operation and why this process cannot look for it, and reports whether it was first noted a day ago.
+func (h *helpless) forADay(op *journal.Operation, why string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	with := helplessWith{op.Ref, op.Generation, op.SettledAt}
+	with := helplessWith{Ref: op.Ref, generation: op.Generation, settled: op.SettledAt}
+	for _, e := range op.Evidence {
+		if e.Source != journal.SourceEvent && e.Why != why {
+			with.looked = laterOf(with.looked, e.At)
+		}
+	}
 	since, known := h.since[with]
 	if !known {
 		if h.since == nil || len(h.since) >= maxQuiets {
@@ -645,7 +654,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		case err != nil:
 			return err
 		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.recorded(op.Provider) != nil,
-			!c.helpless.forADay(&op) && now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)), now.Before(op.LookAt.Add(leftFor)):
+			!c.helpless.forADay(&op, errContractGone.Error()) && now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)), now.Before(op.LookAt.Add(leftFor)):
 			continue
 		}
 		res, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})

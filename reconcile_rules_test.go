@@ -1089,6 +1089,27 @@ func TestRuleLeftToOthers(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
 		assert.Empty(t, append(helpless.told(), l.told()...))
 	})
+	trap(t, "it takes no turn from one that can", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
+		helpless := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless.runs(3 * time.Hour)
+		l.runs(20 * time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.stands("invoice-1").State)
+	})
+	trap(t, "beside one that finds nothing", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
+		helpless := anotherAs(t, l.box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		for range 3 {
+			helpless.runs(20 * time.Hour)
+			l.runs(8 * time.Hour)
+		}
+		assert.Empty(t, helpless.told())
+		assert.Empty(t, l.stands("invoice-1").Attention)
+	})
 	trap(t, "without any look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.loses("invoice-1", providertest.DropAfter())
