@@ -26,9 +26,12 @@ const (
 // kept it from that for long: a backup, or somebody's open transaction.
 const maxWAL = 64 << 20
 
-// sidecarAfter is how old a commit may grow that the sidecar knows nothing of. A
-// variable for tests.
-var sidecarAfter = 5 * time.Second
+// sidecarAfter is how old a commit may grow that the sidecar knows nothing of, and
+// sidecarFirst the first one of a process. Variables for tests.
+var (
+	sidecarFirst time.Duration
+	sidecarAfter = 5 * time.Second
+)
 
 // checkpointer moves the WAL into the file, on a connection of its own, beside the
 // writer. It keeps the sidecar up to date, too.
@@ -63,7 +66,7 @@ func newCheckpointer(path string, c *conn.Conn, files *openFiles, external bool)
 func (p *checkpointer) run() {
 	defer close(p.ended)
 	var late <-chan time.Time
-	wait := time.Duration(0) // at first, so that the sidecar names the WAL
+	wait := sidecarFirst // so that the sidecar names the WAL
 	for {
 		// What fails here is tried again after the next commits, and the writer
 		// sees the same fault.

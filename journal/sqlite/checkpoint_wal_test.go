@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,8 +20,19 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// movedWhole moves all of the WAL into the file, once nobody reads or writes.
-const movedWhole = "PRAGMA busy_timeout=60000; PRAGMA wal_checkpoint(FULL)"
+// moveWAL has another process move the WAL into the file, and waits for others that do. SQLite does not wait for them by
+// itself (https://sqlite.org/c3ref/wal_checkpoint_v2.html).
+func moveWAL(t *testing.T, path, mode string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(60000)")
+	require.NoError(t, err)
+	until(t, func() bool {
+		var busy, frames, moved int
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &frames, &moved))
+		return busy == 0
+	})
+	require.NoError(t, db.Close())
+}
 
 // holdWAL has another process read, which keeps the WAL from being moved, until it is let go.
 func holdWAL(t *testing.T, path string) (let func()) {
@@ -200,7 +212,7 @@ func TestWALIsNotMovedIntoAnOlderCopy(t *testing.T) {
 			require.NoError(t, err)
 			j := open(t, path)
 			goOn(t, j, "invoice-1")
-			alter(t, path, movedWhole)
+			moveWAL(t, path, "FULL")
 			goOn(t, j, "invoice-2")
 			let := holdWAL(t, path)
 			writeNote(t, j, bytes)

@@ -53,6 +53,13 @@ func MarkAfter(age time.Duration) (restore func()) {
 	return func() { sidecarAfter = before }
 }
 
+// MarkNever has that done by Mark alone.
+func MarkNever() (restore func()) {
+	first, later := sidecarFirst, sidecarAfter
+	sidecarFirst, sidecarAfter = time.Hour, time.Hour
+	return func() { sidecarFirst, sidecarAfter = first, later }
+}
+
 // ClaimInOneGo has a claim be one transaction, however slow the machine is, until restore is called.
 func ClaimInOneGo() (restore func()) {
 	before := claimFor

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -81,7 +80,7 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, sqlite.Fold(j))
 			require.NoError(t, sqlite.Mark(j))
-			alter(t, path, movedWhole)
+			moveWAL(t, path, "FULL")
 			goOn(t, j, "later")
 			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 			after(t, path, j)
@@ -106,7 +105,7 @@ func TestWALCutShort(t *testing.T) {
 	j := open(t, path)
 	goOn(t, j, "before")
 	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, movedWhole)
+	moveWAL(t, path, "FULL")
 	goOn(t, j, "lost")
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -144,6 +143,7 @@ func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
 // Whoever opens next what was put in the file's place is told by the sidecar, which is brought up to the latest commit, whatever
 // WAL lies there; one of another journal is left alone.
 func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
+	t.Cleanup(sqlite.MarkNever())
 	for _, another := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		leave(t, path)
@@ -177,9 +177,7 @@ func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 		_, err = j.Apply(t.Context(), begin("invoice-4", s))
 		require.ErrorIs(t, err, journal.ErrRestored)
 		assert.Equal(t, number, named(t, path))
-		if another { // else the note goes on with the file, if a checkpoint came first
-			assert.Equal(t, before, noted(t, path))
-		}
+		assert.Equal(t, before, noted(t, path))
 	}
 }
 
@@ -193,7 +191,7 @@ func noted(t *testing.T, path string) []string {
 
 // An older copy is told by the sidecar, too, where that lagged behind what the file had come to.
 func TestOlderCopyBesideALateSidecar(t *testing.T) {
-	t.Cleanup(sqlite.MarkAfter(time.Hour)) // but for the first commit
+	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	older, err := os.ReadFile(path)
@@ -201,8 +199,7 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	number := latest(t, path)
-	until(t, func() bool { return named(t, path) == number })
+	require.NoError(t, sqlite.Mark(j))
 	before, _ := epochs(t, path)
 	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
 	first := epoch()
@@ -210,7 +207,7 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 		require.Less(t, n, 100)
 		others(t, j, s, fmt.Sprint("many-", n))
 	}
-	alter(t, path, movedWhole)
+	moveWAL(t, path, "FULL")
 	goOn(t, j, "invoice-1")
 	require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 	_, err = j.Apply(t.Context(), begin("invoice-2", s))

@@ -135,7 +135,7 @@ func TestReadOnlyOnceNobodyWrites(t *testing.T) {
 	reads()
 	require.NoError(t, w.Close())
 	reads()
-	alter(t, path, "PRAGMA wal_checkpoint(TRUNCATE)")
+	moveWAL(t, path, "TRUNCATE")
 	for _, suffix := range []string{"-wal", "-shm"} {
 		require.NoError(t, os.Remove(path+suffix))
 	}

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -162,8 +161,7 @@ func hit(t *testing.T) (k killed) {
 	k.wal, k.side = read(path+"-wal"), read(path+"-sidecar")
 	_, filed := epochs(t, path)
 	require.Positive(t, filed)
-	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)")
-	require.NoError(t, err)
+	moveWAL(t, path, "PASSIVE")
 	k.after = read(path)
 	require.NotEqual(t, k.before, k.after)
 	require.Equal(t, k.wal, read(path+"-wal"))
@@ -248,21 +246,17 @@ func TestStaleFileWithItsOwnWALIsOpened(t *testing.T) {
 	for _, suffix := range []string{"", "-wal"} {
 		copyFile(t, path+suffix, filepath.Join(snapshot, "journal.db"+suffix))
 	}
-	other, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
 	for _, id := range []string{"later", "much later"} {
-		_, err := other.ExecContext(t.Context(), "PRAGMA wal_checkpoint(RESTART)")
-		require.NoError(t, err)
+		moveWAL(t, path, "RESTART")
 		goOn(t, j, id)
 		require.NoError(t, sqlite.Mark(j))
 	}
-	require.NoError(t, other.Close())
 	require.NoError(t, j.Close())
 	for _, suffix := range []string{"", "-wal"} {
 		copyFile(t, filepath.Join(snapshot, "journal.db"+suffix), path+suffix)
 	}
 	j = open(t, path)
-	_, err = j.Join(t.Context())
+	_, err := j.Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
 	_, err = j.Get(t.Context(), journal.Ref{ID: "in the WAL"})
 	require.NoError(t, err)
@@ -288,8 +282,7 @@ func TestStaleSidecarOfAnAdoptedFile(t *testing.T) {
 	sqlite.Kill(s)
 	require.NoError(t, os.Remove(path+"-session-"+s.ID()))
 	require.NoError(t, j.Adopt(t.Context()))
-	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA wal_checkpoint(PASSIVE)")
-	require.NoError(t, err)
+	moveWAL(t, path, "PASSIVE")
 	goOn(t, j, "after")
 
 	killed := filepath.Join(t.TempDir(), "journal.db")
