@@ -628,7 +628,7 @@ func (l *life) want(i int) {
 	switch {
 	case e.naming == 1 || e.naming == 0 && l.has(keyUnderName) && random.of(2) && l.world.contracts[e.host].box == nil:
 		e.key = "key-of-" + e.name
-		if l.has(sharedKeys) {
+		if l.has(sharedKeys) && !l.has(partialTables) { // a process that lacks the table can't tell whose key it is
 			e.key, e.shares = fmt.Sprintf("key-at-%s-%d", e.host, i%2), true
 			if e.naming == 0 && random.of(2) {
 				e.ledger = fmt.Sprintf("fee-at-%s-%d", e.host, i%2)
