@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,9 +126,14 @@ func newStorm(o options, payer string, invoices []invoice, stderr io.Writer) (*s
 	return s, nil
 }
 
-// freeAddress is one of this machine's that nobody listens at.
+// freeAddress is one of this machine's that nobody listens at. The payer listens there later, so the port must stay free.
+// On Linux all of 127.0.0.0/8 is the machine's own, and other programs use 127.0.0.1.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	}
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		return "", err
 	}
