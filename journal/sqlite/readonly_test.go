@@ -45,9 +45,6 @@ func childServes(path string) error {
 		if n == served {
 			fmt.Println("serving")
 		}
-		if n > served {
-			time.Sleep(100 * time.Microsecond) // it goes on, and leaves the processor to others
-		}
 	}
 }
 
