@@ -106,9 +106,9 @@ type Config struct {
 	// nothing is looked for any more (Operation.Attention). One that turns out to have taken effect twice,
 	// or otherwise than was said, comes once more, with Operation.Attention. It is called at least once for
 	// each, concurrently and in no order, until it returns nil; a failing one is tried again by Run,
-	// later and later, and by the next process. All clients of the journal have it alike: a client without it marks the
-	// outcomes that it comes to as delivered, those on which another's OnSettled failed too. docs/outcomes.md has the order
-	// of a rollout that adds it.
+	// later and later, and by the next process. Give it to every client of the journal: a client without it marks
+	// outcomes as delivered, even if another client's OnSettled failed on them. For a rollout that adds it, docs/outcomes.md
+	// has the order.
 	OnSettled func(context.Context, Operation) error
 
 	// OnSettledTx is OnSettled in a transaction of the database that the journal lies in: what
@@ -118,8 +118,8 @@ type Config struct {
 	// another transaction, after an error, or where it is not known whether the commit has landed; then
 	// only if it has not. An operation that was unknown, and is completed later, has two
 	// outcomes; and one that is found to have taken effect twice, or otherwise than was said, after
-	// it was delivered comes once more, with Operation.Attention, for somebody to see to: what is booked
-	// by Operation.Ref and Operation.Generation is booked once.
+	// it was delivered comes once more, with Operation.Attention, so that a person looks at it. Book by Operation.Ref and
+	// Operation.Generation, and you book it once.
 	//
 	// Nothing else delivers an outcome: OnSettledTx gets that of every operation, those whose
 	// caller has the response included, but of a flow's only those that OnSettled would get.

@@ -99,7 +99,7 @@ func (r *reference) anyFlow(ctx context.Context, s store, arg string) (journal.F
 	return journal.Flow{}, usage("several flows are called %s: take one by its handle, which flows --name shows", shown.Text(arg))
 }
 
-// found is err, but for that of what is not there.
+// found returns err, or an error with the given text if err is journal.ErrNotFound.
 func found(err error, format string, args ...any) error {
 	if errors.Is(err, journal.ErrNotFound) {
 		return notFound(format, args...)

@@ -36,8 +36,8 @@ CREATE TABLE onceward_swept (
 `
 
 // sweep is an event of the clock for every operation without an answer. A sweep of many operations goes on in pages, each a
-// commit of its own. An operation that is read before its page has come is given the event then, before anything else, so that
-// every decision is as if all operations had been given it in the commit in which the sweep began.
+// commit of its own. An operation that is read before its page has come is given the event first. So
+// each decision is as if the commit that began the sweep had given the event to all operations.
 type sweep struct {
 	seq               int64
 	ev                journal.Event
