@@ -16,7 +16,6 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
-	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -314,18 +313,12 @@ func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
 func TestClockAheadBeforeABackup(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		dir := t.TempDir()
-		opened := func(name string) *sqlite.Journal {
-			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = j.Close() })
-			return j
-		}
-		l, j := (&line{}).Then(refuses()), opened("a.db")
+		l, j := (&line{}).Then(refuses()), openSQLite(t, filepath.Join(dir, "a.db"))
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		onceward.SetClock(was.Client, func() time.Time { return time.Now().Add(30 * time.Minute) })
 		require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
-		restored := opened("b.db")
+		restored := openSQLite(t, filepath.Join(dir, "b.db"))
 		require.NoError(t, restored.Adopt(t.Context()))
 		pass(23*time.Hour + 15*time.Minute) // Stripe's window is 23 hours
 		require.NoError(t, start(t, l, onceward.Config{Journal: restored}).Ask(named(t, invoice)).Err)

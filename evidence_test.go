@@ -267,13 +267,7 @@ func TestLookForWhatABackupHadEnqueued(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()
-		opened := func(name string) *sqlite.Journal {
-			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = j.Close() })
-			return j
-		}
-		j := opened("a.db")
+		j := openSQLite(t, filepath.Join(dir, "a.db"))
 		was := atBank(t, onceward.Config{Journal: j})
 		app, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{was.box.Provider()}, Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", tellerToken)
@@ -289,7 +283,7 @@ func TestLookForWhatABackupHadEnqueued(t *testing.T) {
 		was.runs(time.Minute)
 		require.Equal(t, onceward.StateCompleted, was.stands("invoice-1").State)
 
-		restored := opened("b.db")
+		restored := openSQLite(t, filepath.Join(dir, "b.db"))
 		require.NoError(t, restored.Adopt(t.Context()))
 		is := another(t, was.box, onceward.Config{Journal: restored})
 		require.Equal(t, onceward.StateUnknown, is.stands("invoice-1").State)

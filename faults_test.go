@@ -19,7 +19,6 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -931,7 +930,7 @@ func restoredOrCopied(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrJournalRestored)
 			assert.Equal(t, requests, srv.Requests(), "nothing is sent until it is adopted")
 
-			require.NoError(t, j.(*sqlite.Journal).Adopt(t.Context()))
+			require.NoError(t, j.Adopt(t.Context()))
 			for _, id := range []string{cancelled, pending, invoice} {
 				op := p.Recorded(onceward.Ref{ID: id})
 				assert.True(t, op.MayHaveRun, id)

@@ -18,7 +18,6 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -156,19 +155,13 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()
-		opened := func(name string) *sqlite.Journal {
-			j, err := sqlite.Open(filepath.Join(dir, name), sqlite.Options{Volatile: true})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = j.Close() })
-			return j
-		}
-		j := opened("a.db")
+		j := openSQLite(t, filepath.Join(dir, "a.db"))
 		l := atBank(t, onceward.Config{Journal: j})
 		l.box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
 		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
 		require.NoError(t, l.asks("second", "/transfers", order1).Err)
-		restored := opened("b.db")
+		restored := openSQLite(t, filepath.Join(dir, "b.db"))
 		require.NoError(t, restored.Adopt(t.Context()))
 		l = another(t, l.box, onceward.Config{Journal: restored})
 		l.runs(time.Hour)

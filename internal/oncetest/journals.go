@@ -27,7 +27,7 @@ func OnDisk(t *testing.T) journal.Journal {
 }
 
 // OpenSQLite opens the SQLite file at path, until the test ends.
-func OpenSQLite(t *testing.T, path string) journal.Journal {
+func OpenSQLite(t *testing.T, path string) *sqlite.Journal {
 	t.Helper()
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
