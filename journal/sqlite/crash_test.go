@@ -351,7 +351,8 @@ func TestKilledNeverLooksRestored(t *testing.T) {
 	t.Logf("%d kills, %d times closed before them", kills, closed)
 	text, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
-	assert.Regexp(t, `^onceward-sidecar 2 [A-Z2-7]+ [1-9]\d* [0-9a-f]{16} [1-9]\d* [1-9]\d* [0-9a-f]{8}\n$`, string(text))
+	// Nothing is filed where one WAL outlasted them all: that is so if always one of them had the journal open.
+	assert.Regexp(t, `^onceward-sidecar 2 [A-Z2-7]+ [1-9]\d* [0-9a-f]{16} [1-9]\d* \d+ [0-9a-f]{8}\n$`, string(text))
 	names, err := filepath.Glob(path + "*")
 	require.NoError(t, err)
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing is left of the dead")
