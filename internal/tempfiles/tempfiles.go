@@ -13,8 +13,7 @@ import (
 // set. A test of a store would spend most of its time waiting for the disk. A killed process loses nothing by that: what
 // it wrote is the system's. Loss of power is simulated, on any file system.
 //
-// The garbage collector runs a quarter as often, which saves a tenth of the time. The default logger leaves out the
-// warning that a journal lies in memory, which would be most of what a failing test prints.
+// The garbage collector runs a quarter as often, which saves a tenth of the time.
 func InMemory(run func() int) int {
 	if shared := folder(); shared != "" && os.Getenv("TMPDIR") == "" {
 		if dir, err := os.MkdirTemp(shared, "onceward-test-"); err == nil {
@@ -23,10 +22,13 @@ func InMemory(run func() int) int {
 			_ = os.Setenv("TMPDIR", dir)
 		}
 	}
-	log.SetOutput(withoutWarning{log.Writer()})
 	debug.SetGCPercent(400)
 	return run()
 }
+
+// The default logger leaves out the warning that a journal lies in memory, which would be most of what a failing test
+// prints, and the processes that it starts.
+func init() { log.SetOutput(withoutWarning{log.Writer()}) }
 
 type withoutWarning struct{ io.Writer }
 
