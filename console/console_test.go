@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -392,16 +393,18 @@ func TestFlows(t *testing.T) {
 
 // Findings come first, the urgent before the others, and each leads to what it is about.
 func TestFindings(t *testing.T) {
-	text := open(t, "/", nil).get("").text
-	at := func(s string) int {
-		i := strings.Index(text, s)
-		require.GreaterOrEqual(t, i, 0, s)
-		return i
-	}
-	assert.Less(t, at(planted.Twice+" took effect more than once"), at("3 operations and flows need attention"))
-	assert.Less(t, at("3 operations and flows need attention"), at("1 pending operation has less than a quarter of the window left"))
-	assert.Less(t, at("less than a quarter"), at("3 operations may or may not have taken effect"))
-	assert.Less(t, at("3 operations may or may not"), at("Where operations stand"))
+	synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second
+		text := open(t, "/", nil).get("").text
+		at := func(s string) int {
+			i := strings.Index(text, s)
+			require.GreaterOrEqual(t, i, 0, s)
+			return i
+		}
+		assert.Less(t, at(planted.Twice+" took effect more than once"), at("3 operations and flows need attention"))
+		assert.Less(t, at("3 operations and flows need attention"), at("1 pending operation has less than a quarter of the window left"))
+		assert.Less(t, at("less than a quarter"), at("3 operations may or may not have taken effect"))
+		assert.Less(t, at("3 operations may or may not"), at("Where operations stand"))
+	})
 }
 
 // A list is gone through page by page: each operation is on one of them, also while others are begun.
@@ -541,38 +544,42 @@ func TestUnknownSaysNothingOfResending(t *testing.T) {
 
 // Flows are listed newest first, and a flow's page has its error once.
 func TestFlowsAreListedNewestFirst(t *testing.T) {
-	s := open(t, "/", nil)
-	text := s.get("flows").text
-	assert.Less(t, strings.Index(text, planted.Waiting), strings.Index(text, planted.SetAside))
-	assert.Equal(t, 1, strings.Count(s.get("flow?name="+planted.SetAside).text, "step ship: no stock"))
+	synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second
+		s := open(t, "/", nil)
+		text := s.get("flows").text
+		assert.Less(t, strings.Index(text, planted.Waiting), strings.Index(text, planted.SetAside))
+		assert.Equal(t, 1, strings.Count(s.get("flow?name="+planted.SetAside).text, "step ship: no stock"))
+	})
 }
 
 // A flow below an inbound key shows that key, shortened, and is found by it; so are its steps.
 func TestFlowsAreFoundByTheInboundKey(t *testing.T) {
-	s := open(t, "/", nil)
-	session, err := s.journal.Join(t.Context())
-	require.NoError(t, err)
-	for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
-		ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil"}
-		begun, err := s.journal.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: time.Now(), Session: session.ID(),
-			Key: "key-of-" + key, Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
+	synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second
+		s := open(t, "/", nil)
+		session, err := s.journal.Join(t.Context())
 		require.NoError(t, err)
-		_, err = s.journal.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"},
-			At: time.Now(), Session: session.ID(), Asker: 1, Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
-		require.NoError(t, err)
-	}
-	count := func(path, link string) int { return strings.Count(s.get(path).text, `href="`+link) }
-	assert.Equal(t, 4, count("flows", "flow?"))
-	assert.Equal(t, 1, count("flows?key=caller-key-0002", "flow?"))
-	assert.Equal(t, 2, count("flows?name=fulfil", "flow?"))
-	assert.Equal(t, 1, count("operations?key=caller-key-0002", "operation?"))
-	assert.Equal(t, 2, count("operations?flow=fulfil", "operation?"))
-	assert.Contains(t, s.get("operations?flow=fulfil").text, "of <bdi>fulfil #")
-	one := regexp.MustCompile(`href="(flow\?[^"]*)"`).FindStringSubmatch(s.get("flows?key=caller-key-0002").text)
-	require.NotNil(t, one)
-	flow := s.get(html.UnescapeString(one[1])).text
-	assert.Contains(t, flow, "caller-…")
-	steps := regexp.MustCompile(`href="(operations\?flow=[^"]*)"`).FindStringSubmatch(flow)
-	require.NotNil(t, steps)
-	assert.Equal(t, 1, count(html.UnescapeString(steps[1]), "operation?"))
+		for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
+			ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil"}
+			begun, err := s.journal.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: time.Now(), Session: session.ID(),
+				Key: "key-of-" + key, Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
+			require.NoError(t, err)
+			_, err = s.journal.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"},
+				At: time.Now(), Session: session.ID(), Asker: 1, Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
+			require.NoError(t, err)
+		}
+		count := func(path, link string) int { return strings.Count(s.get(path).text, `href="`+link) }
+		assert.Equal(t, 4, count("flows", "flow?"))
+		assert.Equal(t, 1, count("flows?key=caller-key-0002", "flow?"))
+		assert.Equal(t, 2, count("flows?name=fulfil", "flow?"))
+		assert.Equal(t, 1, count("operations?key=caller-key-0002", "operation?"))
+		assert.Equal(t, 2, count("operations?flow=fulfil", "operation?"))
+		assert.Contains(t, s.get("operations?flow=fulfil").text, "of <bdi>fulfil #")
+		one := regexp.MustCompile(`href="(flow\?[^"]*)"`).FindStringSubmatch(s.get("flows?key=caller-key-0002").text)
+		require.NotNil(t, one)
+		flow := s.get(html.UnescapeString(one[1])).text
+		assert.Contains(t, flow, "caller-…")
+		steps := regexp.MustCompile(`href="(operations\?flow=[^"]*)"`).FindStringSubmatch(flow)
+		require.NotNil(t, steps)
+		assert.Equal(t, 1, count(html.UnescapeString(steps[1]), "operation?"))
+	})
 }

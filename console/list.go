@@ -259,10 +259,11 @@ func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) err
 	began := time.Now()
 	err := p.addFlows(func(yield func(journal.Flow, error) bool) {
 		for f, err := range c.flows.ListFlows(r.Context(), filter) {
-			if p.List.Cut = time.Since(began) > lookFor; p.List.Cut {
-				return
-			}
-			if fits := err != nil || key == "" || seam.InboundKey(f.Parent) == key; fits && !yield(f, err) {
+			if err != nil || key == "" || seam.InboundKey(f.Parent) == key {
+				if !yield(f, err) {
+					return
+				}
+			} else if p.List.Cut = time.Since(began) > lookFor; p.List.Cut {
 				return
 			}
 		}
