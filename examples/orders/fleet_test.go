@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -123,9 +125,14 @@ func (f *fleet) storm(random *rand.Rand, end <-chan struct{}) {
 	}
 }
 
-// freeAddress is one that the service can have again and again.
+// freeAddress is one that the service can have again and again. On Linux all of 127.0.0.0/8 is the machine's own, and
+// other programs use 127.0.0.1: nobody takes the port while the service is dead.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	}
+	l, err := net.Listen("tcp", host+":0")
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
