@@ -52,6 +52,7 @@ type killer struct {
 	mu     sync.Mutex
 	ahead  []kill
 	victim *os.Process // nil: there is none
+	asked  bool        // the victim has made a request
 	struck bool        // the victim has a kill coming
 	landed bool        // … which was sent
 }
@@ -63,7 +64,7 @@ func (k *killer) start(payer *exec.Cmd) error {
 	if err := payer.Start(); err != nil {
 		return err
 	}
-	k.victim, k.struck, k.landed = payer.Process, false, false
+	k.victim, k.asked, k.struck, k.landed = payer.Process, false, false, false
 	return nil
 }
 
@@ -95,6 +96,7 @@ func (k *killer) observe(r providertest.Request) {
 func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked = true
 	if k.victim == nil || k.struck || len(k.ahead) == 0 || r.Number < k.ahead[0].request {
 		return kill{}, nil
 	}
@@ -103,11 +105,12 @@ func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	return next, k.victim
 }
 
-// stop tells the payer of the moment to end, as a deploy does.
+// stop tells the payer of the moment to end, as a deploy does, which waits for it to be ready first. Without that nothing
+// would ever be paid where starting takes longer than the time between two deploys.
 func (k *killer) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.victim != nil && !k.struck {
+	if k.victim != nil && k.asked && !k.struck {
 		_ = k.victim.Signal(syscall.SIGTERM) // Windows knows no such thing
 	}
 }
