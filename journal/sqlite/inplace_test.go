@@ -55,6 +55,21 @@ func TestShmRemovedAndOpenedAgain(t *testing.T) {
 	}
 }
 
+// A process that has lost the -shm file says so, too, if it can't read what others have written to the WAL since.
+func TestShmRemovedAndTheWALWrittenOver(t *testing.T) {
+	path, j, s := joined(t)
+	alter(t, path, "CREATE TABLE app (x)") // so that the writer reads the file's first page again
+	require.NoError(t, os.Remove(path+"-shm"))
+	wal, err := os.ReadFile(path + "-wal")
+	require.NoError(t, err)
+	clear(wal[32:]) // behind its header
+	require.NoError(t, os.WriteFile(path+"-wal", wal, 0o600))
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.ErrorContains(t, err, path+"-shm was removed or replaced")
+	require.ErrorIs(t, j.Close(), journal.ErrRestored)
+}
+
 // An older copy that is written over the file is noticed before anything is recorded by it.
 func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 	for name, after := range map[string]func(t *testing.T, path string, j *sqlite.Journal){

@@ -375,7 +375,7 @@ func (w *writer) beginNext() (*batch, error) {
 		err = begin()
 	}
 	if err != nil {
-		return nil, conn.Explain(w.path, "begin", err)
+		return nil, conn.Explain(w.path, "begin", cmp.Or(w.outOfPlace(), err))
 	}
 	b := newBatch(w)
 	if err := b.refresh(); err != nil {
