@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -45,7 +44,7 @@ func TestSidecarsDirectoryIsSynced(t *testing.T) {
 		"of a later commit": {func(*testing.T, *sqlite.Journal, string) {}, marks, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Cleanup(sqlite.MarkAfter(time.Hour)) // not by itself
+			t.Cleanup(sqlite.MarkNever())
 			path := filepath.Join(t.TempDir(), "journal.db")
 			j := open(t, path)
 			goOn(t, j, "before") // SQLite has synced the directory for the WAL
