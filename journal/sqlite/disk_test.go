@@ -419,8 +419,9 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 var hearings atomic.Int64
 
 // hears commits: a sync that failed beside the writer, in the checkpointer, is reported to the writer too, once, which is
-// to whoever commits next.
+// to whoever commits next. The checkpointer has no more to sync by then.
 func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
+	sqlite.Checkpointed(j)
 	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", s.ID(), "-", hearings.Add(1)), s))
 }
 
