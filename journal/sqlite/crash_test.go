@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -404,6 +403,6 @@ func TestAdoptionCountsForTransactions(t *testing.T) {
 	require.True(t, lines.Scan())
 	require.Equal(t, "adopted", lines.Text())
 	require.NoError(t, cmd.Wait())
-	require.Eventually(t, func() bool { return enqueues() == nil }, 10*time.Second, time.Millisecond)
+	until(t, func() bool { return enqueues() == nil })
 	assert.True(t, has(t, j, "order-1"))
 }
