@@ -71,7 +71,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if res.Decision == journal.Weighed {
 			continue // what was heard of it counts
 		}
-		if res.Decision == journal.Stop && !looked {
+		if !looked && (res.Decision == journal.Stop || res.Decision == journal.Replay && res.Operation.AnswerCut()) {
 			if looked, f, err = k.findOut(f, &res.Operation); err != nil {
 				return nil, nil, err
 			}
@@ -137,8 +137,8 @@ func (k *call) heed(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
 }
 
-// findOut has an operation that is unknown be looked for. What is found out counts, and who has found out asks, under the
-// same flight: nobody else may look so soon. But nobody does before the time that the provider has named; until
+// findOut looks for an operation that is unknown or has a cut-off answer. What is found out counts, and who has found out
+// asks, under the same flight: nobody else may look so soon. But nobody does before the time that the provider has named; until
 // then the call leads no flight.
 func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *flight, err error) {
 	now := k.look(f, op)
@@ -152,12 +152,11 @@ func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *fli
 	return true, nil, k.heed(f.asked)
 }
 
-// look has an operation that is unknown be looked for, within the call's time, for who asks for
-// it. It returns how it stands then, where it is another by that; else nil. It finishes the flight
-// only where a hook panics.
+// look looks for an operation within the call's time. It returns how that stands then, if the look may have changed it; else
+// nil. It finishes the flight only if a hook panics.
 func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	c := k.client
-	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || seam.IsOfFlow(op.Parent) && op.Looks > 0 {
+	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return nil // a flow asks again and again: what it waits for is Run's to look for
 	}
 	ctx, cancel := c.until(k.ctx, k.ends)

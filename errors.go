@@ -46,7 +46,8 @@ var (
 
 	// ErrAnswerGone: it was completed, and its answer is not kept: it was reaped at
 	// the end of its keep, or too large or too secret to record, or never given to
-	// Resolve, or it was cut off: then this is how its body ends. Error.Operation.Answer
+	// Resolve, or it was cut off: then this is how its body ends. With
+	// Config.Reconcile, ask again: the client looks for the object and answers with that. Error.Operation.Answer
 	// has what there is. It is not executed again.
 	ErrAnswerGone = errors.New("completed, and its answer is not kept")
 

@@ -187,6 +187,47 @@ func TestLookBesideACutAnswer(t *testing.T) {
 	}
 }
 
+// A call for a payment with a cut-off answer is answered with the payment's object, as soon as a look finds that.
+func TestLookForACutAnswer(t *testing.T) {
+	t.Parallel()
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		hidden := true
+		l.fakes(func(r *http.Request) *http.Response {
+			if hidden && r.Method == http.MethodGet {
+				return answers(http.StatusServiceUnavailable, "")
+			}
+			return nil
+		})
+		l.box.Script(providertest.CutAt(5))
+		out := l.asks("invoice-1", "/transfers", order1)
+		require.ErrorIs(t, out.Err, onceward.ErrAnswerGone)
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1).Err, onceward.ErrAnswerGone, "it can't be read yet")
+		hidden = false
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1).Err, onceward.ErrAnswerGone, "it is looked for once a minute")
+		l.runs(time.Minute)
+		showing(t, l.asks("invoice-1", "/transfers", order1), "obj_1")
+		op := l.stands("invoice-1")
+		assert.Equal(t, "transfer obj_1", op.Object)
+		assert.True(t, op.Answer.Found)
+		assert.True(t, op.Answer.Replaced.Cut)
+		assert.Empty(t, op.Attention)
+		looks := op.Looks
+		showing(t, l.asks("invoice-1", "/transfers", order1), "obj_1")
+		assert.Equal(t, looks, l.stands("invoice-1").Looks, "nobody looks for it any more")
+		l.truly()
+	})
+	trap(t, "by Reconcile", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.box.Script(providertest.CutAt(5))
+		require.ErrorIs(t, l.asks("invoice-1", "/transfers", order1).Err, onceward.ErrAnswerGone)
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Contains(t, string(op.Answer.Body), "obj_1")
+		l.truly()
+	})
+}
+
 // Somebody's word names no object, and counts like an answer that shows none; even one whose answer
 // was reaped, of which nobody knows what it sent.
 func TestLookBesideAWord(t *testing.T) {

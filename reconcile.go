@@ -263,8 +263,8 @@ const (
 	askedFor  = 20 * time.Second // how long a look takes, at most, for which somebody waits
 )
 
-// Reconcile looks for one unknown operation now, and says what is known of it then: whatever
-// its schedule says, and though it was given up. One operation is looked for once a minute; else the journal's
+// Reconcile looks now for one operation that is unknown or has a cut-off answer, and says what is known of it then. It does
+// so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
 // present word is returned. The error is as Wait's; nil for one that is completed.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	if err := c.lifecycle.enter(); err != nil {
@@ -279,7 +279,7 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 		result := operationOf(&op)
 		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so that nothing is looked for: set it")
 	}
-	if op.State == journal.StateUnknown {
+	if op.State == journal.StateUnknown || op.AnswerCut() {
 		if now, err := c.lookNow(ctx, &op, &looking{client: c, actor: "Client.Reconcile"}); err != nil {
 			return operationOf(&op), fmt.Errorf("onceward: reconcile: %w", err)
 		} else {

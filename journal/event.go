@@ -42,7 +42,8 @@ const (
 	// an answer it counts as sent, from its creation until now.
 	EventAdopt
 	// EventLook: somebody wants to find out what became of an unknown operation, and is
-	// the only one until Due. It needs Due. One that is not due is left alone, unless Asked.
+	// the only one until Due. It needs Due. One that is not due is left alone, unless Asked. Asked, it takes one whose
+	// answer was cut off too.
 	EventLook
 	// EventHint: something that proves nothing, an unsigned event for instance, says that
 	// a look may be worth while now: an unknown operation is due for one, dead or not.

@@ -11,7 +11,7 @@ import (
 // lookMargin is what is kept, at least, for clocks that disagree where absence is proven.
 const lookMargin = 15 * time.Minute
 
-// look gives an unknown operation to one who looks, until ev.Due.
+// look gives an unknown operation to one who looks, until ev.Due; one who is asked also gets one whose answer was cut off.
 func look(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Due.IsZero():
@@ -22,7 +22,7 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 		op.Looks--
 		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
 		return op, Recorded, nil
-	case op.State != StateUnknown || ev.From != nil && !slices.Contains(ev.From, op.Provider):
+	case op.State != StateUnknown && !(ev.Asked && op.AnswerCut()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return op, Ignored, nil
 	case op.NeverLeft() && op.LookAt.IsZero():
 		return op, Ignored, nil
@@ -36,7 +36,9 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	op.Looks++
 	op.LookedAt = ev.At
-	op.Attention, op.LookAt = "", ev.Due
+	if op.State == StateUnknown {
+		op.Attention, op.LookAt = "", ev.Due
+	}
 	return op, Look, nil
 }
 
@@ -211,6 +213,10 @@ func beside(op Operation, ev Event) (Operation, Decision, error) {
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
+	case op.AnswerCut() && ev.Answer != nil && !ev.Answer.Omitted:
+		op = replaced(keep(op, ev), *shown(ev).Answer)
+		op.Object = ev.Object
+		return op, Recorded, nil
 	case op.Object == "":
 		op.Object = ev.Object // which proves no other one from now on
 		return keep(op, ev), Recorded, nil

@@ -882,13 +882,21 @@ func supply(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
-	answer.Generation, answer.ByHand, answer.Replaced = was.Generation, true, was.Replaced
-	if !was.ByHand {
-		replaced := *was
-		answer.Replaced = &replaced
-	}
-	op.Answer, op.Resolved = &answer, resolved(ev)
+	answer.ByHand = true
+	op = replaced(op, answer)
+	op.Resolved = resolved(ev)
 	return op, Recorded, nil
+}
+
+// replaced puts another answer in the place of the recorded one, and keeps that if a provider sent it.
+func replaced(op Operation, answer Answer) Operation {
+	was := *op.Answer
+	answer.Generation, answer.Replaced = was.Generation, was.Replaced
+	if !was.ByHand {
+		answer.Replaced = &was
+	}
+	op.Answer = &answer
+	return op
 }
 
 // settle gives the operation an outcome: completed, cancelled or unknown. Its

@@ -88,9 +88,9 @@ type Answer struct {
 	ByHand  bool   // somebody asserted it (Resolve); no provider sent it
 	Found   bool   // a look or an event showed it; it is not what an attempt was answered by
 
-	// Replaced is what came in its place from the network, where somebody's word
-	// (ByHand) took the place of an answer that the provider's contract does not
-	// recognise, or of one that was cut off; else nil.
+	// Replaced is what came in its place from the network, if somebody's word (ByHand) took the place of an answer that
+	// the provider's contract does not recognise, or of one that was cut off. So does what was Found of one that was cut off.
+	// Else nil.
 	Replaced *Answer
 }
 
@@ -193,7 +193,7 @@ type Operation struct {
 	// named. No other operation of the provider and account has it.
 	Object string
 
-	Looks    int       // that were begun since it became unknown
+	Looks    int       // that were begun since it became unknown, or was completed with its answer cut off
 	LookedAt time.Time // when the latest of them began
 	LookAt   time.Time // unknown: not looked for before this; zero if it needs attention
 	// Attention says why a person has to look at it: of an unknown operation, why no look is due; of
@@ -213,6 +213,11 @@ type Operation struct {
 // of MayHaveRun, which a decision that it was not executed clears: what never left is neither looked
 // for nor completed by evidence.
 func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
+
+// AnswerCut reports whether the operation is completed and its answer was cut off. A look may find its object.
+func (op *Operation) AnswerCut() bool {
+	return op.State == StateCompleted && op.Answer != nil && op.Answer.Cut
+}
 
 // left reports whether an attempt of that generation, an earlier one, may have left. Only those have a
 // round; of the oldest, nothing is kept.

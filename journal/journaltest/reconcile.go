@@ -116,6 +116,31 @@ var reconcileTests = []test{
 		c.now = c.now.Add(time.Minute)
 		assert.Equal(t, []string{"first", "second"}, claimed(c.looks(r, time.Minute, 10)), "who looked may be dead")
 	}),
+	reconciling("an operation whose answer was cut off is looked for by whoever asks, and keeps what was found", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		complete := c.completeEvent(c.begin(named("cut")))
+		complete.Answer = &journal.Answer{Status: 201, Cut: true, Body: []byte(`{"i`)}
+		op := c.decide(complete, journal.Recorded)
+		assert.Empty(t, c.looks(r, time.Minute, 10), "nobody looks for it unasked")
+		look := journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.now, Due: c.now.Add(time.Minute)}
+		c.decide(look, journal.Ignored)
+		look.Asked = true
+		op = c.decide(look, journal.Look)
+		assert.Equal(t, journal.StateCompleted, op.State)
+		assert.Equal(t, "POST", op.Request.Method, "it is whole")
+		c.decide(look, journal.Later)
+		found := c.took(op, "payment p-1")
+		found.Answer = &journal.Answer{Status: 200, Body: []byte(`{"id":"p-1"}`), Pointer: "p-1"}
+		c.decide(found, journal.Recorded)
+		got := c.get(op.Ref)
+		assert.Equal(t, "payment p-1", got.Object)
+		assert.Zero(t, got.SecondEffects)
+		want := &journal.Answer{Status: 200, Body: []byte(`{"id":"p-1"}`), Pointer: "p-1", Found: true, Replaced: complete.Answer}
+		assert.Equal(t, want, got.Answer)
+		assert.Equal(t, want, c.decide(c.beginEvent(op.Ref), journal.Replay).Answer)
+		look.At = c.now.Add(time.Hour)
+		c.decide(look, journal.Ignored)
+		assert.Equal(t, "cut", ids(c.list(journal.Filter{States: []journal.State{journal.StateCompleted}}))[0])
+	}),
 	reconciling("a look that was not made is given back", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		results := c.looks(r, time.Hour, 10)

@@ -278,14 +278,14 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		return err
 	}
 	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
-	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence {
+	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence || p.Kind == journal.EventLook && p.Asked {
 		// Whether it is the answer that is recorded already is a matter of its
-		// generation; whether another takes its place, of what it lacks.
+		// generation; whether another takes its place, or is looked for, of what it lacks.
 		out.record, out.AnswerSum = r.record, r.AnswerSum
 		if r.Op.Answer, err = b.readAnswer(&r.Op, out); err != nil {
 			return err
 		}
-		if p.Kind == journal.EventResolve && r.Op.Answer != nil { // which may be kept within another
+		if (p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence && r.Op.AnswerCut()) && r.Op.Answer != nil { // which may be kept within another
 			if r.Op.Answer, err = format.DecodeAnswer(out.answer, out.answerBody); err != nil {
 				return b.fail(err)
 			}
