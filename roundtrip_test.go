@@ -385,11 +385,13 @@ func TestNetHTTPSendsNothingBehindOurBack(t *testing.T) {
 				Trace:     &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts++ }},
 			})
 			url := "http://" + ln.Addr().String()
-			require.NoError(t, p.Ask(named(t, "order-1"), to(http.MethodPost, url), body(text)).Err)
+			n := untilKept(t, func(ctx context.Context) {
+				require.NoError(t, p.Ask(ctx, to(http.MethodPost, url), body(text)).Err)
+			})
 			out := p.Ask(named(t, "order-2"), to(http.MethodPost, url), body(text))
 			require.ErrorIs(t, out.Err, onceward.ErrPending)
-			assert.Equal(t, 2, attempts)
-			assert.EqualValues(t, 2, posts.Load())
+			assert.Equal(t, n+1, attempts)
+			assert.EqualValues(t, n+1, posts.Load())
 		})
 	}
 }
