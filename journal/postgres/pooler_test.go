@@ -44,10 +44,8 @@ func behindPgBouncer(t *testing.T, serversURL string, connections int) *pooler {
 	at, err := url.Parse(serversURL)
 	require.NoError(t, err)
 	password, _ := at.User.Password()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := postgrestest.FreePort()
 	require.NoError(t, err)
-	port := free.Addr().(*net.TCPAddr).Port
-	require.NoError(t, free.Close())
 	folder, err := os.MkdirTemp("", "onceward-pooler-") // t.TempDir is root's alone, and PgBouncer gives its rights up
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })

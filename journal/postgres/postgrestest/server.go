@@ -349,7 +349,7 @@ func at(server string, port int) (string, error) {
 // make makes the server and starts it.
 func (c *Cluster) make(s settings) error {
 	var err error
-	if c.port, err = freePort(); err != nil {
+	if c.port, err = FreePort(); err != nil {
 		return err
 	}
 	if s.primary != nil {
@@ -542,21 +542,25 @@ func version(dir string) int {
 	return n
 }
 
-// given are the ports that this process has given out: a server takes its own only once its folder is made.
-var given sync.Map
+// reserved are the listeners that keep FreePort's ports from other processes. They live as long as this process.
+var reserved sync.Map
 
-// freePort returns a port that nobody has, of those that systems give to no client: it is still there after a restart.
-func freePort() (int, error) {
+// FreePort returns a free port of 127.0.0.1 for a server that a test stops and starts again, such as a pooler. Systems assign it to no
+// client, and no process that calls FreePort gets it while this one lives: this one listens on the port after it.
+func FreePort() (int, error) {
 	for range 100 {
-		port := 15000 + mathrand.IntN(17000)
-		if _, twice := given.LoadOrStore(port, true); twice {
-			continue
-		}
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		port := 15000 + 2*mathrand.IntN(8500)
+		next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
 		if err != nil {
 			continue
 		}
-		return port, listener.Close()
+		free, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			_ = next.Close()
+			continue
+		}
+		reserved.Store(port, next)
+		return port, free.Close()
 	}
 	return 0, errors.New("postgrestest: no free port")
 }
