@@ -60,6 +60,7 @@ func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.J
 
 // Amid an adoption other processes record late answers, and none of them sends.
 func TestAmidAnAdoption(t *testing.T) {
+	t.Parallel()
 	var late []journal.Operation
 	var server *postgrestest.Cluster
 	between := func(opts postgres.Options) {
@@ -93,6 +94,7 @@ func TestAmidAnAdoption(t *testing.T) {
 
 // An adoption that its process left half done leaves a journal that every process takes for restored, until it is adopted whole.
 func TestAdoptionThatWasLeft(t *testing.T) {
+	t.Parallel()
 	j, server, opts, flying := adoptable(t, func(postgres.Options) {})
 	require.NoError(t, postgres.Adopting(t.Context(), j))
 	other := open(t, server, opts)
@@ -113,6 +115,7 @@ func TestAdoptionThatWasLeft(t *testing.T) {
 
 // A journal that is found to be restored once more amid its adoption is not taken for adopted.
 func TestRestoredAmidAnAdoption(t *testing.T) {
+	t.Parallel()
 	var server *postgrestest.Cluster
 	j, server2, _, _ := adoptable(t, func(opts postgres.Options) {
 		conn := server.Conn(t)

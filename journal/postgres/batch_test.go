@@ -23,6 +23,7 @@ import (
 
 // Two journals ask for the same names side by side, in opposite orders: each is executed once.
 func TestNamesExecuteOnceAcrossJournals(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	journals := []*postgres.Journal{open(t, server, opts), open(t, server, opts)}
@@ -103,6 +104,7 @@ func BenchmarkTwoCommits(b *testing.B) {
 
 // A row that a constraint refuses takes its own event out, and nobody else's.
 func TestPoisonedEventHarmsNobody(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -131,6 +133,7 @@ func TestPoisonedEventHarmsNobody(t *testing.T) {
 
 // A transaction of the application's that enqueues a name holds up who asks for that name, and nobody else for long.
 func TestHeldNameHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -164,6 +167,7 @@ func TestHeldNameHoldsUpNobodyElse(t *testing.T) {
 // However many names a transaction of the application's holds, who asks for another in the same batch does not wait for one
 // after the other, and who takes the slow path finds a connection. The names' own askers wait.
 func TestHeldNamesHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	var timeouts atomic.Int64
@@ -310,6 +314,7 @@ func refusedEventsHarmNobody(t *testing.T, code string, deferred bool, rounds in
 
 // A default of serializable transactions, which would have lanes fail each other, is not the journal's.
 func TestSerializableDefaultIsNotOurs(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	server.Exec(t, "ALTER DATABASE postgres SET default_transaction_isolation = serializable")
 	opts := options(t, server)
@@ -333,6 +338,7 @@ func TestSerializableDefaultIsNotOurs(t *testing.T) {
 
 // Lanes take other rows now and then, and what was committed stays known.
 func TestLanesTakeOtherRows(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -350,6 +356,7 @@ func TestLanesTakeOtherRows(t *testing.T) {
 
 // A pooler in transaction mode keeps neither statements nor settings for a client.
 func TestWithoutStateOfAConnection(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	opts.Pooled = true
@@ -399,6 +406,7 @@ func (p *prepares) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareE
 
 // Who completes by an object, and who is sent with a reference, shares the lane too, and is found by them.
 func TestMarksGoWithTheLane(t *testing.T) {
+	t.Parallel()
 	for _, pooled := range []bool{false, true} {
 		t.Run(fmt.Sprint("pooled: ", pooled), func(t *testing.T) { marksGoWithTheLane(t, pooled) })
 	}
@@ -446,6 +454,7 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 
 // A batch that is not there in time goes again in halves, and not again and again as it was.
 func TestBatchThatIsLateIsHalved(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	opts.Lanes = 1
@@ -454,7 +463,7 @@ func TestBatchThatIsLateIsHalved(t *testing.T) {
 	t.Cleanup(func() { _ = proxy.Close() })
 	j := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
 	s := join(t, j)
-	postgres.CommitIn(j, 2*time.Second)
+	postgres.CommitIn(j, 5*time.Second)
 	const writes, size = 8, 100 << 10
 	var large atomic.Int64
 	never := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool {

@@ -15,6 +15,7 @@ import (
 
 // What may lose what it acknowledged is refused, by a name, and not warned about.
 func TestUnsafeServersAreRefused(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
@@ -65,6 +66,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 
 // Row security would hide operations from the journal.
 func TestRowSecurityIsRefused(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
@@ -89,6 +91,7 @@ func TestRowSecurityIsRefused(t *testing.T) {
 }
 
 func TestOptionsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	for _, schema := range []string{"Onceward", "1journal", `a"; DROP TABLE x; --`, "ünicode", strings.Repeat("a", 64)} {
@@ -121,6 +124,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 
 // No error has the connection string, or its password, in it.
 func TestErrorsHaveNoSecret(t *testing.T) {
+	t.Parallel()
 	for _, url := range []string{"postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=1", "postgres://user:hunter2@[::1:99999/db"} {
 		_, err := postgres.Open(t.Context(), url, postgres.Options{Deployment: "test"})
 		require.Error(t, err)
@@ -130,6 +134,7 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 }
 
 func TestClockAheadIsRefused(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	opts.Unsafe = false

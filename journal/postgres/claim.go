@@ -25,10 +25,9 @@ const (
 	// claimAtOnce is how many operations a claim looks at in one commit: others come in between where it passes over
 	// thousands.
 	claimAtOnce = 256
+	// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
+	claimScans = 4096
 )
-
-// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
-var claimScans = 4096 // a test has fewer
 
 // everything is higher than any handle.
 const everything = math.MaxInt64
@@ -281,10 +280,10 @@ func (t *tx) dueOfMany(from [][]byte, after int64, limit int, by int64) (handles
 	if from != nil {
 		var n int
 		var last int64
-		if err := t.one(dueEnd, after, claimScans).Scan(&n, &last); err != nil {
+		if err := t.one(dueEnd, after, t.j.claimScans).Scan(&n, &last); err != nil {
 			return nil, 0, err
 		}
-		if n == claimScans {
+		if n == t.j.claimScans {
 			through = last
 		}
 	}

@@ -37,6 +37,7 @@ func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options,
 
 // Four processes claim what is due, many at a time: each operation is claimed once, and none is left.
 func TestClaimsOfManyByFour(t *testing.T) {
+	t.Parallel()
 	many := soak.Times(5_000, 100_000)
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -118,6 +119,7 @@ func TestClaimPassesOverTheRefused(t *testing.T) {
 
 // What is claimed, and what is reaped, is read a part in each commit where it is large, and all of it comes.
 func TestLargeOnesAreSomeInACommit(t *testing.T) {
+	t.Parallel()
 	const many, size, atOnce = 10, 10_000, 3
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

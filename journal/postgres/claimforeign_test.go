@@ -16,12 +16,13 @@ import (
 
 // A claim of one provider goes through the backlog of another in several commits, and finds its own operations wherever they are.
 func TestClaimThroughAForeignBacklog(t *testing.T) {
-	defer postgres.ClaimScans(100)()
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	var commits atomic.Int64
 	opts.Committed = func(int, time.Duration) { commits.Add(1) }
 	j := open(t, server, opts)
+	postgres.ClaimScans(j, 100)
 	const many = 700
 	multiply(t, server, opts, j, many)
 	server.Exec(t, `UPDATE "`+opts.Schema+`".operations SET provider = 'foreign' WHERE handle % 150 <> 149`)

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,9 +14,13 @@ import (
 )
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t) // it is restarted
 	server.Exec(t, shadows)
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
+			t.Parallel()
+		}
 		opts := options(t, server)
 		first := open(t, server, opts)
 		next := func(t *testing.T) journal.Journal { return open(t, server, opts) }

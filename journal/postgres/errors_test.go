@@ -20,6 +20,7 @@ import (
 
 // A server that is there, and with which TLS fails, is not told as one that is not: the error says what is to be set.
 func TestTLSFailureIsNoMissingServer(t *testing.T) {
+	t.Parallel()
 	made := httptest.NewUnstartedServer(nil)
 	made.StartTLS() // for its certificate
 	t.Cleanup(made.Close)

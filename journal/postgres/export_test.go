@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,18 +41,17 @@ func Kill(ctx context.Context, s journal.Session) error {
 	return own.j.bury(ctx, []string{own.id}, nil)
 }
 
-// Hasten has sessions of journals that are opened from now on live fast, until the test ends.
-func Hasten(t testing.TB) {
-	was := usualPace
-	HastenAll()
-	t.Cleanup(func() { usualPace = was })
+// Hasten shortens the leases, beats and timeouts of a journal. A session still has to outlive the delays of a busy machine,
+// and the second that its heart waits for another transaction's lock (slowLock).
+func Hasten(opts *Options) {
+	opts.pace = pace{ttl: 6 * time.Second, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 5 * time.Second, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
+		handler: time.Second}
 }
 
-// HastenAll is Hasten for as long as the process lives. A session has to outlive what a busy machine's disk and processors
-// keep it waiting for, and the second that its heart waits for somebody else's lock (slowLock).
-func HastenAll() {
-	usualPace = pace{ttl: 3600 * time.Millisecond, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 2800 * time.Millisecond, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
-		handler: time.Second}
+// Still keeps a journal's heart from beating while a test lasts: what the heart asks of the server is not counted.
+func Still(opts *Options) {
+	opts.pace = usualPace
+	opts.pace.ttl, opts.pace.beat, opts.pace.lost = time.Hour, time.Hour, time.Hour
 }
 
 // CommitIn has the journal's transactions have that much time.
@@ -62,12 +60,8 @@ func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
 // SweepBy has the journal sweep so many at a time, in so much time each.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 
-// ClaimScans has claims of some providers go through so many pending operations in one commit, until restore is called.
-func ClaimScans(n int) (restore func()) {
-	was := claimScans
-	claimScans = n
-	return func() { claimScans = was }
-}
+// ClaimScans has claims of some providers go through so many pending operations in one commit.
+func ClaimScans(j *Journal, n int) { j.claimScans = n }
 
 // ReadBytes has the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) { j.readBytes = most }

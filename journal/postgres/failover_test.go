@@ -218,6 +218,7 @@ func TestCancelledSynchronousWait(t *testing.T) {
 
 // What was copied, restored or started for another purpose is noticed at once.
 func TestCopyOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)

@@ -15,6 +15,7 @@ import (
 
 // A flow that somebody has damaged is passed over, and told of where there is nothing else.
 func TestFlowsBesideADamagedOne(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -39,6 +40,7 @@ func TestFlowsBesideADamagedOne(t *testing.T) {
 
 // And it keeps no other from being reaped.
 func TestReapsFlowsBesideADamagedOne(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

@@ -14,6 +14,7 @@ import (
 
 // A role that lacks something is told what, before anything is begun.
 func TestLackingGrantsAreNamed(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t) // roles are its own
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
@@ -62,6 +63,7 @@ func TestLackingGrantsAreNamed(t *testing.T) {
 
 // That nothing waits for a standby is said once, to who has not said that it is known.
 func TestWarnedOfWhatAFailoverLoses(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	opts.Failover = postgres.FailoverUnknown

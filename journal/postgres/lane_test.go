@@ -12,6 +12,7 @@ import (
 
 // A lane whose row lacks what it was told of takes no other one, which would lack nothing.
 func TestRotationHidesNoLoss(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

@@ -41,9 +41,10 @@ func TestOldPrimaryComesBack(t *testing.T) {
 
 // The storage is put back to what it was while a process is alive that begins nothing: what it lacks are that one's beats.
 func TestIdleProcessTellsACopyPutBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j := open(t, server, opts)
 	sessions := `"` + opts.Schema + `".sessions`
 	conn := server.Conn(t)
@@ -61,8 +62,9 @@ func TestIdleProcessTellsACopyPutBack(t *testing.T) {
 
 // Whoever joined and ended within what is lost can't tell of it, and left nothing there: an idle process has seen it join.
 func TestIdleProcessTellsOfOneThatIsGone(t *testing.T) {
-	postgres.Hasten(t)
+	t.Parallel()
 	primary, standby, at, opts := withStandby(t)
+	postgres.Hasten(&opts)
 	idle := openAt(t, at.url(primary), opts)
 	conn := primary.Conn(t)
 	require.Eventually(t, func() bool { // it tidies up once an hour, and begins with that

@@ -69,6 +69,7 @@ func applications(t *testing.T, server *postgrestest.Cluster, opts postgres.Opti
 
 // An order and the charge that is to be made for it are one commit, by either driver.
 func TestEnqueueBesideAnOrder(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -113,6 +114,7 @@ func TestEnqueueBesideAnOrder(t *testing.T) {
 
 // What was enqueued since a savepoint is undone with it, and its name is free again.
 func TestEnqueueWithinASavepoint(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -165,6 +167,7 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 
 // Steps that are recorded in transactions beside each other wait for no one.
 func TestLocalStepsBesideEachOther(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -192,6 +195,7 @@ func TestLocalStepsBesideEachOther(t *testing.T) {
 
 // A transaction of another database has no journal in it, or another one.
 func TestTransactionsOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	begin := func() journal.Tx {
@@ -224,6 +228,7 @@ func TestTransactionsOfOthersAreRefused(t *testing.T) {
 
 // A handler that ends the delivery's transaction, or breaks it, delivers nothing; and what is asked next is as ever.
 func TestHandlerThatEndsItsTransaction(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -266,6 +271,7 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 
 // A handler that sends a COMMIT of its own has written what it wrote, once, and is told so. Every connection goes on.
 func TestHandlerThatCommitsByItself(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -313,6 +319,7 @@ func deliver(j *postgres.Journal, s journal.Session, op journal.Operation, f fun
 
 // A handler has its time, whatever the role's patience with transactions that do nothing is.
 func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := openAt(t, server.URL()+"&idle_in_transaction_session_timeout=1s", options(t, server))
 	s := join(t, j)
@@ -326,6 +333,7 @@ func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
 
 // However many handlers take their time, nobody else waits for a connection: claims, begins of names that are known, sessions.
 func TestSlowHandlersHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -364,10 +372,11 @@ func TestSlowHandlersHoldUpNobodyElse(t *testing.T) {
 // Close waits for a handler, however long it takes beyond what a server has: what the handler wrote and that it was
 // delivered are there, or neither is.
 func TestCloseBesideAHandler(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	other := open(t, server, opts)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j := openAt(t, server.URL(), opts)
 	s := join(t, j)
 	op := undelivered(t, j, s, "order")
@@ -398,6 +407,7 @@ func TestCloseBesideAHandler(t *testing.T) {
 // What a handler sets for its transaction does not weaken its commit; and what it does within savepoints of its own is undone
 // or kept as it says.
 func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -439,6 +449,7 @@ func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
 // What a handler sets for its session, by a SET that should have been a SET LOCAL, is over once it has returned: the next one
 // on that connection may be another tenant's. So it is with BeginTx.
 func TestHandlersLeaveNoSettings(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	role := opts.Schema + "_tenant"
@@ -506,9 +517,11 @@ func TestHandlersLeaveNoSettings(t *testing.T) {
 
 // A handler that takes too long is told, and called once.
 func TestHandlerThatTakesTooLong(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
-	postgres.Hasten(t)
-	j := open(t, server, options(t, server))
+	opts := options(t, server)
+	postgres.Hasten(&opts)
+	j := open(t, server, opts)
 	s := join(t, j)
 	begun, err := j.Apply(t.Context(), begin("order", s))
 	require.NoError(t, err)
@@ -532,6 +545,7 @@ func TestHandlerThatTakesTooLong(t *testing.T) {
 
 // What is enqueued in a transaction that is rolled back, or begun and refused, is no reason to doubt a clock that is behind.
 func TestWhatIsNotRecordedMovesNoClock(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -569,6 +583,7 @@ func TestWhatIsNotRecordedMovesNoClock(t *testing.T) {
 
 // Names and what providers say are bytes, however many and whichever.
 func TestNamesAreAnyBytes(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -628,6 +643,7 @@ func TestNamesAreAnyBytes(t *testing.T) {
 
 // The application connects by itself, and may reach another server before the journal's connections do: that one is looked at first.
 func TestEnqueueOnAServerNobodyLookedAt(t *testing.T) {
+	t.Parallel()
 	for name, goneBack := range map[string]bool{"a copy": true, "as it was": false} {
 		t.Run(name, func(t *testing.T) {
 			server := postgrestest.Start(t)

@@ -23,7 +23,9 @@ const sellerVariable = "ONCEWARD_TEST_SELLER"
 
 // openTill opens one whose application has a connection of its own to the journal's database.
 func openTill(ctx context.Context, url, schema, ledger string, step func(string)) (*till.Till, *postgres.Journal, error) {
-	j, err := postgres.Open(ctx, url, postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose})
+	opts := postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}
+	postgres.Hasten(&opts)
+	j, err := postgres.Open(ctx, url, opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +53,6 @@ func openTill(ctx context.Context, url, schema, ledger string, step func(string)
 
 // sell is what the child does.
 func sell(ctx context.Context, ledger string) error {
-	postgres.HastenAll()
 	return till.Sell(func(step func(string)) (*till.Till, error) {
 		s, _, err := openTill(ctx, os.Getenv(directVariable), os.Getenv(schemaVariable), ledger, step)
 		return s, err
@@ -98,9 +99,10 @@ func (s *shop) Verify(t *testing.T, j journal.Outbox) (wrong []string) {
 
 // The application's transaction dies with its process, as the journal's do.
 func TestKilledAtEachStepOfAnOutbox(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
-	postgres.Hasten(t)
 	till.KilledAtEachStep(t, func(t *testing.T) till.Shop {
+		t.Parallel()
 		opts := durable(t, server)
 		require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
 		server.Exec(t, "CREATE TABLE "+pgx.Identifier{opts.Schema, "orders"}.Sanitize()+" (id text PRIMARY KEY)")

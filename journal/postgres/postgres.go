@@ -100,6 +100,8 @@ type Options struct {
 	// Logger is told of what somebody ought to know of: lost connections, sessions that were buried, a standby that is
 	// missing. Never of names, bodies or parameters. nil: slog.Default().
 	Logger *slog.Logger
+
+	pace pace // tests shorten it. Zero means usualPace.
 }
 
 // Durability says who keeps what the server acknowledges.
@@ -143,6 +145,7 @@ type Journal struct {
 	// How many batches a lane's row is used for.
 	rotateAfter int
 	sweepPage   int
+	claimScans  int
 	readBytes   int
 	commitTime  time.Duration
 
@@ -239,7 +242,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		opts.Logger = slog.Default()
 	}
 	j := &Journal{
-		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: usualPace, rotateAfter: rotateAfter, sweepPage: sweepPage, readBytes: maxBatchBytes, commitTime: commitTime,
+		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace), rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: maxBatchBytes, commitTime: commitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {

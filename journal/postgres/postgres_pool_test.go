@@ -20,6 +20,7 @@ import (
 // that takes another of them. Who begins what his own transaction holds waits as long as he wants to, and it is begun as soon as it
 // can be.
 func TestExhaustedPoolOfTheApplication(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	config, err := pgxpool.ParseConfig(server.URL())
 	require.NoError(t, err)
@@ -64,6 +65,7 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 // Transactions of BeginTx have four connections of their own. Who begins a fifth waits as long as he wants to, and stops
 // nobody else.
 func TestExhaustedTransactionsOfOurs(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)

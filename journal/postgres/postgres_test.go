@@ -52,6 +52,7 @@ func complete(op journal.Operation, s journal.Session) journal.Event {
 }
 
 func TestOneOperationLives(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

@@ -107,6 +107,7 @@ func writes(t *testing.T, j *postgres.Journal) map[string]error {
 
 // A role that may read and nothing else reads all there is, of whichever deployment, and leaves no trace.
 func TestReadOnlyLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t) // roles are its own
 	opts := durable(t, server)
 	served(t, server, opts)
@@ -178,16 +179,19 @@ func TestReadOnlyBehindPgBouncer(t *testing.T) {
 
 // An operator's program changes what it is asked to beside the service, which goes on as before.
 func TestExistingChangesBesideAService(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	served(t, server, opts)
 	service := openAt(t, server.URL(), opts)
 	s := join(t, service)
 	held, err := service.Apply(t.Context(), now(service, begin("held", s)))
 	require.NoError(t, err)
 
-	tool := openAt(t, server.URL(), postgres.Options{Schema: opts.Schema, Existing: true})
+	existing := postgres.Options{Schema: opts.Schema, Existing: true}
+	postgres.Hasten(&existing)
+	tool := openAt(t, server.URL(), existing)
 	_, err = tool.Join(t.Context())
 	require.ErrorContains(t, err, "Options.Existing")
 	before, err := tool.Get(t.Context(), journal.Ref{ID: "unknown"})
@@ -215,13 +219,15 @@ func TestExistingChangesBesideAService(t *testing.T) {
 
 // The dead are left to the service's processes, and so is what is found of a copy, until somebody adopts it.
 func TestExistingTakesNothingOver(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
 	conn := server.Conn(t)
 	journals := `"` + opts.Schema + `".journal`
 	existing := postgres.Options{Schema: opts.Schema, Existing: true}
+	postgres.Hasten(&existing)
 	require.NoError(t, openAt(t, server.URL(), existing).Close())
 	assert.Equal(t, "true", setting(t, conn, "SELECT (deployment IS NULL AND system_identifier IS NULL)::text FROM "+journals), "it is nobody's still")
 
@@ -257,6 +263,7 @@ func executed(j *postgres.Journal, op journal.Operation) journal.Event {
 
 // No password of a reader is in what it is told.
 func TestReadOnlyRefusals(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	open(t, server, opts)

@@ -65,6 +65,7 @@ func (a *archive) lines(t *testing.T) map[string][]journal.Archived {
 // What is reaped is in the archive before it goes, once; what can't be archived stays, and so does what became another
 // while it was being written.
 func TestWhatIsReapedIsArchived(t *testing.T) {
+	t.Parallel()
 	for _, bodies := range []bool{true, false} {
 		t.Run(fmt.Sprint("bodies ", bodies), func(t *testing.T) {
 			server := postgrestest.Shared(t)
@@ -146,6 +147,7 @@ func TestWhatIsReapedIsArchived(t *testing.T) {
 
 // Two processes reap beside each other: an operation goes once, and who it went by has it in its archive.
 func TestReapersBesideEachOther(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	var pods []*postgres.Journal
@@ -176,6 +178,7 @@ func TestReapersBesideEachOther(t *testing.T) {
 
 // What is damaged stays, and holds up nothing that is not.
 func TestDamagedHoldsUpNoReaping(t *testing.T) {
+	t.Parallel()
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived ", archived), func(t *testing.T) {
 			server := postgrestest.Shared(t)
@@ -217,6 +220,7 @@ func TestDamagedHoldsUpNoReaping(t *testing.T) {
 
 // More of them are damaged than are looked at in one commit.
 func TestReapBehindManyDamaged(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

@@ -19,6 +19,7 @@ import (
 // Two processes hear of one object for two operations at the same time: it proves one of them. And of an event that both
 // hear, one is the first.
 func TestObjectProvesOneOfTwo(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	journals := []*postgres.Journal{open(t, server, opts), open(t, server, opts)}
@@ -69,6 +70,7 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 // What is in flight is found by its key, of any length and with any bytes in it, whether that is its ID or not; and nothing
 // else is, however alike the keys begin.
 func TestFindsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	s := join(t, j)
@@ -100,6 +102,7 @@ func TestFindsWhatIsInFlight(t *testing.T) {
 
 // What is read is read though the server was restarted, and every connection with it.
 func TestReadsOutliveARestart(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	j := open(t, server, options(t, server))
 	begun, err := j.Apply(t.Context(), begin("order", join(t, j)))
@@ -149,6 +152,7 @@ func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err erro
 
 // One that is damaged strands none that is due beside it.
 func TestLooksBesideADamagedOperation(t *testing.T) {
+	t.Parallel()
 	for table, damage := range map[string]string{"operations": zeroFacts, "requests": "UPDATE %[1]s.requests SET body = 'x' WHERE handle = (SELECT handle FROM %[1]s.operations WHERE id = '%[2]s')"} {
 		t.Run(table, func(t *testing.T) {
 			server := postgrestest.Shared(t)
@@ -172,6 +176,7 @@ const zeroFacts = "UPDATE %[1]s.operations SET facts = decode(repeat('00', lengt
 
 // Of large requests no more are leased than are read at once, and those due longest come first.
 func TestLooksAtLargeRequests(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
 	const size = 10_000

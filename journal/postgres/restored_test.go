@@ -22,9 +22,10 @@ import (
 // A lane that is behind what it was told of shows that the database has gone back: for all who have it open, until
 // somebody adopts it.
 func TestLaneBehindMeansGoneBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j, other := open(t, server, opts), open(t, server, opts)
 	s, theirs := join(t, j), join(t, other)
 	for _, id := range []string{"a", "b", "c"} {
@@ -58,6 +59,7 @@ func TestLaneBehindMeansGoneBack(t *testing.T) {
 
 // A row of somebody who is alive is missing where the database has gone back to before it joined.
 func TestMissingProcessMeansGoneBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -72,9 +74,10 @@ func TestMissingProcessMeansGoneBack(t *testing.T) {
 
 // After a promotion to a standby that nobody waited for, everybody says first whether all is there that they know of.
 func TestPromotionWaitsForAnswers(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j, other := open(t, server, opts), open(t, server, opts)
 	s := join(t, j)
 	_, err := j.Apply(t.Context(), begin("a", s))
@@ -117,6 +120,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 
 // Who learns only after Adopt that the database had gone back does not have it count as restored once more.
 func TestWhoIsLateAfterAnAdopt(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j, other := open(t, server, opts), open(t, server, opts)
@@ -139,9 +143,10 @@ func TestWhoIsLateAfterAnAdopt(t *testing.T) {
 // What a process has seen of an operation is worth nothing once the database has gone back and was adopted: the row may
 // have the same handle and revision, and be another.
 func TestWhatWasHeldBeforeARestore(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j, other := open(t, server, opts), open(t, server, opts)
 	s := join(t, j)
 	begun, err := j.Apply(t.Context(), begin("order", s))
@@ -233,6 +238,7 @@ func TestWhoSawACopyBeforeAnAdopt(t *testing.T) {
 // What was told before a backup was made is not told once more after it is restored and adopted; what was told since is. Where the
 // application's rows are in the same database they went back too, so that each outcome is in them once.
 func TestTellingAfterARestore(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	server.Exec(t, "CREATE DATABASE shop")
 	in := func(database string) string { return strings.Replace(server.URL(), "/postgres?", "/"+database+"?", 1) }
@@ -307,6 +313,7 @@ func TestTellingAfterARestore(t *testing.T) {
 
 // One that is damaged is believed by nobody, and keeps the journal from nobody.
 func TestAdoptBesideADamagedOperation(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

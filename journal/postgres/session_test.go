@@ -19,9 +19,10 @@ const soon, tick = 20 * time.Second, 20 * time.Millisecond
 // Who is cut off from the database is lost by its own clocks, and then buried by others. What it says later of what it
 // held is late; its answers count.
 func TestSessionCutOffIsBuried(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	p, url := proxied(t, server)
 	cut := openAt(t, url, opts)
 	other := open(t, server, opts)
@@ -63,9 +64,10 @@ func TestSessionCutOffIsBuried(t *testing.T) {
 // The database's clock goes back by hours, as after a failover, right after a process has died: what it held is taken over as
 // soon as ever, and whoever lives is not taken for dead.
 func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	p, url := proxied(t, server)
 	dead := openAt(t, url, opts)
 	other := open(t, server, opts)
@@ -85,9 +87,10 @@ func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
 
 // An outage that is longer than anybody's lease buries nobody, and neither does a clock of the database's that leaps.
 func TestNobodyIsBuriedForAnOutage(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	a, b := open(t, server, opts), open(t, server, opts)
 	s, theirs := join(t, a), join(t, b)
 	begun, err := a.Apply(t.Context(), begin("held", s))
@@ -109,10 +112,11 @@ func TestNobodyIsBuriedForAnOutage(t *testing.T) {
 
 // The connections of the application may all be in use: the heart has its own.
 func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	opts.Readers = 1
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j := open(t, server, opts)
 	s := join(t, j)
 	conn := server.Conn(t)
@@ -145,6 +149,7 @@ func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 
 // A session that is ended is dead for others at once.
 func TestEndedSessionLeavesWhatItHeld(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j, other := open(t, server, opts), open(t, server, opts)
@@ -159,9 +164,10 @@ func TestEndedSessionLeavesWhatItHeld(t *testing.T) {
 
 // All sessions of the fleet have another rank each, and know how many there are.
 func TestSessionsHaveRanks(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	a, b := open(t, server, opts), open(t, server, opts)
 	sessions := []journal.Session{join(t, a), join(t, b), join(t, b)}
 	ranked := func(want int) func() bool {
@@ -199,9 +205,10 @@ func beats(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, n 
 
 // Once one process has reset the clock, no other brings back what was the latest time.
 func TestResetIsForAllProcesses(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	j, other := open(t, server, opts), open(t, server, opts)
 	s, theirs := join(t, j), join(t, other)
 	ahead := begin("ahead", theirs)

@@ -14,6 +14,7 @@ import (
 
 // What is damaged is counted with the others.
 func TestStatsBesideADamagedOperation(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)

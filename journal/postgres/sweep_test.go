@@ -24,12 +24,13 @@ const manySwept = 120
 
 // swept opens a journal with operations of which a third each is pending, in flight and cancelled, and as many flows that
 // wait; trips counts its round trips.
-func swept(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, trips *atomic.Int64) (*postgres.Journal, []journal.Ref) {
+func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, trips *atomic.Int64) (*postgres.Journal, []journal.Ref) {
+	postgres.Still(opts)
 	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
 		cfg.Tracer = roundTrips{of: trips}
 		return nil
 	}
-	j := open(t, server, opts)
+	j := open(t, server, *opts)
 	postgres.SweepBy(j, manySwept/3, time.Minute)
 	s := join(t, j)
 	var refs []journal.Ref
@@ -63,16 +64,20 @@ func swept(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, tr
 
 // What has no answer is swept with a few round trips for hundreds, and each of it.
 func TestSweepTakesFewRoundTrips(t *testing.T) {
+	t.Parallel()
 	t.Run("adopt", func(t *testing.T) {
 		server := postgrestest.Shared(t)
 		opts := options(t, server)
 		var trips atomic.Int64
-		j, refs := swept(t, server, opts, &trips)
+		_, refs := swept(t, server, &opts, &trips)
 		server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
-		require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err != nil }, soon, tick)
+		j := open(t, server, opts)
+		postgres.SweepBy(j, manySwept/3, time.Minute)
+		_, err := j.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored)
 		before := trips.Load()
 		require.NoError(t, j.Adopt(t.Context()))
-		assert.Less(t, trips.Load()-before, int64(manySwept*2/3), "with a commit for each page, and one that cuts off all sessions")
+		assert.Less(t, trips.Load()-before, int64(manySwept), "one for two: with a commit for each page, and one that cuts off all sessions")
 		for _, ref := range refs {
 			op, err := j.Get(t.Context(), ref)
 			require.NoError(t, err)
@@ -88,7 +93,7 @@ func TestSweepTakesFewRoundTrips(t *testing.T) {
 		server := postgrestest.Shared(t)
 		opts := options(t, server)
 		var trips atomic.Int64
-		j, refs := swept(t, server, opts, &trips)
+		j, refs := swept(t, server, &opts, &trips)
 		before, then := trips.Load(), time.Now().Add(-2*journal.Leap).Truncate(time.Millisecond)
 		require.NoError(t, j.ResetClock(t.Context(), then))
 		assert.Less(t, trips.Load()-before, int64(manySwept/2))
@@ -116,6 +121,7 @@ func verified(t *testing.T, j *postgres.Journal) {
 
 // A sweep may take longer than a transaction has otherwise, as long as it goes on.
 func TestSweepHasTimeForEachPage(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	proxy, err := pgproxy.Start("tcp", server.Addr())
@@ -128,13 +134,14 @@ func TestSweepHasTimeForEachPage(t *testing.T) {
 		_, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
 		require.NoError(t, err)
 	}
-	postgres.SweepBy(j, 1, 1500*time.Millisecond)
-	proxy.Delay(30 * time.Millisecond) // three times a page: 2.25 seconds
+	postgres.SweepBy(j, 1, 4*time.Second)
+	proxy.Delay(60 * time.Millisecond) // three times a page: 4.5 seconds
 	require.NoError(t, j.ResetClock(t.Context(), time.Now().Add(-2*journal.Leap)))
 }
 
 // Who asked for a sweep ends it.
 func TestSweepEndsWithItsAsker(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	j := open(t, server, opts)
@@ -176,6 +183,7 @@ func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDat
 
 // What somebody holds for a while is waited for by who sweeps, without beginning anew.
 func TestSweepWaitsForWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	pages := &sweptPages{waiting: make(chan struct{})}

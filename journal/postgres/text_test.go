@@ -62,6 +62,7 @@ func TestCommitted(t *testing.T) {
 	server := postgrestest.Start(t)
 	var commits, requests atomic.Int64
 	opts := options(t, server)
+	postgres.Still(&opts)
 	opts.Committed = func(n int, took time.Duration) {
 		assert.Positive(t, took)
 		commits.Add(1)

@@ -15,6 +15,7 @@ import (
 // What is written by one statement is each write's own: names that are taken and rows that somebody else has changed are
 // found out for those alone, and every answer is its operation's.
 func TestEachOfManyIsItsOwn(t *testing.T) {
+	t.Parallel()
 	for _, pooled := range []bool{false, true} {
 		t.Run(fmt.Sprint("pooled: ", pooled), func(t *testing.T) { eachOfManyIsItsOwn(t, pooled) })
 	}

@@ -216,6 +216,7 @@ func (c *callers) assertKept(t *testing.T, j *postgres.Journal) {
 }
 
 func TestRestartsUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)
@@ -230,6 +231,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 }
 
 func TestKilledServerUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)
@@ -245,6 +247,7 @@ func TestKilledServerUnderLoad(t *testing.T) {
 }
 
 func TestTerminatedBackendsUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	j := openAt(t, server.URL(), opts)

@@ -13,6 +13,7 @@ import (
 
 // A copy of the storage that is put back while nobody is alive is behind what the witness was told.
 func TestWitnessTellsOfACopyPutBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
@@ -43,6 +44,7 @@ func TestWitnessTellsOfACopyPutBack(t *testing.T) {
 
 // What a tool adopts that knows of no witness is not behind the service's from then on, though nobody was alive meanwhile.
 func TestToolAdoptsWhatHasAWitness(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
@@ -70,9 +72,10 @@ func TestToolAdoptsWhatHasAWitness(t *testing.T) {
 
 // A copy that is put back beside a process which is alive is behind the witness too, and that is not told of less than it knows.
 func TestWitnessBesideALiveProcess(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Hasten(t)
+	postgres.Hasten(&opts)
 	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
 	opts.Witness = witness
 	j := open(t, server, opts)
