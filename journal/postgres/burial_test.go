@@ -181,11 +181,13 @@ func TestStoppedWithACommitInDoubt(t *testing.T) {
 			told := bufio.NewScanner(out)
 			require.True(t, told.Scan())
 			require.Equal(t, "joined", told.Text())
-			held := p.Arm(pgproxy.Fault{Match: isBatch, Side: fault.side, Byte: fault.at, Then: fault.then})
+			stopped := func(ex pgproxy.Exchange) bool { // before the fault, which it would find out about by another connection
+				return isBatch(ex) && assert.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+			}
+			held := p.Arm(pgproxy.Fault{Match: stopped, Side: fault.side, Byte: fault.at, Then: fault.then})
 			_, err = fmt.Fprintln(in)
 			require.NoError(t, err)
 			<-held.Done()
-			require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
 			conn := server.Conn(t)
 			require.Eventually(t, func() bool {
 				return setting(t, conn, fmt.Sprintf(`SELECT count(*)::text FROM "%s".sessions WHERE pid = %d AND buried_at IS NULL`, opts.Schema, child.Process.Pid)) == "0"

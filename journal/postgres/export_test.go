@@ -45,10 +45,10 @@ func Kill(ctx context.Context, s journal.Session) error {
 // and the second that its heart waits for another transaction's lock (slowLock).
 func Hasten(opts *Options) {
 	opts.pace = pace{ttl: 6 * time.Second, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 5 * time.Second, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
-		handler: time.Second}
+		handler: 3 * time.Second}
 }
 
-// Still keeps a journal's heart from beating while a test lasts: what the heart asks of the server is not counted.
+// Still keeps a journal's heart from beating while a test lasts. The heart asks the server for nothing then.
 func Still(opts *Options) {
 	opts.pace = usualPace
 	opts.pace.ttl, opts.pace.beat, opts.pace.lost = time.Hour, time.Hour, time.Hour

@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,17 +72,32 @@ func TestToolAdoptsWhatHasAWitness(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
+// toldMeanwhile is a witness that another process tells a number just before it is asked for the third time.
+type toldMeanwhile struct {
+	postgres.WitnessFile
+	number int64
+	asked  atomic.Int64
+}
+
+func (w *toldMeanwhile) Load(ctx context.Context) (int64, error) {
+	if w.asked.Add(1) == 3 {
+		if err := w.Store(ctx, w.number); err != nil {
+			return 0, err
+		}
+	}
+	return w.WitnessFile.Load(ctx)
+}
+
 // A copy that is put back beside a process which is alive is behind the witness too, and that is not told of less than it knows.
 func TestWitnessBesideALiveProcess(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	postgres.Hasten(&opts)
-	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
-	opts.Witness = witness
-	j := open(t, server, opts)
 	const told = 1000 // by another process, that is dead
-	require.NoError(t, witness.Store(t.Context(), told))
+	witness := &toldMeanwhile{WitnessFile: postgres.WitnessFile(filepath.Join(t.TempDir(), "witness")), number: told}
+	opts.Witness = witness
+	j := open(t, server, opts) // which asks twice, and its heart from then on
 	refused(t, j)
 	number, err := witness.Load(t.Context())
 	require.NoError(t, err)
