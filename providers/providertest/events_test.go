@@ -168,6 +168,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventManners(t *testing.T) {
+	run := func(name string, f func(t *testing.T)) { t.Run(name, func(t *testing.T) { synctest.Test(t, f) }) }
 	makes := func(t *testing.T, manners ...providertest.EventManner) (lookBox, *hook) {
 		b, h := eventful(t)
 		b.ScriptEvents(manners...)
@@ -177,12 +178,12 @@ func TestEventManners(t *testing.T) {
 		return b, h
 	}
 	keys := func(h *hook) []any { return h.told("data", "object", "idempotency_key") }
-	t.Run("lost", func(t *testing.T) {
+	run("lost", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{}, providertest.EventManner{Lose: true})
 		b.Advance(96 * time.Hour)
 		assert.ElementsMatch(t, []any{"k1", "k3"}, keys(h))
 	})
-	t.Run("twice and once more", func(t *testing.T) {
+	run("twice and once more", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{Duplicates: 2})
 		b.Advance(time.Minute)
 		assert.Len(t, keys(h), 5)
@@ -192,14 +193,14 @@ func TestEventManners(t *testing.T) {
 		}
 		assert.Len(t, ids, 3, "a repeat has the same id")
 	})
-	t.Run("out of order", func(t *testing.T) {
+	run("out of order", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{Reorder: true}, providertest.EventManner{Delay: 2 * time.Second})
 		b.Advance(time.Second)
 		assert.Equal(t, []any{"k3", "k1"}, keys(h))
 		b.Advance(2 * time.Hour)
 		assert.Equal(t, []any{"k3", "k1", "k2"}, keys(h), "and only once")
 	})
-	t.Run("held, and nothing comes after it", func(t *testing.T) {
+	run("held, and nothing comes after it", func(t *testing.T) {
 		b, h := eventful(t)
 		b.ScriptEvents(providertest.EventManner{Reorder: true})
 		b.makes("POST", "/payments", "k1", `{}`)
@@ -208,7 +209,7 @@ func TestEventManners(t *testing.T) {
 		b.Advance(time.Minute)
 		assert.Equal(t, []any{"k1"}, keys(h))
 	})
-	t.Run("before the response", func(t *testing.T) {
+	run("before the response", func(t *testing.T) {
 		b, h := eventful(t)
 		b.EveryEvent(providertest.EventManner{BeforeResponse: true})
 		b.Script(providertest.DropAfter())
@@ -216,26 +217,26 @@ func TestEventManners(t *testing.T) {
 		require.Error(t, err, "%v", resp)
 		assert.Equal(t, []any{"k1"}, keys(h))
 	})
-	t.Run("thin", func(t *testing.T) {
+	run("thin", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{Thin: true})
 		b.Advance(time.Second)
 		assert.ElementsMatch(t, []any{nil, "k2", "k3"}, keys(h))
 		assert.NotContains(t, h.told("data", "object", "id"), nil)
 	})
-	t.Run("forged", func(t *testing.T) {
+	run("forged", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{Forged: true})
 		b.Advance(time.Second)
 		assert.ElementsMatch(t, []any{"k2", "k3"}, keys(h))
 		require.Len(t, h.refused, 1)
 		assert.ErrorIs(t, h.refused[0], webhook.ErrSignature)
 	})
-	t.Run("of another mode, of another account", func(t *testing.T) {
+	run("of another mode, of another account", func(t *testing.T) {
 		b, h := makes(t, providertest.EventManner{OtherMode: true}, providertest.EventManner{Account: "acct_2"})
 		b.Advance(time.Second)
 		assert.ElementsMatch(t, []any{false, true, true}, h.told("livemode"))
 		assert.ElementsMatch(t, []any{"acct_own", "acct_2", "acct_own"}, h.told("account"))
 	})
-	t.Run("until they are taken", func(t *testing.T) {
+	run("until they are taken", func(t *testing.T) {
 		b, h := eventful(t)
 		h.status = []int{500, 503}
 		b.makes("POST", "/payments", "k1", `{}`)
@@ -251,7 +252,7 @@ func TestEventManners(t *testing.T) {
 		}
 		assert.Equal(t, []int{500, 503, 200}, statuses)
 	})
-	t.Run("given up", func(t *testing.T) {
+	run("given up", func(t *testing.T) {
 		b, h := eventful(t)
 		h.Close()
 		b.makes("POST", "/payments", "k1", `{}`)
@@ -262,7 +263,7 @@ func TestEventManners(t *testing.T) {
 		b.Advance(100 * time.Hour)
 		assert.Len(t, b.Deliveries(), tried)
 	})
-	t.Run("signed by a function", func(t *testing.T) {
+	run("signed by a function", func(t *testing.T) {
 		b, h := eventful(t)
 		b.SignEvent = func(providertest.Signing, http.Header, []byte) ([]byte, error) { return nil, errors.New("no key") }
 		b.makes("POST", "/payments", "k1", `{}`)
