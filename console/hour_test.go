@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -42,28 +44,28 @@ func TestHour(t *testing.T) {
 
 		ctx, stop := context.WithCancel(t.Context())
 		watched := make(chan error, 1)
+		m.stands(1200, 0, false)
 		go func() { watched <- hour.Watch(ctx, m, nil) }()
-		m.pending = 1200
-		time.Sleep(10 * time.Minute)
-		m.pending, m.due = 7, 3
+		oncetest.Pass(10 * time.Minute)
+		m.stands(7, 3, false)
 		hour.Committed(4, 2*time.Millisecond)
 		hour.Committed(1, 90*time.Millisecond)
-		time.Sleep(5 * time.Minute)
+		oncetest.Pass(5 * time.Minute)
 		hour.Committed(1, 5*time.Millisecond)
 		assert.Equal(t, map[string]string{"Without an outcome": "at most 1\u202f200, 7 last; 16", "Due to be sent": "at most 3, 3 last; 16",
 			"Slowest commit": "at most 90 ms, 5 ms last; 2"}, charts())
 
-		m.fails = true
-		time.Sleep(20 * time.Minute)
-		m.fails = false
-		time.Sleep(35 * time.Minute)
+		m.stands(7, 3, true)
+		oncetest.Pass(20 * time.Minute)
+		m.stands(7, 3, false)
+		oncetest.Pass(35 * time.Minute)
 		hour.Note(time.Now().Add(-time.Hour), journal.Stats{Pending: 5000}, 0)
 		hour.Note(time.Now().Add(-20*time.Minute), journal.Stats{Pending: 50}, 0)
 		assert.Equal(t, map[string]string{"Without an outcome": "at most 50, 7 last; 41", "Due to be sent": "at most 3, 3 last; 41",
 			"Slowest commit": "at most 5 ms, 5 ms last; 1"}, charts(), "an hour has sixty minutes, and nothing is known of twenty")
 		stop()
 		require.ErrorIs(t, <-watched, context.Canceled)
-		time.Sleep(2 * time.Hour)
+		oncetest.Pass(2 * time.Hour)
 		assert.Equal(t, map[string]string{"Without an outcome": "at most 7, 7 last; 1", "Due to be sent": "at most 3, 3 last; 1"}, charts())
 	})
 }
@@ -92,8 +94,16 @@ func TestHourOutlivesAClockAhead(t *testing.T) {
 // counted is a journal that has nothing but counts.
 type counted struct {
 	journal.Journal
+	mu           sync.Mutex
 	pending, due int64
 	fails        bool
+}
+
+// stands changes what it says.
+func (c *counted) stands(pending, due int64, fails bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending, c.due, c.fails = pending, due, fails
 }
 
 func (c *counted) List(context.Context, journal.Filter) iter.Seq2[journal.Operation, error] {
@@ -101,6 +111,8 @@ func (c *counted) List(context.Context, journal.Filter) iter.Seq2[journal.Operat
 }
 
 func (c *counted) ReadStats(context.Context) (journal.Stats, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.fails {
 		return journal.Stats{}, journal.ErrClosed
 	}
