@@ -33,7 +33,7 @@ func (d *hanging) write(_ string, _ int64, _ []byte, do func() int32) int32 {
 	}
 	select {
 	case <-d.released:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		d.gaveUp.Store(true)
 	}
 	return do()
