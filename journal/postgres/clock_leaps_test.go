@@ -73,10 +73,7 @@ func TestDatabaseClockLeapsByAnHour(t *testing.T) {
 			assert.Equal(t, journal.Wait, r.Decision, "whoever holds it lives")
 		}
 	}
-	for _, c := range fleet {
-		c.end()
-		c.assertKept(t, c.j)
-	}
+	endAll(t, fleet)
 	assert.False(t, s.Lost())
 	completed, err := holder.Apply(t.Context(), now(holder, complete(held.Operation, s)))
 	require.NoError(t, err)

@@ -105,10 +105,7 @@ func TestDatabaseClockLeapsAhead(t *testing.T) {
 		server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = expires_at - interval '20 seconds' WHERE expires_at > clock_timestamp()`)
 		<-rounds.C
 	}
-	for _, c := range fleet {
-		c.end()
-		c.assertKept(t, c.j)
-	}
+	endAll(t, fleet)
 	conn := server.Conn(t)
 	assert.Equal(t, "0", setting(t, conn, `SELECT count(*)::text FROM "`+opts.Schema+`".sessions WHERE buried_at IS NOT NULL AND id = process`))
 }

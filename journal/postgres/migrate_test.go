@@ -80,10 +80,7 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 		_, err = j.ReadStats(t.Context())
 		require.NoError(t, err)
 	}
-	for _, c := range pods {
-		c.end()
-		c.assertKept(t, b)
-	}
+	endAll(t, pods)
 	violations, err := a.Verify(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, violations)

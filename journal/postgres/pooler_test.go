@@ -125,8 +125,5 @@ func TestBehindPgBouncer(t *testing.T) {
 	claimed, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: join(t, j).ID()}), 10)
 	require.NoError(t, err)
 	assert.Empty(t, claimed, "nobody of them has died")
-	for _, c := range fleet {
-		c.end()
-		c.assertKept(t, openAt(t, pool.url, opts))
-	}
+	endAll(t, fleet)
 }

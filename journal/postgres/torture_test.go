@@ -69,6 +69,17 @@ func (c *callers) end() {
 	c.group.Wait()
 }
 
+// endAll ends all callers of a fleet before it verifies anything: those that went on would have ever more to verify.
+func endAll(t *testing.T, fleet []*callers) {
+	t.Helper()
+	for _, c := range fleet {
+		c.end()
+	}
+	for _, c := range fleet {
+		c.assertKept(t, c.j)
+	}
+}
+
 // acknowledged is how many begins have been so far.
 func (c *callers) acknowledged() int {
 	c.mu.Lock()
