@@ -187,6 +187,7 @@ const (
 	answeredRefused = "it was answered as refused, and took effect"
 
 	twoObjects    = "more than one object may be this operation's: perhaps it took effect twice"
+	tookTwice     = "an effect was found beside its own: it took effect twice"
 	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: another program may have used it"
 
 	saidNotExecuted = "an operator decided otherwise before an object was found that agrees with it"
@@ -233,7 +234,7 @@ func refusedHere(op Operation) bool {
 
 // second is evidence of an effect beside the one that is recorded, or may be under way.
 func second(op Operation, ev Event) (Operation, Decision, error) {
-	op, _, _ = contradicted(op, ev, "an object was found beside its own: it took effect twice")
+	op, _, _ = contradicted(op, ev, tookTwice)
 	op.SecondEffects++
 	return op, SecondEffect, nil
 }

@@ -269,7 +269,7 @@ var laws = []law{
 		answered := s.op.State == journal.StateCompleted && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
-	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and ends only by being reaped", func(s step) bool {
+	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and a cut one by what is found; it ends only by being reaped", func(s step) bool {
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
@@ -280,6 +280,10 @@ var laws = []law{
 		}
 		if s.decision == journal.Execute || s.op.Tombstone && !s.next.Tombstone {
 			return false
+		}
+		if was, is := s.op.Answer, s.next.Answer; s.ev.Kind == journal.EventEvidence && was != nil && was.Cut && !was.ByHand && !reflect.DeepEqual(is, was) {
+			return is.Found && !is.Omitted && !is.ByHand && is.Generation == was.Generation && reflect.DeepEqual(is.Replaced, was) &&
+				s.next.State == journal.StateCompleted && s.next.Object == s.ev.Object && s.ev.Evidence.Basis >= journal.BasisPerson
 		}
 		kept := s.next.State == journal.StateCompleted && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
 		return kept || s.ev.Kind == journal.EventReap && s.op.Delivered

@@ -633,6 +633,9 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, nil
 	case earlier && op.MayHaveRun:
 		op.SecondEffects++
+		if op.State == StateCompleted {
+			op = alert(op, ev, tookTwice)
+		}
 		return op, SecondEffect, nil
 	case op.Tombstone:
 		return op, Gone, nil
@@ -696,6 +699,9 @@ func answered(op Operation, ev Event) Operation {
 	op.Answer = &answer
 	op.MayHaveRun = true
 	op.Cause = ""
+	if op.SecondEffects > 0 && !answer.Refused {
+		op.Attention = tookTwice
+	}
 	return op
 }
 

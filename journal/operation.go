@@ -214,9 +214,9 @@ type Operation struct {
 // for nor completed by evidence.
 func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
 
-// AnswerCut reports whether the operation is completed and its answer was cut off. A look may find its object.
+// AnswerCut reports whether the operation is completed and the provider's answer was cut off. A look may find its object.
 func (op *Operation) AnswerCut() bool {
-	return op.State == StateCompleted && op.Answer != nil && op.Answer.Cut
+	return op.State == StateCompleted && op.Answer != nil && op.Answer.Cut && !op.Answer.ByHand
 }
 
 // left reports whether an attempt of that generation, an earlier one, may have left. Only those have a

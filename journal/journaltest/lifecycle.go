@@ -173,6 +173,22 @@ var lifecycleTests = []test{
 		op := c.decide(c.completeEvent(first), journal.SecondEffect)
 		assert.Equal(t, 1, op.SecondEffects)
 		assert.Equal(t, 1, c.get(named("invoice-1")).SecondEffects)
+		c.complete(second)
+		assert.Equal(t, []string{"invoice-1"}, ids(c.list(journal.Filter{NeedsAttention: c.now})), "both have been answered")
+	}},
+	{"an answer of an earlier generation after the present one's is for a person to see", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		first := c.begin(named("invoice-1"))
+		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
+		resolve := c.of(journal.EventResolve, first)
+		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
+		c.decide(resolve, journal.Recorded)
+		c.completeDelivered(c.begin(named("invoice-1")))
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: c.now}))
+		op := c.decide(c.completeEvent(first), journal.SecondEffect)
+		assert.Equal(t, 1, op.SecondEffects)
+		assert.False(t, op.Delivered, "whoever books outcomes hears of it once more")
+		assert.Equal(t, []string{"invoice-1"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
 	}},
 	{"an unknown one is resolved by hand", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
