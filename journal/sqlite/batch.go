@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"slices"
@@ -63,10 +64,11 @@ func (b *batch) fail(err error) error {
 	if conn.Code(err) == 0 && !errors.Is(err, format.ErrDamaged) {
 		return err
 	}
-	if conn.Code(err) != 0 && !conn.OfOneStatement(err) && b.broken == nil {
-		b.broken = err
+	gone := b.files.inPlace()
+	if (gone != nil || conn.Code(err) != 0 && !conn.OfOneStatement(err)) && b.broken == nil {
+		b.broken = cmp.Or(gone, err)
 	}
-	return conn.Explain(b.path, "apply an event", err)
+	return conn.Explain(b.path, "apply an event", cmp.Or(gone, err))
 }
 
 // write runs a statement that changes something. After a failure it runs no more:

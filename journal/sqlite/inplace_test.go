@@ -55,19 +55,28 @@ func TestShmRemovedAndOpenedAgain(t *testing.T) {
 	}
 }
 
-// A process that has lost the -shm file says so, too, if it can't read what others have written to the WAL since.
-func TestShmRemovedAndTheWALWrittenOver(t *testing.T) {
-	path, j, s := joined(t)
-	alter(t, path, "CREATE TABLE app (x)") // so that the writer reads the file's first page again
-	require.NoError(t, os.Remove(path+"-shm"))
-	wal, err := os.ReadFile(path + "-wal")
-	require.NoError(t, err)
-	clear(wal[32:]) // behind its header
-	require.NoError(t, os.WriteFile(path+"-wal", wal, 0o600))
-	_, err = j.Apply(t.Context(), begin("invoice-1", s))
-	require.ErrorIs(t, err, journal.ErrRestored)
-	assert.ErrorContains(t, err, path+"-shm was removed or replaced")
-	require.ErrorIs(t, j.Close(), journal.ErrRestored)
+// A process that has lost the -shm file says so, too, if it can't read what others have written since.
+func TestShmRemovedAndTheFilesWrittenOver(t *testing.T) {
+	for _, suffix := range []string{"-wal", ""} { // the first page is in the WAL
+		t.Run("journal.db"+suffix, func(t *testing.T) {
+			path, j, s := joined(t)
+			root := one[int](t, anotherProcess(t, path), "SELECT rootpage FROM sqlite_schema WHERE name = 'onceward_operations_identity'")
+			alter(t, path, "CREATE TABLE app (x)") // so that the writer reads all pages again
+			require.NoError(t, os.Remove(path+"-shm"))
+			content, err := os.ReadFile(path + suffix)
+			require.NoError(t, err)
+			if suffix == "" {
+				clear(content[(root-1)*8192 : root*8192])
+			} else {
+				clear(content[32:]) // behind its header
+			}
+			require.NoError(t, os.WriteFile(path+suffix, content, 0o600))
+			_, err = j.Apply(t.Context(), begin("invoice-1", s))
+			require.ErrorIs(t, err, journal.ErrRestored)
+			assert.ErrorContains(t, err, path+"-shm was removed or replaced")
+			_ = j.Close()
+		})
+	}
 }
 
 // An older copy that is written over the file is noticed before anything is recorded by it.
