@@ -110,6 +110,17 @@ func (c *caller) begin(ref journal.Ref) journal.Operation {
 	return c.decide(c.beginEvent(ref), journal.Execute)
 }
 
+// sentAgain begins an operation, and its next generation after a person said that the first had no effect.
+func (c *caller) sentAgain(id string) (first, second journal.Operation) {
+	c.t.Helper()
+	first = c.begin(named(id))
+	c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
+	resolve := c.of(journal.EventResolve, first)
+	resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
+	c.decide(resolve, journal.Recorded)
+	return first, c.begin(named(id))
+}
+
 // generate begins an operation with a key that was just generated.
 func (c *caller) generate(key string) journal.Operation {
 	c.t.Helper()

@@ -127,12 +127,8 @@ var lifecycleTests = []test{
 		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
 		assert.Equal(t, sent, again("unknown", journal.Stop).Request.Body)
 
-		first := c.begin(named("twice"))
-		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
-		resolve := c.of(journal.EventResolve, first)
-		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
-		c.decide(resolve, journal.Recorded)
-		c.complete(c.begin(named("twice")))
+		first, second := c.sentAgain("twice")
+		c.complete(second)
 		late := c.completeEvent(first)
 		late.Answer.Body = []byte("late")
 		assert.Equal(t, []byte(`{"paid":true}`), c.decide(late, journal.SecondEffect).Answer.Body, "the recorded one")
@@ -162,12 +158,7 @@ var lifecycleTests = []test{
 	}},
 	{"an answer of an earlier generation beside a newer one is a second effect", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		first := c.begin(named("invoice-1"))
-		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
-		resolve := c.of(journal.EventResolve, first)
-		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
-		c.decide(resolve, journal.Recorded)
-		second := c.begin(named("invoice-1"))
+		first, second := c.sentAgain("invoice-1")
 		assert.Equal(t, 1, second.Generation)
 		assert.Equal(t, "second-key", second.Key)
 		op := c.decide(c.completeEvent(first), journal.SecondEffect)
@@ -178,12 +169,8 @@ var lifecycleTests = []test{
 	}},
 	{"an answer of an earlier generation after the present one's is for a person to see", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		first := c.begin(named("invoice-1"))
-		c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
-		resolve := c.of(journal.EventResolve, first)
-		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
-		c.decide(resolve, journal.Recorded)
-		c.completeDelivered(c.begin(named("invoice-1")))
+		first, second := c.sentAgain("invoice-1")
+		c.completeDelivered(second)
 		assert.Empty(t, c.list(journal.Filter{NeedsAttention: c.now}))
 		op := c.decide(c.completeEvent(first), journal.SecondEffect)
 		assert.Equal(t, 1, op.SecondEffects)
