@@ -137,9 +137,9 @@ func (k *call) heed(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
 }
 
-// findOut looks for an operation that is unknown or has a cut-off answer. What is found out counts, and who has found out
-// asks, under the same flight: nobody else may look so soon. But nobody does before the time that the provider has named; until
-// then the call leads no flight.
+// findOut looks for an operation that is unknown or has a cut-off answer. If the look found something, the call asks the journal
+// again, under the same flight, since no other call may look so soon. If the provider has named a time, the call waits for
+// it first, and leads no flight meanwhile.
 func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *flight, err error) {
 	now := k.look(f, op)
 	if now == nil {

@@ -88,9 +88,9 @@ type Answer struct {
 	ByHand  bool   // somebody asserted it (Resolve); no provider sent it
 	Found   bool   // a look or an event showed it; it is not what an attempt was answered by
 
-	// Replaced is what came in its place from the network, if somebody's word (ByHand) took the place of an answer that
-	// the provider's contract does not recognise, or of one that was cut off. So does what was Found of one that was cut off.
-	// Else nil.
+	// Replaced is what came from the network, if this answer took its place; else nil. A person's word (ByHand) takes the
+	// place of an answer that the provider's contract does not recognise, and of one that was cut off. An object that was
+	// Found takes the place of one that was cut off.
 	Replaced *Answer
 }
 

@@ -127,7 +127,7 @@ func (f *fleet) storm(random *rand.Rand, end <-chan struct{}) {
 }
 
 // freeAddress is one that the service can have again and again. On Linux all of 127.0.0.0/8 is the machine's own, and
-// other programs use 127.0.0.1: nobody takes the port while the service is dead.
+// other programs use 127.0.0.1. So the port stays free while the service is dead.
 func freeAddress(t *testing.T) string {
 	host := "127.0.0.1"
 	if runtime.GOOS == "linux" {

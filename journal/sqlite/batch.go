@@ -281,8 +281,8 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	}
 	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
 	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence || p.Kind == journal.EventLook && p.Asked {
-		// Whether it is the answer that is recorded already is a matter of its
-		// generation; whether another takes its place, or is looked for, of what it lacks.
+		// The recorded answer's generation decides whether the event brings the same one. What it
+		// lacks decides whether another takes its place, or is looked for.
 		out.record, out.AnswerSum = r.record, r.AnswerSum
 		if r.Op.Answer, err = b.readAnswer(&r.Op, out); err != nil {
 			return err
