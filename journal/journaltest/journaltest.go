@@ -95,6 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"reconciliation", reconcileTests},
 		{"stats", statsTests},
 		{"outbox", outboxTests},
+		{"receipts", receiptTests},
 		{"interruptions", interruptedTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {

@@ -294,22 +294,34 @@ func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s 
 	return s, err
 }
 
-// filed is what the file has of an operation, the outbox left out.
-func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
-	var latest format.LogRow
+// latest reads the latest row of the log.
+func (r *reader) latest() (latest format.LogRow, err error) {
 	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
 		latest, _, err = format.ReadLogRow(v)
 		return err
 	})
+	return latest, err
+}
+
+// clockAt is what the journal had seen of askers' clocks at the latest row of its log.
+func (w *writer) clockAt(latest *format.LogRow) store.Clock {
+	clock := store.Clock{Last: latest.Last, Jumped: latest.Jumped, LeastMargin: latest.LeastMargin}
+	if _, seq := w.memtable.committed(journal.Ref{}); seq == latest.Seq {
+		clock.Last = time.UnixMilli(w.seen.Load()).UTC() // which is not always written
+	}
+	return clock
+}
+
+// filed is what the file has of an operation, the outbox left out.
+func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
+	latest, err := r.latest()
 	if err != nil {
 		return s, err
 	}
 	w := j.file.writer
-	s.newest, s.clock = latest.Newest, store.Clock{Last: latest.Last, Jumped: latest.Jumped, LeastMargin: latest.LeastMargin}
+	s.newest, s.clock = latest.Newest, w.clockAt(&latest)
 	k, seq := w.memtable.committed(ref)
-	if seq == latest.Seq {
-		s.clock.Last = time.UnixMilli(w.seen.Load()).UTC() // which is not always written
-	} else {
+	if seq != latest.Seq {
 		j.file.catchUp() // others have written: the writer reads it once the transaction has ended
 		ahead := j.file.ahead.Load()
 		if ahead == nil || ahead.seq != latest.Seq {

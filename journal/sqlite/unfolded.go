@@ -12,11 +12,7 @@ import (
 // shows them that r reads. Where another process has written since the writer looked,
 // they are read from the log, else from memory.
 func (w *writer) unfolded(r *reader) (ops []*format.Record, err error) {
-	var row format.LogRow
-	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
-		row, _, err = format.ReadLogRow(v)
-		return err
-	})
+	row, err := r.latest()
 	if err != nil {
 		return nil, err
 	}

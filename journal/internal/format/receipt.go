@@ -1,0 +1,108 @@
+package format
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/json"
+	"hash/crc32"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// ReceiptColumns are the columns of a receipt's row, in the order of ReceiptArgs.
+const ReceiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
+
+// receiptFacts are what no store looks for. Times are milliseconds since 1970.
+type receiptFacts struct {
+	Claim       int64  `json:"claim"`
+	Fingerprint string `json:"fingerprint"`
+	Created     int64  `json:"created"`
+	Settled     int64  `json:"settled,omitempty"`
+	Expires     int64  `json:"expires"`
+	Refused     int64  `json:"refused"`
+	Cause       string `json:"cause,omitempty"`
+}
+
+// ReceiptEnds is when something of the receipt is to be reaped next: its answer, or else its row.
+func ReceiptEnds(r *journal.Receipt) time.Time {
+	if r.State == journal.ReceiptCompleted && r.Answer == nil {
+		return r.RefusedUntil
+	}
+	return r.ExpiresAt
+}
+
+// ReceiptArgs are the values of a receipt's row after its handle, which is part of the sum, and what is stored of its answer's
+// body. The body is compressed above so many bytes; negative: never.
+func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
+	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
+		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
+		Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause,
+	})
+	var answer []byte
+	if r.Answer != nil {
+		var compressed bool
+		body, compressed = Compress(r.Answer.Body, above)
+		answer = EncodeAnswer(r.Answer, compressed)
+	}
+	ends := ReceiptEnds(r).UnixMilli()
+	facts = sealAs(facts, receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, facts, answer))
+	return []any{r.Scope, r.Key, r.Place, int64(r.State), ends, facts, answer}, body
+}
+
+func sealAs(b []byte, sum uint32) []byte {
+	e := encoder{buf: bytes.Clone(b)}
+	e.buf = append(e.buf, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
+	return e.buf
+}
+
+func receiptSum(handle int64, key *journal.ReceiptKey, place string, state journal.ReceiptState, ends int64, facts, answer []byte) uint32 {
+	e := encoder{buf: make([]byte, 0, 192)}
+	e.int(handle)
+	e.byte(byte(state))
+	e.int(ends)
+	for _, s := range [...]string{key.Scope, key.Key, place} {
+		e.string(s)
+	}
+	e.int(int64(SumIn(answer)))
+	return crc32.Update(Sum(facts), castagnoli, e.buf)
+}
+
+// ReadReceipt reads ReceiptColumns, the answer without its body, and returns ErrDamaged for a row that is not as it was
+// written. encoded is what DecodeAnswer needs beside the body.
+func ReadReceipt(v []driver.Value) (r journal.Receipt, encoded []byte, err error) {
+	r = journal.Receipt{
+		Handle: v[0].(int64), ReceiptKey: journal.ReceiptKey{Scope: v[1].(string), Key: v[2].(string)}, Place: v[3].(string),
+		State: journal.ReceiptState(toByte(v[4])),
+	}
+	ends, sealed := v[5].(int64), ToBytes(v[6])
+	encoded = bytes.Clone(ToBytes(v[7]))
+	n := len(sealed) - SumSize
+	if n < 0 || SumIn(sealed) != receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, sealed[:n], encoded) {
+		return r, nil, ErrDamaged
+	}
+	var f receiptFacts
+	if json.Unmarshal(sealed[:n], &f) != nil {
+		return r, nil, ErrDamaged
+	}
+	r.Claim, r.Fingerprint, r.Cause = f.Claim, f.Fingerprint, f.Cause
+	r.CreatedAt, r.SettledAt, r.ExpiresAt, r.RefusedUntil = moment(f.Created), moment(f.Settled), moment(f.Expires), moment(f.Refused)
+	if encoded != nil {
+		r.Answer, err = DecodeAnswer(encoded, nil)
+	}
+	return r, encoded, err
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func moment(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,172 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A receipt is the record of one request or message that was received under a key. It is written in the transaction that
+// holds the effect of the request, so that both are committed or neither is.
+
+// ReceiptKey names a receipt. Two receipts of one scope never have the same key.
+type ReceiptKey struct {
+	Scope string // whose keys these are: a tenant's, or a consumer's
+	Key   string // as the request brought it, or as the message is told from others
+}
+
+// ReceiptState is the state of a receipt.
+type ReceiptState uint8
+
+// The states of a receipt.
+const (
+	// ReceiptAbsent: there is no receipt. The zero value.
+	ReceiptAbsent ReceiptState = iota
+	// ReceiptReserved: a transaction has reserved the key. Other transactions see a reserved receipt only if a handler has
+	// committed the transaction by itself. Its effect is then unknown, and the key is not served again until Resolve.
+	ReceiptReserved
+	// ReceiptCompleted: the answer is recorded.
+	ReceiptCompleted
+)
+
+var receiptStateNames = [...]string{"absent", "reserved", "completed"}
+
+func (s ReceiptState) String() string {
+	if int(s) < len(receiptStateNames) {
+		return receiptStateNames[s]
+	}
+	return fmt.Sprintf("ReceiptState(%d)", s)
+}
+
+// Receipt is the record of a request or a message. Times are UTC with a resolution of one millisecond.
+type Receipt struct {
+	Handle int64 // the store's own; 0 before the receipt was written
+	ReceiptKey
+	Place       string // name of the endpoint or consumer that received it
+	State       ReceiptState
+	Claim       int64  // counts how often the key was reserved, from 1
+	Fingerprint string // what another request under the key is told by: the caller within the scope counts
+
+	CreatedAt    time.Time
+	SettledAt    time.Time // when the answer was recorded; the zero time while it is reserved
+	ExpiresAt    time.Time // the answer is given until then
+	RefusedUntil time.Time // the key is refused from ExpiresAt until then, and is new afterwards
+
+	// Answer has Status, Header and Body alone. A message's Status is 0, and its Body what its function returned. nil: there
+	// is none, or it has expired and was reaped.
+	Answer *Answer
+	Cause  string // who resolved it, and why; else ""
+}
+
+// ReceiptEventKind says what happens to a receipt.
+type ReceiptEventKind uint8
+
+// The kinds of receipt events.
+const (
+	// ReceiptReserve: a request begins. It needs Place, Fingerprint, Same and Keep.
+	ReceiptReserve ReceiptEventKind = iota + 1
+	// ReceiptComplete: the transaction that has reserved the key records the answer. It needs Claim and Answer.
+	ReceiptComplete
+	// ReceiptRecord: an answer is recorded under a key that nobody has reserved. It needs what ReceiptReserve needs, and
+	// Answer.
+	ReceiptRecord
+	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
+	// needs Answer.
+	ReceiptResolve
+	// ReceiptReap: what has expired is removed.
+	ReceiptReap
+)
+
+// ReceiptEvent is something that happens to a receipt.
+type ReceiptEvent struct {
+	Kind ReceiptEventKind
+	ReceiptKey
+
+	At          time.Time // the asker's clock
+	Last        time.Time // the latest time that the journal has seen; a store sets it
+	Unconfirmed time.Time // as Event.Unconfirmed; a store sets it
+
+	Place       string
+	Fingerprint string
+	// Same reports whether a recorded receipt is of the event's request. It returns an error if this release can't compare
+	// the two. It is called within the store's transaction, and must not ask the journal for anything.
+	Same func(*Receipt) (bool, error)
+
+	Keep   time.Duration // how long the answer is given, from CreatedAt
+	Refuse time.Duration // how long the key is refused after that; 0: not at all
+
+	Claim  int64
+	Answer *Answer
+
+	Resolution Resolution // Executed or NotExecuted
+	By, Why    string
+}
+
+// ReceiptResult is what became of a receipt.
+type ReceiptResult struct {
+	Receipt  Receipt
+	Decision Decision
+	// Again: the key was used before, and was reserved anew since its earlier life is past RefusedUntil.
+	Again bool
+}
+
+// ReceiptEventError says that an event can't happen to a receipt. It wraps ErrInvalidEvent.
+type ReceiptEventError struct {
+	Kind   ReceiptEventKind
+	State  ReceiptState
+	Reason string
+}
+
+func (e *ReceiptEventError) Error() string {
+	return fmt.Sprintf("journal: receipt event %d of a receipt that is %s: %s", e.Kind, e.State, e.Reason)
+}
+
+// Unwrap returns ErrInvalidEvent.
+func (e *ReceiptEventError) Unwrap() error { return ErrInvalidEvent }
+
+// ReceiptFilter selects receipts. The zero value selects all.
+type ReceiptFilter struct {
+	Scope  string         // "": of all scopes
+	Place  string         // "": of all places
+	States []ReceiptState // nil: of all states
+	After  int64          // only those whose Handle is higher; 0: from the first
+	Limit  int            // at most so many; 0: all
+}
+
+// Receipts is a Journal that keeps receipts in its database too. It is optional. Its methods are safe for concurrent use as
+// the Journal's are, and refuse with ErrRestored as it does.
+//
+// This interface does not grow.
+type Receipts interface {
+	Journal
+
+	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming says how
+	// keys are made of requests: it is recorded with the tables, and another one is an error. The error wraps ErrVersion if a
+	// newer release has made the tables in a way that this one can't write.
+	MakeReceipts(ctx context.Context, naming string) error
+
+	// BeginTx starts a transaction of the journal's database that will write, durable once it is committed.
+	BeginTx(ctx context.Context) (Tx, error)
+
+	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. The decision Wait says that another transaction is at the
+	// receipt. An error says too if tx was ended or broken off without its caller's knowledge: nothing is recorded then.
+	ReceiveTx(ctx context.Context, tx Tx, ev ReceiptEvent) (ReceiptResult, error)
+
+	// LookReceipt returns what ReceiveTx would decide by what is committed, and changes nothing.
+	LookReceipt(ctx context.Context, ev ReceiptEvent) (ReceiptResult, error)
+
+	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.
+	GetReceipt(ctx context.Context, key ReceiptKey) (Receipt, error)
+
+	// ListReceipts yields receipts in the order of their creation, without the bodies of their answers.
+	ListReceipts(ctx context.Context, f ReceiptFilter) iter.Seq2[Receipt, error]
+
+	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how
+	// many of them changed.
+	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
+
+	// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It reports whether seq is higher than
+	// that was.
+	AdvanceTx(ctx context.Context, tx Tx, source, entity string, seq int64) (later bool, err error)
+}

@@ -1,0 +1,149 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var receivedAt = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// reserve is a request under a key. Another one has another body.
+func reserve(at time.Time, body string) journal.ReceiptEvent {
+	return journal.ReceiptEvent{
+		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "key-1"}, At: at, Last: at,
+		Place: "payments.create", Fingerprint: body, Same: func(r *journal.Receipt) (bool, error) { return r.Fingerprint == body, nil },
+		Keep: 24 * time.Hour, Refuse: 48 * time.Hour,
+	}
+}
+
+var created = &journal.Answer{Status: 201, Body: []byte(`{"id":"p-1"}`)}
+
+// applied is the receipt after events that each take place.
+func applied(t *testing.T, evs ...journal.ReceiptEvent) (r journal.Receipt) {
+	t.Helper()
+	for _, ev := range evs {
+		result, err := journal.NextReceipt(r, ev)
+		require.NoError(t, err)
+		require.Contains(t, []journal.Decision{journal.Execute, journal.Recorded}, result.Decision)
+		r = result.Receipt
+	}
+	return r
+}
+
+// Each event in each state of a receipt leads to the decision of the table.
+func TestNextReceipt(t *testing.T) {
+	first := reserve(receivedAt, "a")
+	complete := journal.ReceiptEvent{Kind: journal.ReceiptComplete, At: receivedAt, Claim: 1, Answer: created}
+	record := first
+	record.Kind, record.Answer = journal.ReceiptRecord, created
+	reap := func(after time.Duration) journal.ReceiptEvent {
+		return journal.ReceiptEvent{Kind: journal.ReceiptReap, At: receivedAt.Add(after), Last: receivedAt.Add(after)}
+	}
+	resolve := func(as journal.Resolution, answer *journal.Answer) journal.ReceiptEvent {
+		return journal.ReceiptEvent{Kind: journal.ReceiptResolve, At: receivedAt, By: "ada", Why: "the ledger has it", Resolution: as, Answer: answer}
+	}
+	later := func(ev journal.ReceiptEvent, by time.Duration) journal.ReceiptEvent {
+		ev.At, ev.Last = ev.At.Add(by), ev.Last.Add(by)
+		return ev
+	}
+	other := reserve(receivedAt, "b")
+	stale := complete
+	stale.Claim = 2
+	leapt := later(first, 100*time.Hour)
+	leapt.Last, leapt.Unconfirmed = receivedAt, leapt.At.Add(time.Hour)
+	incomparable := first
+	incomparable.Same = func(*journal.Receipt) (bool, error) { return false, errors.New("of a newer release") }
+
+	absent, reserved := []journal.ReceiptEvent(nil), []journal.ReceiptEvent{first}
+	completed := []journal.ReceiptEvent{first, complete}
+	reaped := []journal.ReceiptEvent{first, complete, reap(24 * time.Hour)}
+	for _, row := range []struct {
+		name   string
+		before []journal.ReceiptEvent
+		ev     journal.ReceiptEvent
+		want   journal.Decision
+		state  journal.ReceiptState // afterwards
+	}{
+		{"a new key is reserved", absent, first, journal.Execute, journal.ReceiptReserved},
+		{"an answer is recorded without a reservation", absent, record, journal.Recorded, journal.ReceiptCompleted},
+		{"nothing is completed that was not reserved", absent, complete, journal.Stale, journal.ReceiptAbsent},
+		{"nothing is reaped that is not there", absent, reap(1000 * time.Hour), journal.Ignored, journal.ReceiptAbsent},
+
+		{"a reservation that was committed stops the next request", reserved, first, journal.Stop, journal.ReceiptReserved},
+		{"and tells another request nothing", reserved, other, journal.Misuse, journal.ReceiptReserved},
+		{"and is for ever", reserved, later(first, 10000*time.Hour), journal.Stop, journal.ReceiptReserved},
+		{"and stops who has no reservation", reserved, record, journal.Stop, journal.ReceiptReserved},
+		{"the reservation is completed", reserved, complete, journal.Recorded, journal.ReceiptCompleted},
+		{"but by its own claim alone", reserved, stale, journal.Stale, journal.ReceiptReserved},
+		{"a reservation is not reaped", reserved, reap(10000 * time.Hour), journal.Ignored, journal.ReceiptReserved},
+		{"a person gives its answer", reserved, resolve(journal.Executed, created), journal.Recorded, journal.ReceiptCompleted},
+		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
+
+		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},
+		{"and so does who has no reservation", completed, record, journal.Replay, journal.ReceiptCompleted},
+		{"another request is a misuse", completed, other, journal.Misuse, journal.ReceiptCompleted},
+		{"an answer is recorded once", completed, complete, journal.Stale, journal.ReceiptCompleted},
+		{"the answer is given until it expires", completed, later(first, 24*time.Hour-time.Millisecond), journal.Replay, journal.ReceiptCompleted},
+		{"an expired key is refused", completed, later(first, 24*time.Hour), journal.Gone, journal.ReceiptCompleted},
+		{"also once its answer was reaped", reaped, later(first, 25*time.Hour), journal.Gone, journal.ReceiptCompleted},
+		{"a key that is not refused any more is new", completed, later(first, 72*time.Hour), journal.Execute, journal.ReceiptReserved},
+		{"also for another request", completed, later(other, 72*time.Hour), journal.Execute, journal.ReceiptReserved},
+		{"a clock that has leapt ahead ends nothing", completed, leapt, journal.Replay, journal.ReceiptCompleted},
+		{"an answer is not reaped before it expires", completed, reap(24*time.Hour - time.Millisecond), journal.Ignored, journal.ReceiptCompleted},
+		{"an expired answer is reaped", completed, reap(24 * time.Hour), journal.Recorded, journal.ReceiptCompleted},
+		{"and no second time", reaped, reap(25 * time.Hour), journal.Ignored, journal.ReceiptCompleted},
+		{"a key that is not refused any more is reaped", reaped, reap(72 * time.Hour), journal.Recorded, journal.ReceiptAbsent},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			before := applied(t, row.before...)
+			result, err := journal.NextReceipt(before, row.ev)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, result.Decision)
+			assert.Equal(t, row.state, result.Receipt.State)
+			if row.want != journal.Execute && row.want != journal.Recorded {
+				assert.Equal(t, before, result.Receipt, "it is unchanged")
+			}
+		})
+	}
+	for name, ev := range map[string]journal.ReceiptEvent{
+		"no kind":                       {},
+		"no place":                      {Kind: journal.ReceiptReserve, Fingerprint: "a", Same: first.Same, Keep: time.Hour},
+		"no time for which it is kept":  {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Same: first.Same},
+		"no answer":                     {Kind: journal.ReceiptComplete, Claim: 1},
+		"an execution without answer":   resolve(journal.Executed, nil),
+		"a resolution that is for none": resolve(journal.Hold, nil),
+		"nobody's word":                 {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
+	} {
+		t.Run("refused: "+name, func(t *testing.T) {
+			before := applied(t, reserved...)
+			result, err := journal.NextReceipt(before, ev)
+			require.ErrorIs(t, err, journal.ErrInvalidEvent)
+			assert.Equal(t, before, result.Receipt)
+		})
+	}
+	t.Run("a receipt that can't be compared is left alone", func(t *testing.T) {
+		_, err := journal.NextReceipt(applied(t, completed...), incomparable)
+		require.EqualError(t, err, "of a newer release")
+	})
+	t.Run("a new life is told from the first", func(t *testing.T) {
+		result, err := journal.NextReceipt(applied(t, completed...), later(first, 72*time.Hour))
+		require.NoError(t, err)
+		assert.True(t, result.Again)
+		assert.EqualValues(t, 2, result.Receipt.Claim)
+		assert.Nil(t, result.Receipt.Answer)
+		result, err = journal.NextReceipt(journal.Receipt{}, first)
+		require.NoError(t, err)
+		assert.False(t, result.Again)
+	})
+	t.Run("a clock that is behind makes no key expire early", func(t *testing.T) {
+		behind := first
+		behind.At = receivedAt.Add(-10 * time.Hour)
+		assert.Equal(t, receivedAt.Add(24*time.Hour), applied(t, behind).ExpiresAt)
+	})
+}

@@ -1,0 +1,131 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// NextReceipt is the state machine of receipts: what r becomes by ev, and what the asker is to do. It is pure, but for
+// ev.Same, and total. The zero Receipt stands for one that the journal does not have. The decisions are Execute, Replay,
+// Misuse, Stop, Gone, Recorded, Stale and Ignored; with any but Execute and Recorded, and with an error, the receipt is
+// unchanged. NextReceipt shares what r and ev have with its result and writes to none of it.
+func NextReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
+	ev.At, ev.Last = stamp(ev.At), stamp(ev.Last)
+	next, err := stepReceipt(r, ev)
+	if err != nil || next.Decision != Execute && next.Decision != Recorded {
+		next.Receipt, next.Again = r, false
+	}
+	return next, err
+}
+
+func stepReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
+	switch ev.Kind {
+	case ReceiptReserve, ReceiptRecord:
+		return receive(r, ev)
+	case ReceiptComplete:
+		return completeReceipt(r, ev)
+	case ReceiptResolve:
+		return resolveReceipt(r, ev)
+	case ReceiptReap:
+		return reapReceipt(r, ev), nil
+	}
+	return invalidReceipt(r, ev, "no such event")
+}
+
+func invalidReceipt(r Receipt, ev ReceiptEvent, reason string) (ReceiptResult, error) {
+	return ReceiptResult{}, &ReceiptEventError{Kind: ev.Kind, State: r.State, Reason: reason}
+}
+
+// receive is for a request under a key. A request that differs from the recorded one learns nothing of it.
+func receive(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
+	switch {
+	case ev.Place == "" || ev.Fingerprint == "" || ev.Same == nil || ev.Keep <= 0 || ev.Refuse < 0:
+		return invalidReceipt(r, ev, "needs a place, a fingerprint, something that compares, and how long it is kept")
+	case ev.Kind == ReceiptRecord && ev.Answer == nil:
+		return invalidReceipt(r, ev, "needs an answer")
+	case r.State == ReceiptAbsent:
+		return begun(r, ev), nil
+	case r.State == ReceiptCompleted && !receiptNow(ev).Before(r.RefusedUntil):
+		result := begun(r, ev)
+		result.Again = true
+		return result, nil
+	}
+	same, err := ev.Same(&r)
+	switch {
+	case err != nil:
+		return ReceiptResult{}, err
+	case !same:
+		return ReceiptResult{Decision: Misuse}, nil
+	case r.State == ReceiptReserved:
+		return ReceiptResult{Decision: Stop}, nil
+	case r.Answer == nil || !receiptNow(ev).Before(r.ExpiresAt):
+		return ReceiptResult{Decision: Gone}, nil
+	}
+	return ReceiptResult{Decision: Replay}, nil
+}
+
+// begun is a new life of a key. It lasts from the later of the asker's time and the journal's, so that a clock that is
+// behind ends none early.
+func begun(r Receipt, ev ReceiptEvent) ReceiptResult {
+	from := later(ev.At, ev.Last)
+	next := Receipt{
+		Handle: r.Handle, ReceiptKey: ev.ReceiptKey, Place: ev.Place, State: ReceiptReserved, Claim: r.Claim + 1,
+		Fingerprint: ev.Fingerprint, CreatedAt: ev.At, ExpiresAt: from.Add(ev.Keep), RefusedUntil: from.Add(ev.Keep).Add(ev.Refuse),
+	}
+	if ev.Kind == ReceiptReserve {
+		return ReceiptResult{Receipt: next, Decision: Execute}
+	}
+	return ReceiptResult{Receipt: settledReceipt(next, ev), Decision: Recorded}
+}
+
+func settledReceipt(r Receipt, ev ReceiptEvent) Receipt {
+	r.State, r.SettledAt, r.Answer = ReceiptCompleted, ev.At, ev.Answer
+	return r
+}
+
+func completeReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
+	switch {
+	case ev.Answer == nil:
+		return invalidReceipt(r, ev, "needs an answer")
+	case r.State != ReceiptReserved || r.Claim != ev.Claim:
+		return ReceiptResult{Decision: Stale}, nil
+	}
+	return ReceiptResult{Receipt: settledReceipt(r, ev), Decision: Recorded}, nil
+}
+
+func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
+	switch {
+	case r.State != ReceiptReserved:
+		return invalidReceipt(r, ev, "only what is reserved can be resolved")
+	case ev.By == "" && ev.Why == "":
+		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
+	case ev.Resolution == Executed && ev.Answer != nil:
+		r = settledReceipt(r, ev)
+		r.Cause = fmt.Sprintf("resolved by %s: %s", cmp.Or(ev.By, "somebody"), strings.TrimSpace(ev.Why))
+		return ReceiptResult{Receipt: r, Decision: Recorded}, nil
+	case ev.Resolution == NotExecuted:
+		return ReceiptResult{Receipt: Receipt{}, Decision: Recorded}, nil
+	}
+	return invalidReceipt(r, ev, "needs Executed with an answer, or NotExecuted")
+}
+
+func reapReceipt(r Receipt, ev ReceiptEvent) ReceiptResult {
+	now := receiptNow(ev)
+	switch {
+	case r.State != ReceiptCompleted || now.Before(r.ExpiresAt):
+		return ReceiptResult{Decision: Ignored}
+	case !now.Before(r.RefusedUntil):
+		return ReceiptResult{Receipt: Receipt{}, Decision: Recorded}
+	case r.Answer == nil:
+		return ReceiptResult{Decision: Ignored}
+	}
+	r.Answer = nil
+	return ReceiptResult{Receipt: r, Decision: Recorded}
+}
+
+// receiptNow is the time that has passed for sure: a clock that has leapt ahead by itself ends nothing.
+func receiptNow(ev ReceiptEvent) time.Time {
+	return passed(Event{At: ev.At, Last: ev.Last, Unconfirmed: ev.Unconfirmed})
+}

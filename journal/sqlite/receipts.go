@@ -1,0 +1,366 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+var _ journal.Receipts = (*Journal)(nil)
+
+// receiptTables have a version of their own: a release that changes them neither stops nor is stopped by an older one that
+// keeps operations alone.
+const receiptTables = `
+-- One row.
+CREATE TABLE IF NOT EXISTS onceward_receipt_schema (
+	one     INTEGER PRIMARY KEY CHECK (one = 1),
+	version INTEGER NOT NULL,
+	naming  TEXT NOT NULL -- how keys are made of requests
+) STRICT;
+INSERT OR IGNORE INTO onceward_receipt_schema VALUES (1, 1, ?1);
+
+-- In the order of creation.
+CREATE TABLE IF NOT EXISTS onceward_receipts (
+	handle  INTEGER PRIMARY KEY AUTOINCREMENT,
+	scope   TEXT NOT NULL,
+	key     TEXT NOT NULL,
+	place   TEXT NOT NULL,
+	state   INTEGER NOT NULL,
+	ends_at INTEGER NOT NULL, -- when something of it is to be reaped next
+	facts   BLOB NOT NULL,    -- JSON, and the sum of the row
+	answer  BLOB
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS onceward_receipts_key ON onceward_receipts (scope, key);
+CREATE INDEX IF NOT EXISTS onceward_receipts_ends ON onceward_receipts (ends_at);
+
+-- Beside the row, so that lists need not read them.
+CREATE TABLE IF NOT EXISTS onceward_receipt_bodies (handle INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+
+-- The highest number that was done of each entity.
+CREATE TABLE IF NOT EXISTS onceward_heads (
+	source TEXT NOT NULL,
+	entity TEXT NOT NULL,
+	seq    INTEGER NOT NULL,
+	PRIMARY KEY (source, entity)
+) STRICT, WITHOUT ROWID;
+`
+
+// receiptVersion is the version of receiptTables.
+const receiptVersion = 1
+
+const selectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
+
+// MakeReceipts makes the tables of receipts, if they are missing. naming says how keys are made of requests; it is recorded
+// with the tables.
+func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
+	tx, err := j.BeginTx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
+	t, err := ours(tx)
+	if err == nil {
+		err = j.writes(ctx, t)
+	}
+	for _, statement := range strings.SplitAfter(receiptTables, ";\n") {
+		if args := []any{naming}[:strings.Count(statement, "?1")]; err == nil && strings.TrimSpace(statement) != "" {
+			_, err = t.ExecContext(ctx, statement, args...)
+		}
+	}
+	var version int64
+	var recorded string
+	if err == nil {
+		err = t.QueryRowContext(ctx, "SELECT version, naming FROM onceward_receipt_schema").Scan(&version, &recorded)
+	}
+	switch {
+	case err != nil:
+		return conn.Explain(j.file.path, "make the tables of receipts", err)
+	case version > receiptVersion:
+		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, receiptVersion)
+	case recorded != naming:
+		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", j.file.path, recorded, naming)
+	}
+	return conn.Explain(j.file.path, "make the tables of receipts", tx.Commit(ctx))
+}
+
+// ReceiveTx applies ev within tx: one of BeginTx, or Tx of the application's own on the journal's file, of which it needs the
+// write lock as EnqueueTx does. No process records anything until tx ends.
+func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	if err := j.writable(ctx); err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	tx, err := ours(in)
+	if err == nil {
+		err = j.writes(ctx, tx)
+	}
+	var clock store.Clock
+	if err == nil {
+		clock, err = j.clock(ctx)
+	}
+	var r journal.Receipt
+	if err == nil {
+		r, err = receiptIn(ctx, tx, ev.ReceiptKey)
+	}
+	if err != nil {
+		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request; is the transaction one of the journal's file?", err)
+	}
+	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	result, err := journal.NextReceipt(r, ev)
+	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
+		return result, err
+	}
+	// All or nothing, and whoever gives up in that moment is not told of an error though it is there.
+	if result.Receipt, err = j.putReceipt(context.WithoutCancel(ctx), tx, r.Handle, result.Receipt); err != nil {
+		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request", err)
+	}
+	return result, nil
+}
+
+// clock is what the journal has seen of askers' clocks.
+func (j *Journal) clock(ctx context.Context) (clock store.Clock, err error) {
+	return clock, j.file.readers.read(ctx, func(r *reader) error {
+		latest, err := r.latest()
+		clock = j.file.writer.clockAt(&latest)
+		return err
+	})
+}
+
+// receiptIn reads a receipt as tx sees it, the zero one where there is none.
+func receiptIn(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (r journal.Receipt, err error) {
+	v := make([]any, 9)
+	into := make([]any, len(v))
+	for i := range v {
+		into[i] = &v[i]
+	}
+	query := "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r WHERE scope = ? AND key = ?"
+	if err := tx.QueryRowContext(ctx, query, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
+		return r, nil
+	} else if err != nil {
+		return r, err
+	}
+	values := make([]driver.Value, len(v))
+	for i := range v {
+		values[i] = v[i]
+	}
+	err = conn.Take(func(v []driver.Value) (err error) {
+		r, err = wholeReceipt(v)
+		return err
+	}, values)
+	return r, err
+}
+
+// wholeReceipt reads format.ReceiptColumns with the body of the answer behind them.
+func wholeReceipt(v []driver.Value) (journal.Receipt, error) {
+	n := len(v) - 1
+	r, encoded, err := format.ReadReceipt(v[:n])
+	if err == nil && encoded != nil {
+		body := format.ToBytes(v[n])
+		if format.Lacks(encoded, body) {
+			return r, format.ErrDamaged
+		}
+		r.Answer, err = format.DecodeAnswer(encoded, body)
+	}
+	return r, err
+}
+
+// putReceipt writes what became of the receipt with that handle: 0, if there was none.
+func (j *Journal) putReceipt(ctx context.Context, tx *sql.Tx, was int64, r journal.Receipt) (journal.Receipt, error) {
+	if was != 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_receipt_bodies WHERE handle = ?", was); err != nil {
+			return r, err
+		}
+	}
+	if r.State == journal.ReceiptAbsent {
+		_, err := tx.ExecContext(ctx, "DELETE FROM onceward_receipts WHERE handle = ?", was)
+		return r, err
+	}
+	if r.Handle = was; was == 0 {
+		// The sum is of the handle too. Nobody else writes: this transaction has the lock.
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_receipts'), 0) + 1").Scan(&r.Handle); err != nil {
+			return r, err
+		}
+	}
+	args, body := format.ReceiptArgs(&r, j.file.writer.compressAbove)
+	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_receipts ("+format.ReceiptColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (handle) DO UPDATE SET place = excluded.place, state = excluded.state, ends_at = excluded.ends_at, facts = excluded.facts, answer = excluded.answer",
+		append([]any{r.Handle}, args...)...)
+	if err == nil && len(body) > 0 {
+		_, err = tx.ExecContext(ctx, "INSERT INTO onceward_receipt_bodies VALUES (?, ?)", r.Handle, body)
+	}
+	return r, err
+}
+
+// LookReceipt returns what ReceiveTx would decide by what is committed, and changes nothing.
+func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	r, clock, err := j.readReceipt(ctx, ev.ReceiptKey)
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	return journal.NextReceipt(r, ev)
+}
+
+// readReceipt reads a receipt that is committed, the zero one where there is none.
+func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, clock store.Clock, err error) {
+	if err := j.open(ctx); err != nil {
+		return r, clock, err
+	}
+	err = j.file.readers.read(ctx, func(rd *reader) error {
+		latest, err := rd.latest()
+		if err != nil {
+			return err
+		}
+		clock = j.file.writer.clockAt(&latest)
+		return rd.each(selectWholeReceipt, func(v []driver.Value) (err error) {
+			r, err = wholeReceipt(v)
+			return err
+		}, key.Scope, key.Key)
+	})
+	return r, clock, err
+}
+
+// GetReceipt returns a receipt that is committed, or journal.ErrNotFound.
+func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
+	r, _, err := j.readReceipt(ctx, key)
+	if err == nil && r.State == journal.ReceiptAbsent {
+		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
+	}
+	return r, err
+}
+
+const selectWholeReceipt = "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r WHERE scope = ?1 AND key = ?2"
+
+// receiptPage is how many receipts a list reads at once: between two pages nothing is open.
+const receiptPage = 500
+
+// ListReceipts yields receipts in the order of their creation, without the bodies of their answers.
+func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
+	return func(yield func(journal.Receipt, error) bool) {
+		if err := j.open(ctx); err != nil {
+			yield(journal.Receipt{}, err)
+			return
+		}
+		after, n := f.After, 0
+		for {
+			var page []journal.Receipt
+			read := 0
+			err := j.file.readers.read(ctx, func(rd *reader) error {
+				return rd.each(selectReceipt+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(v []driver.Value) error {
+					r, _, err := format.ReadReceipt(v)
+					read, after = read+1, v[0].(int64)
+					if err == nil && store.TakesReceipt(&f, &r) {
+						page = append(page, r)
+					}
+					return err
+				}, after, int64(receiptPage))
+			})
+			for _, r := range page {
+				if n++; !yield(r, nil) || n == f.Limit {
+					return
+				}
+			}
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				yield(journal.Receipt{}, err)
+				return
+			}
+			if read < receiptPage {
+				return
+			}
+		}
+	}
+}
+
+// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first.
+func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
+	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
+		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
+	}
+	tx, err := j.BeginTx(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
+	t, err := ours(tx)
+	if err == nil {
+		err = j.writes(ctx, t)
+	}
+	var clock store.Clock
+	if err == nil {
+		clock, err = j.clock(ctx)
+	}
+	if err == nil {
+		ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+		n, err = j.reapReceipts(ctx, t, ev, clock.Passed(ev.At), limit)
+	}
+	if err == nil && n > 0 {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
+		return 0, conn.Explain(j.file.path, "reap receipts", err)
+	}
+	return n, nil
+}
+
+func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent, passed time.Time, limit int) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT scope, key FROM onceward_receipts WHERE ends_at <= ? AND state = ? ORDER BY ends_at LIMIT ?",
+		passed.UnixMilli(), int64(journal.ReceiptCompleted), limit)
+	if err != nil {
+		return 0, err
+	}
+	var keys []journal.ReceiptKey
+	for rows.Next() {
+		var key journal.ReceiptKey
+		if err := rows.Scan(&key.Scope, &key.Key); err != nil {
+			return 0, errors.Join(err, rows.Close())
+		}
+		keys = append(keys, key)
+	}
+	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
+		return 0, err
+	}
+	for _, key := range keys {
+		r, err := receiptIn(ctx, tx, key)
+		if err != nil {
+			return 0, err
+		}
+		result, err := journal.NextReceipt(r, ev)
+		if err != nil || result.Decision != journal.Recorded {
+			return 0, err
+		}
+		if _, err := j.putReceipt(ctx, tx, r.Handle, result.Receipt); err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// AdvanceTx raises the number that is recorded of an entity of a source, within tx.
+func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity string, seq int64) (bool, error) {
+	if err := j.writable(ctx); err != nil {
+		return false, err
+	}
+	tx, err := ours(in)
+	if err == nil {
+		err = j.writes(ctx, tx)
+	}
+	if err == nil {
+		var done sql.Result
+		if done, err = tx.ExecContext(ctx, "INSERT INTO onceward_heads VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq WHERE excluded.seq > seq", source, entity, seq); err == nil {
+			n, err := done.RowsAffected()
+			return n > 0, err
+		}
+	}
+	return false, conn.Explain(j.file.path, "advance an entity; is the transaction one of the journal's file?", err)
+}
