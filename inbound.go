@@ -9,17 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 
-	"github.com/dunglas/httpsfv"
-
+	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 )
 
-// inboundHeader is the request header of draft-ietf-httpapi-idempotency-key-header.
-const inboundHeader = "Idempotency-Key"
+const inboundHeader = keyheader.Name
 
 // InboundOptions are what Client.Inbound can do otherwise. The zero value is the default.
 type InboundOptions struct {
@@ -223,30 +220,17 @@ func (n naming) ofTenant() (naming, error) {
 // inboundKey returns the key that a request came with, or "" if it came with none.
 // The error is a *KeyError.
 func inboundKey(h http.Header) (Key, error) {
-	lines := h[inboundHeader]
-	switch len(lines) {
-	case 0:
+	value, malformed := keyheader.Parse(h)
+	if malformed != "" {
+		return "", &KeyError{Reason: malformed}
+	}
+	if len(h[inboundHeader]) == 0 {
 		return "", nil
-	case 1:
-	default:
-		return "", &KeyError{Reason: fmt.Sprintf("stands in %d header lines", len(lines))}
 	}
-	value := strings.Trim(lines[0], " \t")
-	if strings.HasPrefix(value, `"`) {
-		item, _ := httpsfv.UnmarshalItem([]string{value})
-		text, ok := item.Value.(string) // a malformed one has no value
-		if !ok {
-			return "", &KeyError{Reason: "begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)"}
-		}
-		value = text
-	} else if strings.ContainsAny(value, ",;") {
-		return "", &KeyError{Reason: "holds a comma or a semicolon outside of quotes"}
-	}
-	key := Key(value)
-	if err := key.Validate(); err != nil {
+	if err := Key(value).Validate(); err != nil {
 		return "", err
 	}
-	return key, nil
+	return Key(value), nil
 }
 
 // problem answers by a problem of RFC 9457 without a type, whose title is the

@@ -214,10 +214,18 @@ func InboundKeyOf(op *journal.Operation) string {
 
 // InTransaction marks the context of a local step, whose transaction is open.
 func InTransaction(ctx context.Context) context.Context {
-	return context.WithValue(ctx, transactionKey{}, true)
+	return InTransactionWhile(ctx, func() bool { return true })
 }
 
-// IsInTransaction reports whether a local step's transaction is open.
-func IsInTransaction(ctx context.Context) bool { return ctx.Value(transactionKey{}) != nil }
+// InTransactionWhile marks the context of a function whose transaction is open at times.
+func InTransactionWhile(ctx context.Context, open func() bool) context.Context {
+	return context.WithValue(ctx, transactionKey{}, open)
+}
+
+// IsInTransaction reports whether a transaction is open under a context.
+func IsInTransaction(ctx context.Context) bool {
+	open, ok := ctx.Value(transactionKey{}).(func() bool)
+	return ok && open()
+}
 
 type transactionKey struct{}

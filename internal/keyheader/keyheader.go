@@ -1,0 +1,41 @@
+// Package keyheader reads the Idempotency-Key header of a request that was received.
+package keyheader
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// Name is the header of draft-ietf-httpapi-idempotency-key-header.
+const Name = "Idempotency-Key"
+
+// Parse returns the value of the header, or "" if there is none. malformed says what is wrong with it, as the end of a
+// sentence about the key; else it is "". The value is the key itself, or a structured field string (RFC 9651 section 3.3.3),
+// whose parameters are ignored. Two header lines, and a comma or a semicolon outside of quotes, are malformed: a proxy may
+// have joined two lines.
+func Parse(h http.Header) (key, malformed string) {
+	lines := h[Name]
+	switch len(lines) {
+	case 0:
+		return "", ""
+	case 1:
+	default:
+		return "", fmt.Sprintf("stands in %d header lines", len(lines))
+	}
+	value := strings.Trim(lines[0], " \t")
+	if strings.HasPrefix(value, `"`) {
+		item, _ := httpsfv.UnmarshalItem([]string{value})
+		text, ok := item.Value.(string) // a malformed one has no value
+		if !ok {
+			return "", "begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)"
+		}
+		return text, ""
+	}
+	if strings.ContainsAny(value, ",;") {
+		return "", "holds a comma or a semicolon outside of quotes"
+	}
+	return value, ""
+}

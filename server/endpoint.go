@@ -1,0 +1,106 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Endpoint is what can be said of one endpoint. The zero value is the default.
+type Endpoint struct {
+	// Optional serves a POST or PATCH without a key too, as any handler: nothing of it is recorded. Without Optional it is
+	// answered by 400.
+	Optional bool
+
+	// Formerly are names that the endpoint had in earlier releases.
+	Formerly []string
+
+	// Retain is how long an answer is given again, from the first request. Default: 7 days. It is at least 24 hours.
+	Retain time.Duration
+
+	// RefuseFor is how long the key is refused after that, rather than new. Default: 23 days. Negative: not at all.
+	RefuseFor time.Duration
+
+	// Limit is how long one run of the handler may take. Default: 30 seconds. It is at most 10 minutes.
+	Limit time.Duration
+
+	// Held is how long the request's transaction may be open. Default: 5 seconds on SQLite, where no process records anything
+	// meanwhile.
+	Held time.Duration
+
+	// Wait is how long a request waits for one with the same key that this process is serving. Default: 0, a 409 at once.
+	Wait time.Duration
+
+	// MaxRequest and MaxAnswer bound the bodies, in bytes. Default: 1 MiB each.
+	MaxRequest, MaxAnswer int64
+
+	// Omit names members of the body that a repeated request may have otherwise: paths with dots.
+	Omit []string
+
+	// KeepHeaders are headers of the answer that are kept, besides the usual ones.
+	KeepHeaders []string
+
+	// KeyBytes are the least and the most bytes of a key. Default: 8 and 255.
+	KeyBytes [2]int
+
+	// MayReplay is asked before a recorded answer is given again, to a caller who may have lost the right to it. An error is
+	// answered by 403. nil: every caller who is authenticated may have it.
+	MayReplay func(*http.Request, journal.Receipt) error
+}
+
+var endpointName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
+
+// keptHeaders are the headers of an answer that are recorded. All others are of the first exchange alone.
+var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition", "Content-Location", "Location", "Etag",
+	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset"}
+
+// neverKept are headers that would harm whoever got them again, or that the server sets anew.
+var neverKept = regexp.MustCompile(`^(Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
+
+// checked is e with its defaults. It panics about a mistake of the program.
+func (e Endpoint) checked(name string) Endpoint {
+	e.Retain = cmp.Or(e.Retain, 7*24*time.Hour)
+	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, 23*24*time.Hour))
+	e.Limit = cmp.Or(e.Limit, 30*time.Second)
+	e.Held = cmp.Or(e.Held, min(e.Limit, 5*time.Second))
+	e.MaxRequest, e.MaxAnswer = cmp.Or(e.MaxRequest, 1<<20), cmp.Or(e.MaxAnswer, 1<<20)
+	if e.KeyBytes == [2]int{} {
+		e.KeyBytes = [2]int{8, 255}
+	}
+	for _, header := range e.KeepHeaders {
+		if neverKept.MatchString(textproto.CanonicalMIMEHeaderKey(header)) {
+			panic(fmt.Sprintf("server: endpoint %s: Endpoint.KeepHeaders has %s, which is of one exchange alone", name, header))
+		}
+	}
+	switch {
+	case !endpointName.MatchString(name):
+		panic(fmt.Sprintf("server: the endpoint's name %q: give 1 to 64 of a-z, 0-9, '.', '_' and '-'", name))
+	case e.Retain < 24*time.Hour:
+		panic(fmt.Sprintf("server: endpoint %s: Endpoint.Retain is %v: give at least 24 hours", name, e.Retain))
+	case e.Limit < 0 || e.Limit > 10*time.Minute:
+		panic(fmt.Sprintf("server: endpoint %s: Endpoint.Limit is %v: give at most 10 minutes", name, e.Limit))
+	case e.Held < 0 || e.Wait < 0 || e.MaxRequest < 0 || e.MaxAnswer < 0:
+		panic(fmt.Sprintf("server: endpoint %s: Held, Wait, MaxRequest and MaxAnswer can't be negative", name))
+	case e.KeyBytes[0] < 1 || e.KeyBytes[1] > 255 || e.KeyBytes[0] > e.KeyBytes[1]:
+		panic(fmt.Sprintf("server: endpoint %s: Endpoint.KeyBytes is %v: give the least and the most, from 1 to 255", name, e.KeyBytes))
+	}
+	return e
+}
+
+// kept are the headers of an answer that are recorded.
+func (e *Endpoint) kept(h http.Header) http.Header {
+	kept := http.Header{}
+	for _, name := range slices.Concat(keptHeaders, e.KeepHeaders) {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if values := h[name]; len(values) > 0 {
+			kept[name] = slices.Clone(values)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Key names what [Once] does.
+type Key struct {
+	Caller Caller
+	Name   string // of what is done, as an endpoint's
+	Key    string // 1 to 255 bytes of visible ASCII
+}
+
+// RefusedError says why [Once] has not called its function.
+type RefusedError struct{ Problem Problem }
+
+// Error returns the problem's detail.
+func (e *RefusedError) Error() string {
+	return "server: " + e.Problem.Name + ": " + e.Problem.Detail
+}
+
+// Unwrap returns ErrRefused.
+func (e *RefusedError) Unwrap() error { return ErrRefused }
+
+// Once is [Server.Atomic] for anything that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a job. It
+// calls do with a context whose transaction [Tx] returns, and commits what do wrote with what do returned, as JSON. If that
+// was recorded before, do is not called, and Once returns it. request is what another request under the key is told by, as
+// JSON.
+//
+// An error of do is returned as it is: nothing is kept, and the key is free. A [*RefusedError] says that the key is not
+// served: it was used for another request, is being served, has expired, or its outcome is unknown. do may take as long as
+// an Endpoint without a Limit.
+func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	e := Endpoint{KeyBytes: [2]int{1, 255}}.checked(k.Name)
+	at := &endpoint{Server: s, Endpoint: e, name: k.Name, places: []string{k.Name}}
+	switch p := at.malformed(k.Key); {
+	case p != "":
+		return none, fmt.Errorf("server: once: the key %s", p)
+	case k.Caller.Tenant == "" || len(k.Caller.Tenant) > 512:
+		return none, errors.New("server: once: Key.Caller.Tenant is empty, or has more than 512 bytes")
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return none, fmt.Errorf("server: once: the request is not JSON: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Limit)
+	defer cancel()
+	prints, err := s.printsOf(ctx, fingerprint.Input{ContentType: "application/json", Body: body}, k.Caller.Who)
+	if err != nil {
+		return none, err
+	}
+	r := &run{server: s, held: e.Held, prints: prints, places: at.places}
+	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + k.Caller.Tenant, Key: k.Key}, Place: k.Name, Keep: e.Retain, Refuse: e.RefuseFor}
+	if s.opts.KeysPerEndpoint {
+		r.base.Key = k.Name + "\x00" + k.Key
+	}
+	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
+	defer r.end()
+	looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+	switch {
+	case err != nil:
+		return none, err
+	case looked.Decision == journal.Replay:
+		return resultOf[T](&looked.Receipt)
+	case refusals[looked.Decision] != nil:
+		return none, &RefusedError{*refusals[looked.Decision]}
+	}
+	f, leads := s.board(flightKey{r.base.Scope, r.base.Key}, prints)
+	if !leads {
+		return none, &RefusedError{inFlight}
+	}
+	defer s.land(flightKey{r.base.Scope, r.base.Key}, f)
+	if _, err := r.begin(); err != nil {
+		switch {
+		case r.replay != nil:
+			return resultOf[T](r.replay)
+		case errors.Is(err, ErrRefused):
+			return none, &RefusedError{*r.problem}
+		}
+		return none, err
+	}
+	result, err := do(r.ctx)
+	if err != nil {
+		return none, err
+	}
+	if body, err = json.Marshal(result); err != nil {
+		return none, fmt.Errorf("server: once: what it returned is not JSON: %w", err)
+	}
+	if int64(len(body)) > e.MaxAnswer {
+		return none, errAnswerTooLarge
+	}
+	done, err := r.commit(&journal.Answer{Body: body}, true)
+	if err != nil || done.Decision != journal.Recorded {
+		settled, p := at.settle(r)
+		if p != nil {
+			return none, errors.Join(&RefusedError{*p}, err)
+		}
+		return resultOf[T](settled)
+	}
+	return result, nil
+}
+
+// resultOf is what was recorded.
+func resultOf[T any](r *journal.Receipt) (result T, err error) {
+	if err = json.Unmarshal(r.Answer.Body, &result); err != nil {
+		return result, fmt.Errorf("server: once: what was recorded at %s can't be read as %T: %w", r.SettledAt.Format(time.RFC3339), result, err)
+	}
+	return result, nil
+}

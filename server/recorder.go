@@ -1,0 +1,73 @@
+package server
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// recorder holds a handler's answer back until it is recorded. It has no Flush and no Hijack, so that
+// http.ResponseController returns http.ErrNotSupported.
+type recorder struct {
+	header http.Header
+	sent   http.Header // as it was when the status was written
+	status int
+	body   bytes.Buffer
+	most   int64
+	over   bool // the body is larger than that
+}
+
+func newRecorder(most int64) *recorder { return &recorder{header: http.Header{}, most: most} }
+
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader takes the final status. Informational ones (103 Early Hints) are not sent.
+func (r *recorder) WriteHeader(status int) {
+	if r.status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
+		return
+	}
+	r.status, r.sent = status, r.header.Clone()
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if r.over = r.over || int64(r.body.Len()+len(b)) > r.most; r.over {
+		return 0, errAnswerTooLarge
+	}
+	return r.body.Write(b)
+}
+
+// done is called once the handler has returned.
+func (r *recorder) done() { r.WriteHeader(http.StatusOK) }
+
+// recordable reports whether the answer can be given again as it was.
+func (r *recorder) recordable() bool {
+	if r.over || r.status == http.StatusSwitchingProtocols {
+		return false
+	}
+	for name := range r.header {
+		if len(name) > len(http.TrailerPrefix) && name[:len(http.TrailerPrefix)] == http.TrailerPrefix {
+			return false
+		}
+	}
+	return len(r.sent["Trailer"]) == 0
+}
+
+// answer is what is recorded of it.
+func (r *recorder) answer(e *Endpoint) *journal.Answer {
+	a := &journal.Answer{Status: r.status, Header: e.kept(r.sent), Body: bytes.Clone(r.body.Bytes())}
+	if a.Header.Get("Content-Type") == "" && len(a.Body) > 0 {
+		a.Header.Set("Content-Type", http.DetectContentType(a.Body)) // as net/http would
+	}
+	return a
+}
+
+// give writes the handler's answer to its caller.
+func (r *recorder) give(w http.ResponseWriter, more http.Header) {
+	maps.Copy(w.Header(), r.sent)
+	maps.Copy(w.Header(), more)
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body.Bytes())
+}

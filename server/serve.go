@@ -1,0 +1,459 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/keyheader"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Outcome is what became of a request with a key.
+type Outcome struct {
+	Endpoint string
+	Tenant   string
+	What     What
+	Status   int // of the answer; 0: the handler has panicked
+}
+
+// What became of a request with a key.
+type What string
+
+// The outcomes.
+const (
+	Created   What = "created"             // the handler has run, and its answer is recorded
+	Again     What = "reused_after_expiry" // likewise, under a key whose first life is over
+	Replayed  What = "replayed"            // the recorded answer was given
+	Untouched What = "untouched"           // Created, by a handler that never asked for the transaction
+	Released  What = "released"            // the handler has run, nothing of it is kept, and the key is free
+	Refused   What = "refused"             // a problem that is about the key, the caller or the request
+	Failed    What = "failed"              // a problem that is the service's own
+)
+
+// Headers that the server sets.
+const (
+	replayedHeader = "Idempotent-Replayed"
+	expiresHeader  = "Idempotency-Expires"
+	recordedHeader = "Idempotency-Recorded"
+)
+
+type endpoint struct {
+	*Server
+	Endpoint
+	name   string
+	places []string // name, and those that it had before
+	next   http.Handler
+}
+
+// Atomic serves h with the request's transaction: see [Tx]. name is the endpoint's for ever, such as "payments.create": it is
+// recorded with each key. Atomic panics if the name is no name or was given before, or if e is contradictory.
+//
+// A GET, HEAD, OPTIONS or TRACE is served as by h alone, and so is a PUT or DELETE without a key.
+//
+// An answer of 2xx or 3xx is recorded. So is a 4xx of a handler that has asked for the transaction, but for 401, 408, 425 and
+// 429: a decline is an effect. After any other answer, and after a panic, nothing is kept and the key is free.
+//
+// The handler runs on, at most for Endpoint.Limit, when its caller has gone away. Nothing of its answer leaves before it is
+// recorded: a Flush or Hijack returns http.ErrNotSupported.
+func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
+	e = e.checked(name)
+	places := append([]string{name}, e.Formerly...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, place := range places {
+		if s.names[place] {
+			panic("server: there is an endpoint " + place + " already")
+		}
+		s.names[place] = true
+	}
+	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h}
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key, malformed := keyheader.Parse(r.Header)
+	has := len(r.Header[keyheader.Name]) > 0
+	switch {
+	case natural(r.Method), !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):
+		e.next.ServeHTTP(w, r)
+		return
+	case !has:
+		e.refuseKey(w, r, "", keyMissing)
+		return
+	}
+	if malformed == "" {
+		malformed = e.malformed(key)
+	}
+	if malformed != "" {
+		p := keyMalformed
+		p.Detail = "The key in the Idempotency-Key header " + malformed + "."
+		e.refuseKey(w, r, "", p)
+		return
+	}
+	caller, err := e.opts.Caller(r)
+	if err == nil && (caller.Tenant == "" || len(caller.Tenant) > 512) {
+		err = errors.New("the tenant has no name, or one of more than 512 bytes")
+	}
+	if err != nil {
+		e.opts.Logger.ErrorContext(r.Context(), "onceward server: the caller of a request is not known; it was answered by 500", "endpoint", e.name, "error", err)
+		e.refuseKey(w, r, "", callerUnknown)
+		return
+	}
+	body, p := e.read(r)
+	if p != nil {
+		e.refuseKey(w, r, caller.Tenant, *p)
+		return
+	}
+	e.serve(w, r, caller, key, body)
+}
+
+// natural tells methods that have no effect.
+func natural(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodTrace
+}
+
+// malformed says what is wrong with a key, or "".
+func (e *endpoint) malformed(key string) string {
+	switch {
+	case len(key) < e.KeyBytes[0]:
+		return "is too short"
+	case len(key) > e.KeyBytes[1]:
+		return "is too long"
+	}
+	for i := range len(key) {
+		if key[i] < 0x21 || key[i] > 0x7e {
+			return "contains a character that is not visible ASCII"
+		}
+	}
+	return ""
+}
+
+// read reads the body, as a whole, before anything is locked.
+func (e *endpoint) read(r *http.Request) ([]byte, *Problem) {
+	if r.ContentLength > e.MaxRequest {
+		return nil, &requestTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, e.MaxRequest+1))
+	switch {
+	case err != nil, r.ContentLength >= 0 && int64(len(body)) < r.ContentLength:
+		return nil, &requestBroken
+	case int64(len(body)) > e.MaxRequest:
+		return nil, &requestTooLarge
+	}
+	return body, nil
+}
+
+// refuseKey refuses a request with a key, and tells it.
+func (e *endpoint) refuseKey(w http.ResponseWriter, r *http.Request, tenant string, p Problem) {
+	e.refuse(w, p)
+	what := Refused
+	if p.Status >= 500 {
+		what = Failed
+	}
+	e.opts.Observe(r.Context(), Outcome{Endpoint: e.name, Tenant: tenant, What: what, Status: p.Status})
+}
+
+// run is one run of a handler.
+type run struct {
+	server   *Server
+	ctx      context.Context // the handler's
+	held     time.Duration   // how long the transaction may be open
+	base     journal.ReceiptEvent
+	prints   prints
+	places   []string
+	released atomic.Bool
+
+	mu      sync.Mutex
+	tx      journal.Tx
+	over    context.CancelFunc
+	receipt journal.Receipt
+	again   bool
+	ended   bool
+	failed  error            // why there is no transaction
+	problem *Problem         // what the request is answered by then
+	replay  *journal.Receipt // or by which answer
+}
+
+// event is an event of the request's receipt.
+func (r *run) event(kind journal.ReceiptEventKind) journal.ReceiptEvent {
+	ev := r.base
+	ev.Kind, ev.At, ev.Fingerprint, ev.Same = kind, r.server.now(), r.prints[0].Fingerprint(), r.same
+	return ev
+}
+
+// same reports whether a receipt is of this request.
+func (r *run) same(recorded *journal.Receipt) (bool, error) {
+	if !slices.Contains(r.places, recorded.Place) {
+		return false, nil
+	}
+	return r.prints.same(recorded.Fingerprint)
+}
+
+type flightKey struct{ scope, key string }
+
+// flight is a request that is being served.
+type flight struct {
+	prints prints
+	done   chan struct{}
+}
+
+func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller, key string, body []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
+	defer cancel()
+	prints, err := e.printsOf(ctx, fingerprint.Input{
+		Method: req.Method, URL: req.URL, ContentType: req.Header.Get("Content-Type"), ContentEncoding: req.Header.Get("Content-Encoding"),
+		Body: body, OmitFields: e.Omit,
+	}, caller.Who)
+	if err != nil {
+		e.refuseKey(w, req, caller.Tenant, tooSlow)
+		return
+	}
+	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places}
+	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + caller.Tenant, Key: key}, Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
+	if e.opts.KeysPerEndpoint {
+		r.base.Key = e.name + "\x00" + key
+	}
+	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
+
+	// A recorded answer is given, however many wait for the key.
+	wait := time.NewTimer(e.Wait)
+	defer wait.Stop()
+	for {
+		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+		if err != nil {
+			e.failed(ctx, "a receipt could not be read", err)
+			e.refuseKey(w, req, caller.Tenant, *problemOf(err))
+			return
+		}
+		if looked.Decision == journal.Replay {
+			e.replay(w, req, caller, &looked.Receipt)
+			return
+		}
+		if p := refusals[looked.Decision]; p != nil {
+			e.refuseKey(w, req, caller.Tenant, *p)
+			return
+		}
+		f, leads := e.board(flightKey{r.base.Scope, r.base.Key}, prints)
+		if leads {
+			defer e.land(flightKey{r.base.Scope, r.base.Key}, f)
+			break
+		}
+		if same, _ := f.prints.equals(prints); !same {
+			e.refuseKey(w, req, caller.Tenant, keyReused)
+			return
+		}
+		select {
+		case <-f.done:
+		case <-wait.C:
+			e.refuseKey(w, req, caller.Tenant, inFlight)
+			return
+		case <-req.Context().Done():
+			return
+		}
+	}
+	inner := req.WithContext(r.ctx)
+	inner.Body = io.NopCloser(bytes.NewReader(body))
+	inner.Header = req.Header.Clone()
+	inner.Header.Del("Accept-Encoding") // a recorded answer has no coding: the next caller may not read it
+	answer := newRecorder(e.MaxAnswer)
+	e.handle(r, caller, answer, inner)
+	e.conclude(w, req, caller, r, answer)
+}
+
+// equals reports whether two requests are the same.
+func (p prints) equals(other prints) (bool, error) { return p.same(other[0].Fingerprint()) }
+
+// board makes the request the one that is served under its key, unless another is.
+func (s *Server) board(key flightKey, p prints) (f *flight, leads bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.flights[key]; f != nil {
+		return f, false
+	}
+	f = &flight{prints: p, done: make(chan struct{})}
+	s.flights[key] = f
+	return f, true
+}
+
+func (s *Server) land(key flightKey, f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.flights, key)
+	close(f.done)
+}
+
+func (r *run) isOpen() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tx != nil
+}
+
+// handle runs the handler. After a panic, or runtime.Goexit, nothing is kept.
+func (e *endpoint) handle(r *run, caller Caller, w *recorder, req *http.Request) {
+	returned := false
+	defer func() {
+		if !returned {
+			r.end()
+			e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released})
+		}
+	}()
+	e.next.ServeHTTP(w, req)
+	w.done()
+	returned = true
+}
+
+// end keeps nothing of the run, if anything of it is still open.
+func (r *run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rollback()
+	r.ended = true
+}
+
+// conclude records the answer, if it is one that is kept, and gives it.
+func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
+	defer r.end()
+	touched := r.isOpen()
+	switch kept := keeps(answer.status, touched); {
+	case r.replay != nil:
+		e.replay(w, req, caller, r.replay)
+	case r.problem != nil:
+		if r.problem.Status >= 500 {
+			e.failed(r.ctx, "a request could not be recorded", r.failed)
+		}
+		e.refuseKey(w, req, caller.Tenant, *r.problem)
+	case r.ctx.Err() != nil:
+		e.refuseKey(w, req, caller.Tenant, tooSlow)
+	case r.released.Load() || !kept:
+		r.end()
+		more := http.Header{}
+		if answer.status < 500 {
+			more.Set(recordedHeader, "false")
+		}
+		answer.give(w, more)
+		e.opts.Observe(r.ctx, Outcome{e.name, caller.Tenant, Released, answer.status})
+	case !answer.recordable():
+		r.end()
+		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, has trailers, or was taken over", nil)
+		e.refuseKey(w, req, caller.Tenant, notRecordable)
+	default:
+		e.record(w, req, caller, r, answer, touched)
+	}
+}
+
+// keeps reports whether an answer is recorded.
+func keeps(status int, touched bool) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status < 400 || status < 500 && touched
+}
+
+func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, touched bool) {
+	result, err := r.commit(answer.answer(&e.Endpoint), touched)
+	switch {
+	case err == nil && result.Decision == journal.Replay:
+		e.replay(w, req, caller, &result.Receipt)
+		return
+	case err == nil && result.Decision != journal.Recorded:
+		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler has ended the request's transaction by itself: its receipt is reserved, and needs attention", "endpoint", e.name)
+		e.refuseKey(w, req, caller.Tenant, handlerMisused)
+		return
+	case err != nil:
+		e.failed(r.ctx, "an answer could not be recorded", err)
+		if settled, p := e.settle(r); p == nil {
+			e.replay(w, req, caller, settled)
+		} else {
+			e.refuseKey(w, req, caller.Tenant, *p)
+		}
+		return
+	}
+	what := Created
+	switch {
+	case r.again:
+		what = Again
+	case !touched:
+		what = Untouched
+	}
+	answer.give(w, expiring(&result.Receipt))
+	e.opts.Observe(r.ctx, Outcome{e.name, caller.Tenant, what, answer.status})
+}
+
+// commit records the answer in the request's transaction, or in one of its own, and commits it.
+func (r *run) commit(answer *journal.Answer, touched bool) (result journal.ReceiptResult, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ev := r.event(journal.ReceiptRecord)
+	if touched {
+		ev = r.event(journal.ReceiptComplete)
+		ev.Claim = r.receipt.Claim
+	} else if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
+		return result, err
+	}
+	ev.Answer = answer
+	if result, err = r.server.receipts.ReceiveTx(r.ctx, r.tx, ev); err != nil || result.Decision != journal.Recorded {
+		return result, err
+	}
+	return result, r.tx.Commit(r.ctx)
+}
+
+// settling is how long it is tried to find out what became of a commit in doubt.
+const settling = 5 * time.Second
+
+// settle finds out what became of a commit that has failed: the receipt, or what the request is answered by.
+func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
+	r.end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), settling)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+		switch {
+		case err == nil && looked.Decision == journal.Replay:
+			return &looked.Receipt, nil
+		case err == nil && looked.Decision == journal.Execute:
+			return nil, &notDone
+		case err == nil && refusals[looked.Decision] != nil:
+			return nil, refusals[looked.Decision]
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, &askAgain
+		case <-timer.C:
+		}
+	}
+}
+
+// replay gives the recorded answer.
+func (e *endpoint) replay(w http.ResponseWriter, req *http.Request, caller Caller, recorded *journal.Receipt) {
+	if e.MayReplay != nil && e.MayReplay(req, *recorded) != nil {
+		e.refuseKey(w, req, caller.Tenant, replayForbidden)
+		return
+	}
+	a := recorded.Answer
+	maps.Copy(w.Header(), a.Header)
+	maps.Copy(w.Header(), expiring(recorded))
+	w.Header().Set(replayedHeader, "true")
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body)
+	e.opts.Observe(req.Context(), Outcome{e.name, caller.Tenant, Replayed, a.Status})
+}
+
+func expiring(r *journal.Receipt) http.Header {
+	return http.Header{expiresHeader: {r.ExpiresAt.UTC().Format(http.TimeFormat)}}
+}
+
+func (s *Server) failed(ctx context.Context, what string, err error) {
+	s.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "error", err)
+}

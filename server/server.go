@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/journal"
+)
+
+// Caller says whose request it is, as the authentication says; never what a body or an unproven header says.
+type Caller struct {
+	// Tenant is whose keys these are: a tenant's key reaches nothing of another tenant. It has 1 to 512 bytes. Where there is
+	// one tenant, write its name.
+	Tenant string
+
+	// Who made the request, if a tenant has several callers who must not see each other's answers. It is a stable identifier
+	// of a user or an API key, never a session or a token: a caller who logs in again has to find the answer. Another caller
+	// with the same key is refused. Empty: callers are not compared.
+	Who string
+}
+
+// Options are what a Server is made of. Journal, Caller and Secrets are required.
+type Options struct {
+	// Journal keeps the receipts, in the database of the handlers' own tables. It implements [journal.Receipts], as the
+	// journal of package journal/sqlite does. The caller closes it, after the HTTP server has ended.
+	Journal journal.Journal
+
+	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500.
+	Caller func(*http.Request) (Caller, error)
+
+	// Secrets digest what is kept of a request, so that a reader of the table can't guess a body. New requests use the first,
+	// and all are compared. Each has at least 16 bytes. To rotate a secret, add the new one as the second on all hosts, then
+	// make it the first, and remove the old one once the longest Endpoint.Retain and RefuseFor have passed.
+	Secrets [][]byte
+
+	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
+	Begin func(context.Context) (journal.Tx, error)
+
+	// KeysPerEndpoint counts one key at two endpoints as two keys. The journal records it, and refuses another value. Without
+	// it, a key that was used at another endpoint is refused.
+	KeysPerEndpoint bool
+
+	// Flavour is how refusals are worded. nil: IETF("").
+	Flavour Flavour
+
+	// Observe is told what became of each request with a key. It is called concurrently, and must not block. nil: nothing is.
+	Observe func(context.Context, Outcome)
+
+	// Logger is told of what an operator ought to know of: never of keys, bodies or tenants. nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Server serves endpoints with idempotency keys. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	receipts journal.Receipts
+	now      func() time.Time
+
+	mu      sync.Mutex
+	names   map[string]bool // of endpoints, with those that they had before
+	flights map[flightKey]*flight
+}
+
+// minSecret is the length of the shortest secret, in bytes.
+const minSecret = 16
+
+// New returns a Server, and makes the tables of receipts if they are missing. Its error says which option is missing or wrong,
+// or wraps the journal's.
+func New(ctx context.Context, o Options) (*Server, error) {
+	receipts, ok := o.Journal.(journal.Receipts)
+	switch {
+	case o.Journal == nil:
+		return nil, errors.New("server: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
+	case !ok:
+		return nil, fmt.Errorf("server: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
+	case o.Caller == nil:
+		return nil, errors.New("server: Options.Caller is nil: return whose request it is, after authentication; where there is one tenant, its name")
+	case len(o.Secrets) == 0:
+		return nil, errors.New("server: Options.Secrets is empty: give at least one of 16 random bytes or more, the same on all hosts")
+	}
+	for i, secret := range o.Secrets {
+		if len(secret) < minSecret {
+			return nil, fmt.Errorf("server: Options.Secrets[%d] has %d bytes: give at least %d random ones", i, len(secret), minSecret)
+		}
+	}
+	if o.Flavour == nil {
+		o.Flavour = IETF("")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Observe == nil {
+		o.Observe = func(context.Context, Outcome) {}
+	}
+	if o.Begin == nil {
+		o.Begin = receipts.BeginTx
+	}
+	naming := "keys"
+	if o.KeysPerEndpoint {
+		naming = "keys of each endpoint"
+	}
+	if err := receipts.MakeReceipts(ctx, naming); err != nil {
+		return nil, fmt.Errorf("server: make the tables of receipts: %w", err)
+	}
+	s := &Server{opts: o, receipts: receipts, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}}
+	if clock, ok := o.Journal.(journal.Clock); ok {
+		s.now = clock.Now
+	}
+	return s, nil
+}
+
+// Reaped is how much Run has removed.
+const (
+	reapEvery   = 10 * time.Minute
+	reapAtATime = 100
+)
+
+// Run removes what is past its time, in small transactions, until ctx ends; its error is then ctx's. It may run in several
+// processes. An error of the journal is logged, and Run goes on.
+func (s *Server) Run(ctx context.Context) error {
+	for {
+		for {
+			n, err := s.receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: s.now()}, reapAtATime)
+			if err != nil && ctx.Err() == nil {
+				s.opts.Logger.ErrorContext(ctx, "onceward server: receipts could not be reaped; it is tried again", "error", err)
+			}
+			if err != nil || n < reapAtATime {
+				break
+			}
+		}
+		timer := time.NewTimer(reapEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// request is what is compared of a request, under each secret.
+type prints []fingerprint.Print
+
+// printsOf makes them. The method stands beside the caller: what is always the same tells a fingerprint that was made under
+// another secret from one of another request.
+func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string) (prints, error) {
+	in.Account = http.Header{"Method": {in.Method}, "Who": {who}}
+	in.Method, in.Secret = "RECEIVED", true
+	list := make(prints, len(s.opts.Secrets))
+	for i, secret := range s.opts.Secrets {
+		in.Key = secret
+		var err error
+		if list[i], err = fingerprint.New(ctx, in); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// errIncomparable is for a receipt of a newer release, or under a secret that is not here.
+var errIncomparable = errors.New("server: a receipt was made by a newer release, or under a secret that Options.Secrets lacks: its request can't be compared")
+
+// same reports whether a fingerprint is of the request.
+func (p prints) same(stored string) (bool, error) {
+	for i := range p {
+		differs, err := p[i].Diff(stored)
+		switch {
+		case errors.Is(err, fingerprint.ErrKey):
+			continue
+		case err != nil:
+			return false, fmt.Errorf("%w: %w", errIncomparable, err)
+		}
+		return len(differs) == 0, nil
+	}
+	return false, errIncomparable
+}

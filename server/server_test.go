@@ -1,0 +1,526 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/server"
+)
+
+// shop is a service with a ledger in the journal's file.
+type shop struct {
+	t       *testing.T
+	journal *sqlite.Journal
+	server  *server.Server
+
+	mu       sync.Mutex
+	outcomes []server.What
+}
+
+func open(t *testing.T, adjust func(*server.Options)) *shop {
+	t.Helper()
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "shop.db"), sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec("CREATE TABLE ledger (id INTEGER PRIMARY KEY, payee TEXT UNIQUE, amount INTEGER)")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	s := &shop{t: t, journal: j}
+	s.server = s.another(adjust)
+	return s
+}
+
+// another is another process of the service.
+func (s *shop) another(adjust func(*server.Options)) *server.Server {
+	s.t.Helper()
+	o := server.Options{
+		Journal: s.journal, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
+		Caller: func(r *http.Request) (server.Caller, error) {
+			if r.Header.Get("X-Tenant") == "?" {
+				return server.Caller{}, errors.New("who is that?")
+			}
+			return server.Caller{Tenant: r.Header.Get("X-Tenant"), Who: r.Header.Get("X-Who")}, nil
+		},
+		Observe: func(_ context.Context, o server.Outcome) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.outcomes = append(s.outcomes, o.What)
+		},
+	}
+	if adjust != nil {
+		adjust(&o)
+	}
+	srv, err := server.New(s.t.Context(), o)
+	require.NoError(s.t, err)
+	return srv
+}
+
+// rows counts the ledger.
+func (s *shop) rows() (n int) {
+	s.t.Helper()
+	tx, err := s.journal.BeginSQL(s.t.Context())
+	require.NoError(s.t, err)
+	defer func() { _ = tx.Rollback() }()
+	require.NoError(s.t, tx.QueryRow("SELECT count(*) FROM ledger").Scan(&n))
+	return n
+}
+
+// pay is a handler that books what its body says.
+func pay(w http.ResponseWriter, r *http.Request) {
+	tx, err := server.Tx(r.Context())
+	if err != nil {
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if _, err := tx.ExecContext(r.Context(), "INSERT INTO ledger (amount) VALUES (?)", len(body)); err != nil {
+		http.Error(w, "booking failed", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Location", "/payments/1")
+	w.Header().Set("X-Request-Id", "of this exchange")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, `{"paid":true}`)
+}
+
+type asked func(*http.Request)
+
+func with(header, value string) asked { return func(r *http.Request) { r.Header.Set(header, value) } }
+
+func keyed(key string) asked { return with("Idempotency-Key", key) }
+
+func ask(h http.Handler, method, target, body string, how ...asked) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("X-Tenant", "acme")
+	r.Header.Set("Content-Type", "application/json")
+	for _, f := range how {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// A request takes effect once, and a repeated one gets the first answer, without what is of the first exchange alone.
+func TestAtomic(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	first := ask(h, "POST", "/payments", `{"amount":1}`, keyed("key-0001"))
+	assert.Equal(t, http.StatusCreated, first.Code)
+	assert.Equal(t, "of this exchange", first.Header().Get("X-Request-Id"))
+	assert.Empty(t, first.Header().Get("Idempotent-Replayed"))
+	assert.NotEmpty(t, first.Header().Get("Idempotency-Expires"))
+	for _, how := range []asked{keyed("key-0001"), keyed(`"key-0001"`)} {
+		again := ask(h, "POST", "/payments", `{ "amount": 1.0 }`, how)
+		assert.Equal(t, http.StatusCreated, again.Code)
+		assert.Equal(t, `{"paid":true}`, again.Body.String())
+		assert.Equal(t, "/payments/1", again.Header().Get("Location"))
+		assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
+		assert.Equal(t, first.Header().Get("Idempotency-Expires"), again.Header().Get("Idempotency-Expires"))
+		assert.Empty(t, again.Header().Get("X-Request-Id"))
+	}
+	assert.Equal(t, 1, s.rows())
+	assert.Equal(t, []server.What{server.Created, server.Replayed, server.Replayed}, s.outcomes)
+}
+
+// A request that differs from the first under its key is refused, and learns nothing of it.
+func TestKeyThatIsReused(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	payments := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	refunds := s.server.Atomic("refunds.create", http.HandlerFunc(pay), server.Endpoint{})
+	require.Equal(t, http.StatusCreated, ask(payments, "POST", "/payments", `{"amount":1}`, keyed("key-0001")).Code)
+	for name, again := range map[string]func() *httptest.ResponseRecorder{
+		"another body": func() *httptest.ResponseRecorder {
+			return ask(payments, "POST", "/payments", `{"amount":2}`, keyed("key-0001"))
+		},
+		"another method": func() *httptest.ResponseRecorder {
+			return ask(payments, "PATCH", "/payments", `{"amount":1}`, keyed("key-0001"))
+		},
+		"another path": func() *httptest.ResponseRecorder {
+			return ask(payments, "POST", "/payments/2", `{"amount":1}`, keyed("key-0001"))
+		},
+		"another query": func() *httptest.ResponseRecorder {
+			return ask(payments, "POST", "/payments?a=1", `{"amount":1}`, keyed("key-0001"))
+		},
+		"another caller": func() *httptest.ResponseRecorder {
+			return ask(payments, "POST", "/payments", `{"amount":1}`, keyed("key-0001"), with("X-Who", "eve"))
+		},
+		"another endpoint": func() *httptest.ResponseRecorder {
+			return ask(refunds, "POST", "/payments", `{"amount":1}`, keyed("key-0001"))
+		},
+	} {
+		got := again()
+		assert.Equal(t, http.StatusUnprocessableEntity, got.Code, name)
+		assert.NotContains(t, got.Body.String(), "paid", name)
+		assert.Empty(t, got.Header().Get("Location"), name)
+	}
+	assert.Equal(t, 1, s.rows())
+	assert.Equal(t, http.StatusCreated, ask(payments, "POST", "/payments", `{"amount":2}`, keyed("key-0001"), with("X-Tenant", "globex")).Code, "another tenant's key is its own")
+	assert.Equal(t, 2, s.rows())
+}
+
+// An endpoint that is renamed is found by the name that it had.
+func TestEndpointThatIsRenamed(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	before := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	require.Equal(t, http.StatusCreated, ask(before, "POST", "/payments", "1", keyed("key-0001")).Code)
+	after := s.another(nil).Atomic("charges.create", http.HandlerFunc(pay), server.Endpoint{Formerly: []string{"payments.create"}})
+	assert.Equal(t, "true", ask(after, "POST", "/payments", "1", keyed("key-0001")).Header().Get("Idempotent-Replayed"))
+	assert.Equal(t, 1, s.rows())
+}
+
+// What a handler answers decides whether its answer is kept, and with it what it wrote.
+func TestWhatIsKept(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		status   int
+		touches  bool
+		releases bool
+		kept     bool
+	}{
+		{"a success", 201, true, false, true},
+		{"a redirect", 303, true, false, true},
+		{"a success without the transaction", 200, false, false, true},
+		{"a decline", 402, true, false, true},
+		{"a validation", 422, false, false, false},
+		{"a request to log in", 401, true, false, false},
+		{"a request to come later", 429, true, false, false},
+		{"a failure", 500, true, false, false},
+		{"a success that is released", 201, true, true, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, nil)
+			calls := 0
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				calls++
+				if row.touches {
+					tx, err := server.Tx(r.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+					assert.NoError(t, err)
+				}
+				if row.releases {
+					server.Release(r.Context())
+				}
+				w.WriteHeader(row.status)
+			}), server.Endpoint{})
+			for range 2 {
+				assert.Equal(t, row.status, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code)
+			}
+			wanted := map[bool]int{true: 1, false: 2}[row.kept]
+			assert.Equal(t, wanted, calls)
+			if row.touches {
+				assert.Equal(t, map[bool]int{true: 1}[row.kept], s.rows())
+			}
+		})
+	}
+}
+
+// A request whose key is missing, no key, or not served is refused before its handler runs.
+func TestRequestsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	calls := 0
+	count := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { calls++ })
+	h := s.server.Atomic("payments.create", count, server.Endpoint{MaxRequest: 10})
+	for _, row := range []struct {
+		name, method, body string
+		status             int
+		how                []asked
+	}{
+		{"no key", "POST", "1", 400, nil},
+		{"two keys", "POST", "1", 400, []asked{func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"key-0001", "key-0002"} }}},
+		{"two keys in a line", "POST", "1", 400, []asked{keyed("key-0001, key-0002")}},
+		{"half a quote", "POST", "1", 400, []asked{keyed(`"key-0001`)}},
+		{"an empty key", "POST", "1", 400, []asked{keyed("")}},
+		{"a short key", "POST", "1", 400, []asked{keyed("key")}},
+		{"a long key", "POST", "1", 400, []asked{keyed(strings.Repeat("k", 256))}},
+		{"a key with a control character", "POST", "1", 400, []asked{keyed("key-\x01-0001")}},
+		{"a large body", "POST", "12345678901", 413, []asked{keyed("key-0001")}},
+		{"a large body of unknown length", "POST", "12345678901", 413, []asked{keyed("key-0001"), func(r *http.Request) { r.ContentLength = -1 }}},
+		{"a body that is cut off", "POST", "1", 400, []asked{keyed("key-0001"), func(r *http.Request) { r.ContentLength = 2 }}},
+		{"no tenant", "POST", "1", 500, []asked{keyed("key-0001"), with("X-Tenant", "")}},
+		{"a caller who is not known", "POST", "1", 500, []asked{keyed("key-0001"), with("X-Tenant", "?")}},
+	} {
+		got := ask(h, row.method, "/payments", row.body, row.how...)
+		assert.Equal(t, row.status, got.Code, row.name)
+		assert.Equal(t, "application/problem+json", got.Header().Get("Content-Type"), row.name)
+		assert.Equal(t, "no-store", got.Header().Get("Cache-Control"), row.name)
+		assert.NotContains(t, got.Body.String(), "who is that", row.name)
+	}
+	assert.Zero(t, calls)
+	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
+		assert.Equal(t, 200, ask(h, method, "/payments", "").Code, method)
+	}
+	optional := s.server.Atomic("optional", count, server.Endpoint{Optional: true})
+	assert.Equal(t, 200, ask(optional, "POST", "/payments", "1").Code)
+	assert.Equal(t, 6, calls)
+}
+
+// A handler that panics leaves nothing, and the key free.
+func TestHandlerThatPanics(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	panics := true
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pay(w, r)
+		if panics {
+			panic(http.ErrAbortHandler)
+		}
+	}), server.Endpoint{})
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { ask(h, "POST", "/payments", "1", keyed("key-0001")) })
+	assert.Zero(t, s.rows())
+	panics = false
+	assert.Equal(t, http.StatusCreated, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code)
+	assert.Equal(t, 1, s.rows())
+}
+
+// A handler that commits the transaction by itself, as an ORM might, stops the key: nobody pays twice.
+func TestHandlerThatCommits(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tx, err := server.Tx(r.Context())
+		if assert.NoError(t, err) {
+			_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+			assert.NoError(t, err)
+			assert.NoError(t, tx.Commit())
+		}
+		w.WriteHeader(http.StatusCreated)
+	}), server.Endpoint{})
+	for range 3 {
+		got := ask(h, "POST", "/payments", "1", keyed("key-0001"))
+		assert.Equal(t, http.StatusConflict, got.Code)
+		assert.Contains(t, got.Body.String(), "not known")
+	}
+	assert.Equal(t, 1, s.rows())
+	receipt, err := s.journal.GetReceipt(t.Context(), journal.ReceiptKey{Scope: "t acme", Key: "key-0001"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.ReceiptReserved, receipt.State)
+}
+
+// A handler that overlooks that SQLite has rolled its transaction back is not answered as if it had paid.
+func TestHandlerWhoseTransactionIsRolledBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tx, err := server.Tx(r.Context())
+		if assert.NoError(t, err) {
+			_, err = tx.Exec("INSERT INTO ledger (payee) VALUES ('ann')")
+			assert.NoError(t, err)
+			_, _ = tx.Exec("INSERT OR ROLLBACK INTO ledger (payee) VALUES ('ann')")
+		}
+		w.WriteHeader(http.StatusCreated)
+	}), server.Endpoint{})
+	for range 2 {
+		assert.Equal(t, http.StatusServiceUnavailable, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code)
+	}
+	assert.Zero(t, s.rows())
+}
+
+// While a request is served, one with its key waits or is told to, and another request is refused.
+func TestRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-goOn
+		pay(w, r)
+	})
+	h := s.server.Atomic("payments.create", slow, server.Endpoint{})
+	first := make(chan *httptest.ResponseRecorder)
+	go func() { first <- ask(h, "POST", "/payments", "1", keyed("key-0001")) }()
+	<-begun
+	same := ask(h, "POST", "/payments", "1", keyed("key-0001"))
+	assert.Equal(t, http.StatusConflict, same.Code)
+	assert.Equal(t, "1", same.Header().Get("Retry-After"))
+	assert.Equal(t, http.StatusUnprocessableEntity, ask(h, "POST", "/payments", "2", keyed("key-0001")).Code)
+	close(goOn)
+	assert.Equal(t, http.StatusCreated, (<-first).Code)
+	assert.Equal(t, "true", ask(h, "POST", "/payments", "1", keyed("key-0001")).Header().Get("Idempotent-Replayed"))
+	assert.Equal(t, 1, s.rows())
+}
+
+// Of two processes that serve one key at once, one takes effect and both give its answer.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	var both, all sync.WaitGroup
+	both.Add(2)
+	meet := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		both.Done()
+		both.Wait()
+		pay(w, r)
+	})
+	answers := make([]*httptest.ResponseRecorder, 2)
+	for i := range answers {
+		h := s.another(nil).Atomic("payments.create", meet, server.Endpoint{})
+		all.Go(func() { answers[i] = ask(h, "POST", "/payments", "1", keyed("key-0001")) })
+	}
+	all.Wait()
+	assert.Equal(t, 1, s.rows())
+	replayed := 0
+	for _, a := range answers {
+		assert.Equal(t, http.StatusCreated, a.Code)
+		assert.Equal(t, `{"paid":true}`, a.Body.String())
+		if a.Header().Get("Idempotent-Replayed") != "" {
+			replayed++
+		}
+	}
+	assert.Equal(t, 1, replayed)
+}
+
+// A caller who has gone away finds the answer when it asks again.
+func TestCallerWhoGoesAway(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	gone, goAway := context.WithCancel(t.Context())
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		goAway()
+		assert.NoError(t, r.Context().Err())
+		pay(w, r)
+	}), server.Endpoint{})
+	ask(h, "POST", "/payments", "1", keyed("key-0001"), func(r *http.Request) { *r = *r.WithContext(gone) })
+	assert.Equal(t, "true", ask(h, "POST", "/payments", "1", keyed("key-0001")).Header().Get("Idempotent-Replayed"))
+	assert.Equal(t, 1, s.rows())
+}
+
+// An answer that can't be given again as it was is not given at all, and nothing is kept.
+func TestAnswerThatCantBeRecorded(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+		w.WriteHeader(http.StatusEarlyHints)
+		pay(w, r)
+		_, _ = w.Write(make([]byte, 100))
+	}), server.Endpoint{MaxAnswer: 50})
+	assert.Equal(t, http.StatusInternalServerError, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code)
+	assert.Zero(t, s.rows())
+}
+
+// A secret is rotated without refusing a repeated request.
+func TestSecretIsRotated(t *testing.T) {
+	t.Parallel()
+	old, fresh := []byte("0123456789abcdef"), []byte("fedcba9876543210")
+	s := open(t, nil)
+	served := func(secrets ...[]byte) http.Handler {
+		return s.another(func(o *server.Options) { o.Secrets = secrets }).Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	}
+	require.Equal(t, http.StatusCreated, ask(served(old), "POST", "/payments", "1", keyed("key-0001")).Code)
+	for _, secrets := range [][][]byte{{old, fresh}, {fresh, old}} {
+		assert.Equal(t, "true", ask(served(secrets...), "POST", "/payments", "1", keyed("key-0001")).Header().Get("Idempotent-Replayed"))
+		assert.Equal(t, http.StatusUnprocessableEntity, ask(served(secrets...), "POST", "/payments", "2", keyed("key-0001")).Code)
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, ask(served(fresh), "POST", "/payments", "1", keyed("key-0001")).Code, "it can't be compared, and is not refused for good")
+	assert.Equal(t, 1, s.rows())
+}
+
+// What is no endpoint is done once, too.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	calls := 0
+	do := func(key string, request any, fails error) (string, error) {
+		return server.Once(t.Context(), s.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: key}, request, func(ctx context.Context) (string, error) {
+			calls++
+			tx, err := server.Tx(ctx)
+			if err == nil {
+				_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+			}
+			return "done", cmpErr(err, fails)
+		})
+	}
+	failure := errors.New("not today")
+	_, err := do("job-1", 1, failure)
+	require.Equal(t, failure, err)
+	assert.Zero(t, s.rows())
+	for range 2 {
+		result, err := do("job-1", 1, nil)
+		require.NoError(t, err)
+		assert.Equal(t, "done", result)
+	}
+	assert.Equal(t, 2, calls)
+	assert.Equal(t, 1, s.rows())
+	_, err = do("job-1", 2, nil)
+	var refused *server.RefusedError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "key-reused", refused.Problem.Name)
+	require.ErrorIs(t, err, server.ErrRefused)
+	_, err = server.Tx(t.Context())
+	require.ErrorIs(t, err, server.ErrNoTransaction)
+}
+
+func cmpErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// A journal that fails is not taken for one without the key.
+func TestJournalThatFails(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	calls := 0
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), server.Endpoint{})
+	require.NoError(t, s.journal.Close())
+	got := ask(h, "POST", "/payments", "1", keyed("key-0001"))
+	assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+	assert.Equal(t, "5", got.Header().Get("Retry-After"))
+	assert.Zero(t, calls)
+}
+
+// Options that can't work are refused with what to do.
+func TestOptionsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	caller := func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil }
+	secrets := [][]byte{make([]byte, 16)}
+	for want, o := range map[string]server.Options{
+		"Options.Journal is nil":   {Caller: caller, Secrets: secrets},
+		"Options.Caller is nil":    {Journal: s.journal, Secrets: secrets},
+		"Options.Secrets is empty": {Journal: s.journal, Caller: caller},
+		"Options.Secrets[0] has 2": {Journal: s.journal, Caller: caller, Secrets: [][]byte{{1, 2}}},
+		"keys of each endpoint":    {Journal: s.journal, Caller: caller, Secrets: secrets, KeysPerEndpoint: true},
+	} {
+		_, err := server.New(t.Context(), o)
+		assert.ErrorContains(t, err, want)
+	}
+	for name, e := range map[string]server.Endpoint{
+		"":          {},
+		"a b":       {},
+		"retain":    {Retain: time.Hour},
+		"limit":     {Limit: time.Hour},
+		"negative":  {MaxAnswer: -1},
+		"cookies":   {KeepHeaders: []string{"set-cookie"}},
+		"key.bytes": {KeyBytes: [2]int{9, 8}},
+	} {
+		assert.Panics(t, func() { s.server.Atomic(name, http.NotFoundHandler(), e) }, name)
+	}
+	s.server.Atomic("twice", http.NotFoundHandler(), server.Endpoint{})
+	assert.Panics(t, func() { s.server.Atomic("twice", http.NotFoundHandler(), server.Endpoint{}) })
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/journal"
+)
+
+var (
+	// ErrNoTransaction says that a context is not one of a request that [Server.Atomic] serves, or of [Once].
+	ErrNoTransaction = errors.New("server: the context is not of a request that Atomic or Once serves")
+
+	// ErrReplayed says that another process has answered the request meanwhile: return, and that answer is given.
+	ErrReplayed = errors.New("server: another process has answered the request: return, and its answer is given")
+
+	// ErrRefused says that the request is refused for its key: return, and the refusal is given.
+	ErrRefused = errors.New("server: the request is refused for its key: return, and the refusal is given")
+
+	errAnswerTooLarge = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
+)
+
+type runKey struct{}
+
+func runOf(ctx context.Context) (*run, error) {
+	r, _ := ctx.Value(runKey{}).(*run)
+	if r == nil {
+		return nil, ErrNoTransaction
+	}
+	return r, nil
+}
+
+// Tx returns the request's transaction, as database/sql has it. It is begun when it is first asked for: validate the request
+// before that. The caller neither commits nor rolls back, and uses it in the handler's goroutine alone. The error wraps
+// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that.
+func Tx(ctx context.Context) (*sql.Tx, error) { return TxAs[*sql.Tx](ctx) }
+
+// TxAs is [Tx] for drivers with a transaction of another type, such as pgx.Tx.
+func TxAs[T any](ctx context.Context) (T, error) {
+	var none T
+	tx, err := JournalTx(ctx)
+	if err != nil {
+		return none, err
+	}
+	own, ok := tx.Driver().(T)
+	if !ok {
+		return none, fmt.Errorf("server: the transaction is %T, and not %T", tx.Driver(), none)
+	}
+	return own, nil
+}
+
+// JournalTx returns the request's transaction for [onceward.Client.Enqueue], whose operations are then there if and only if
+// the answer is. Its errors are those of [Tx].
+func JournalTx(ctx context.Context) (journal.Tx, error) {
+	r, err := runOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.begin()
+}
+
+// Release keeps nothing of the request: what it wrote is rolled back, the answer goes out, and the key is free. It does
+// nothing outside of a request.
+func Release(ctx context.Context) {
+	if r, err := runOf(ctx); err == nil {
+		r.released.Store(true)
+	}
+}
+
+// ReceiptOf returns the record of the request's key: since the first [Tx] of the request.
+func ReceiptOf(ctx context.Context) (journal.Receipt, bool) {
+	r, err := runOf(ctx)
+	if err != nil {
+		return journal.Receipt{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.receipt, r.tx != nil
+}
+
+// begin begins the transaction and reserves the key in it, once.
+func (r *run) begin() (journal.Tx, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ended:
+		return nil, fmt.Errorf("%w: the request is over", ErrNoTransaction)
+	case r.failed != nil:
+		return nil, r.failed
+	case r.tx != nil:
+		return r.tx, nil
+	}
+	r.failed = r.reserve()
+	if r.failed != nil {
+		r.rollback()
+		return nil, r.failed
+	}
+	return r.tx, nil
+}
+
+// reserve begins the transaction. What it decides, other than to go on, is the request's answer.
+func (r *run) reserve() (err error) {
+	held, cancel := context.WithTimeout(r.ctx, r.held)
+	r.over = cancel
+	if r.tx, err = r.server.opts.Begin(held); err != nil {
+		r.problem = problemOf(err)
+		return err
+	}
+	result, err := r.server.receipts.ReceiveTx(held, r.tx, r.event(journal.ReceiptReserve))
+	if err != nil {
+		r.problem = problemOf(err)
+		return err
+	}
+	switch result.Decision {
+	case journal.Execute:
+		r.receipt, r.again = result.Receipt, result.Again
+		return nil
+	case journal.Replay:
+		r.replay = &result.Receipt
+		return ErrReplayed
+	}
+	r.problem = refusals[result.Decision]
+	return ErrRefused
+}
+
+// refusals are what a request is answered by that its receipt keeps from being served.
+var refusals = map[journal.Decision]*Problem{
+	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,
+}
+
+// problemOf is how an error of the journal is answered: nothing of the request is recorded.
+func problemOf(err error) *Problem {
+	switch {
+	case errors.Is(err, errIncomparable):
+		return &newerRelease
+	case errors.Is(err, journal.ErrRestored):
+		return &storeRestored
+	}
+	return &storeFailed
+}
+
+// rollback ends the transaction, if there is one, and keeps nothing of it. The caller holds r.mu.
+func (r *run) rollback() {
+	if r.tx != nil {
+		_ = r.tx.Rollback(context.WithoutCancel(r.ctx))
+		r.tx = nil
+	}
+	if r.over != nil {
+		r.over()
+		r.over = nil
+	}
+}
