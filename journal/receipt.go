@@ -142,7 +142,7 @@ type Receipts interface {
 	Journal
 
 	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming says how
-	// keys are made of requests: it is recorded with the tables, and another one is an error. The error wraps ErrVersion if a
+	// the keys of requests are made: the first that is not empty is recorded, and then another one is an error. The error wraps ErrVersion if a
 	// newer release has made the tables in a way that this one can't write.
 	MakeReceipts(ctx context.Context, naming string) error
 

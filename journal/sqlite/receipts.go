@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS onceward_receipt_schema (
 	version INTEGER NOT NULL,
 	naming  TEXT NOT NULL -- how keys are made of requests
 ) STRICT;
-INSERT OR IGNORE INTO onceward_receipt_schema VALUES (1, 1, ?1);
+INSERT INTO onceward_receipt_schema VALUES (1, 1, ?1) ON CONFLICT DO UPDATE SET naming = excluded.naming WHERE naming = '';
 
 -- In the order of creation.
 CREATE TABLE IF NOT EXISTS onceward_receipts (
@@ -61,8 +61,8 @@ const receiptVersion = 1
 
 const selectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
 
-// MakeReceipts makes the tables of receipts, if they are missing. naming says how keys are made of requests; it is recorded
-// with the tables.
+// MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests
+// are made: the first that is not empty is recorded, and then another one is an error.
 func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 		return conn.Explain(j.file.path, "make the tables of receipts", err)
 	case version > receiptVersion:
 		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, receiptVersion)
-	case recorded != naming:
+	case naming != "" && recorded != naming:
 		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", j.file.path, recorded, naming)
 	}
 	return conn.Explain(j.file.path, "make the tables of receipts", tx.Commit(ctx))

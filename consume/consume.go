@@ -1,0 +1,211 @@
+// Package consume runs a function once for each message, however often a broker delivers it.
+//
+// The function writes to the database that the journal lies in. What it writes and the mark of the message are one commit.
+// The rule for the broker is one line: acknowledge the message if and only if [Consumer.Do] returned no error.
+//
+// A message is remembered for Options.Keep, which has to be longer than its source can deliver the message again.
+package consume
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Options are what a Consumer is made of. Journal, Name and Keep are required.
+type Options struct {
+	// Journal keeps the marks, in the database of the function's own tables. It implements [journal.Receipts], as the journal of
+	// package journal/sqlite does. The caller closes it.
+	Journal journal.Journal
+
+	// Name is the consumer's for ever, of 1 to 64 of a-z, 0-9, '.', '_' and '-'. Two services that consume one queue for
+	// different ends have two names.
+	Name string
+
+	// Keep is how long a message is remembered, from its first delivery.
+	Keep time.Duration
+
+	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
+	Begin func(context.Context) (journal.Tx, error)
+}
+
+// Message is one delivery of a message.
+type Message struct {
+	ID     string // unique in Source for ever, and not made of the content
+	Source string // topic, queue or provider
+
+	// Fingerprint tells whether the same ID comes with another content, which is [ErrReused]. Empty: contents are not compared.
+	Fingerprint []byte
+
+	// Entity and Seq guard the order: a message with a lower or equal Seq than one that was done for the entity is Stale.
+	// Entity empty: the order is not guarded.
+	Entity string
+	Seq    int64
+
+	// Generation has a message that is replayed on purpose count anew. It is not part of the names of outgoing calls.
+	Generation string
+}
+
+// Result is what became of a delivery that can be acknowledged.
+type Result string
+
+// The results.
+const (
+	Done      Result = "done"      // the function has run, and what it wrote is committed
+	Duplicate Result = "duplicate" // it has run for the message before
+	Stale     Result = "stale"     // a later message of the entity was done; the function was not called
+)
+
+var (
+	// ErrBusy: another delivery of the message is being worked on. Let it come again.
+	ErrBusy = errors.New("consume: another delivery of the message is being worked on: let it come again")
+
+	// ErrReused: the ID was delivered before with another content. It is a fault of the producer: put the message aside.
+	ErrReused = errors.New("consume: the message's ID was used for another content: put the message aside, and look at its producer")
+
+	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
+	// find out.
+	ErrUnknown = errors.New("consume: it is not known whether the message took effect: its function has committed the transaction by itself")
+)
+
+// Consumer runs functions for messages. It is safe for concurrent use.
+type Consumer struct {
+	opts     Options
+	receipts journal.Receipts
+	now      func() time.Time
+}
+
+var consumerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
+
+// New returns a Consumer, and makes the tables of receipts if they are missing. Its error says which option is missing or
+// wrong, or wraps the journal's.
+func New(ctx context.Context, o Options) (*Consumer, error) {
+	receipts, ok := o.Journal.(journal.Receipts)
+	switch {
+	case o.Journal == nil:
+		return nil, errors.New("consume: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
+	case !ok:
+		return nil, fmt.Errorf("consume: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
+	case !consumerName.MatchString(o.Name):
+		return nil, fmt.Errorf("consume: Options.Name is %q: give 1 to 64 of a-z, 0-9, '.', '_' and '-'", o.Name)
+	case o.Keep <= 0:
+		return nil, errors.New("consume: Options.Keep is not set: give longer than the source can deliver a message again")
+	}
+	if o.Begin == nil {
+		o.Begin = receipts.BeginTx
+	}
+	if err := receipts.MakeReceipts(ctx, ""); err != nil {
+		return nil, fmt.Errorf("consume: make the tables of receipts: %w", err)
+	}
+	c := &Consumer{opts: o, receipts: receipts, now: time.Now}
+	if clock, ok := o.Journal.(journal.Clock); ok {
+		c.now = clock.Now
+	}
+	return c, nil
+}
+
+// maxKey is the longest key of a message that is kept as it is, in bytes.
+const maxKey = 512
+
+// key is the message's, of its source.
+func (m *Message) key() string {
+	key := strings.Join([]string{m.Source, m.Generation, m.ID}, "\x00")
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		return "sha256 " + hex.EncodeToString(sum[:])
+	}
+	return key
+}
+
+// Do calls do in a transaction, unless that was done for the message before, and commits what do wrote with the message's
+// mark. Acknowledge the message if and only if the error is nil. do is called again after an error, so that calls abroad are
+// enqueued in tx (onceward.Client.Enqueue). do neither commits nor rolls back.
+//
+// The error is ErrBusy, ErrReused, ErrUnknown, what do returned, or the journal's. After the last it may be that the message
+// is done: the next delivery tells.
+func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
+	switch {
+	case m.ID == "" || m.Source == "":
+		return "", errors.New("consume: Message.ID or Message.Source is empty: give what tells the message from all others")
+	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Generation, "\x00"):
+		return "", errors.New("consume: Message.Source or Message.Generation holds a zero byte")
+	}
+	print := "-"
+	if len(m.Fingerprint) > 0 {
+		sum := sha256.Sum256(m.Fingerprint)
+		print = hex.EncodeToString(sum[:])
+	}
+	ev := journal.ReceiptEvent{
+		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "c " + c.opts.Name, Key: m.key()}, At: c.now(),
+		Place: c.opts.Name, Fingerprint: print, Keep: c.opts.Keep,
+		Same: func(r *journal.Receipt) (bool, error) {
+			return r.Fingerprint == print || r.Fingerprint == "-" || print == "-", nil // it was not compared then, or is not now
+		},
+	}
+	looked, err := c.receipts.LookReceipt(ctx, ev)
+	if err != nil {
+		return "", err
+	}
+	if looked.Decision != journal.Execute {
+		return outcomeOf(looked.Decision)
+	}
+	tx, err := c.opts.Begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	begun, err := c.receipts.ReceiveTx(ctx, tx, ev)
+	switch {
+	case err != nil:
+		return "", err
+	case begun.Decision != journal.Execute:
+		return outcomeOf(begun.Decision)
+	}
+	result := Done
+	if m.Entity != "" {
+		later, err := c.receipts.AdvanceTx(ctx, tx, c.opts.Name+"\x00"+m.Source, m.Entity, m.Seq)
+		if err != nil {
+			return "", err
+		}
+		if !later {
+			result = Stale
+		}
+	}
+	if result == Done {
+		if err := do(ctx, tx); err != nil {
+			return "", err
+		}
+	}
+	ev.Kind, ev.Claim, ev.Answer = journal.ReceiptComplete, begun.Receipt.Claim, &journal.Answer{}
+	done, err := c.receipts.ReceiveTx(ctx, tx, ev)
+	switch {
+	case err != nil:
+		return "", err
+	case done.Decision != journal.Recorded:
+		return "", ErrUnknown
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return "", err
+	}
+	return result, nil
+}
+
+// outcomeOf is what becomes of a delivery whose message is recorded.
+func outcomeOf(d journal.Decision) (Result, error) {
+	switch d {
+	case journal.Replay, journal.Gone:
+		return Duplicate, nil
+	case journal.Misuse:
+		return "", ErrReused
+	case journal.Stop:
+		return "", ErrUnknown
+	}
+	return "", ErrBusy
+}

@@ -1,0 +1,227 @@
+package consume_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/consume"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// books is a consumer with a ledger in the journal's file.
+type books struct {
+	t       *testing.T
+	journal *sqlite.Journal
+	*consume.Consumer
+}
+
+func open(t *testing.T) *books {
+	t.Helper()
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "books.db"), sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec("CREATE TABLE ledger (id INTEGER PRIMARY KEY, what TEXT)")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	b := &books{t: t, journal: j}
+	b.Consumer = b.another("books")
+	return b
+}
+
+func (b *books) another(name string) *consume.Consumer {
+	b.t.Helper()
+	c, err := consume.New(b.t.Context(), consume.Options{Journal: b.journal, Name: name, Keep: 15 * 24 * time.Hour})
+	require.NoError(b.t, err)
+	return c
+}
+
+// book writes a line of the ledger.
+func book(what string) func(context.Context, journal.Tx) error {
+	return func(ctx context.Context, tx journal.Tx) error {
+		_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger (what) VALUES (?)", what)
+		return err
+	}
+}
+
+func (b *books) ledger() (lines []string) {
+	b.t.Helper()
+	tx, err := b.journal.BeginSQL(b.t.Context())
+	require.NoError(b.t, err)
+	defer func() { _ = tx.Rollback() }()
+	rows, err := tx.Query("SELECT what FROM ledger ORDER BY id")
+	require.NoError(b.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var what string
+		require.NoError(b.t, rows.Scan(&what))
+		lines = append(lines, what)
+	}
+	require.NoError(b.t, rows.Err())
+	return lines
+}
+
+func message(id string) consume.Message { return consume.Message{ID: id, Source: "orders"} }
+
+// A message takes effect once for each consumer, however often it is delivered.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for i, want := range []consume.Result{consume.Done, consume.Duplicate, consume.Duplicate} {
+		result, err := b.Do(t.Context(), message("m-1"), book("once"))
+		require.NoError(t, err)
+		assert.Equal(t, want, result, i)
+	}
+	for name, m := range map[string]consume.Message{
+		"another message":              message("m-2"),
+		"another source":               {ID: "m-1", Source: "refunds"},
+		"a replay on purpose":          {ID: "m-1", Source: "orders", Generation: "2026-11"},
+		"a long identifier":            message(strings.Repeat("m", 1000)),
+		"a longer one that is alike":   message(strings.Repeat("m", 1001)),
+		"a source that looks the same": {ID: "1", Source: "orders m-"},
+	} {
+		result, err := b.Do(t.Context(), m, book(name))
+		require.NoError(t, err)
+		assert.Equal(t, consume.Done, result, name)
+	}
+	result, err := b.another("mails").Do(t.Context(), message("m-1"), book("another consumer"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, result)
+	assert.Len(t, b.ledger(), 8)
+}
+
+// A function that fails leaves nothing, and is called again.
+func TestFunctionThatFails(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	failure := errors.New("not today")
+	_, err := b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+		return errors.Join(book("half")(ctx, tx), failure)
+	})
+	require.ErrorIs(t, err, failure)
+	assert.Panics(t, func() {
+		_, _ = b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+			_ = book("half")(ctx, tx)
+			panic("a bug")
+		})
+	})
+	assert.Empty(t, b.ledger())
+	result, err := b.Do(t.Context(), message("m-1"), book("whole"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, result)
+	assert.Equal(t, []string{"whole"}, b.ledger())
+}
+
+// A function that commits by itself stops its message: it is not done twice.
+func TestFunctionThatCommits(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for range 2 {
+		_, err := b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+			return errors.Join(book("once")(ctx, tx), tx.Commit(ctx))
+		})
+		require.Error(t, err)
+	}
+	_, err := b.Do(t.Context(), message("m-1"), book("twice"))
+	require.ErrorIs(t, err, consume.ErrUnknown)
+	assert.Equal(t, []string{"once"}, b.ledger())
+}
+
+// A message with the identifier of another one is put aside.
+func TestIdentifierThatIsReused(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	m := message("m-1")
+	m.Fingerprint = []byte("a")
+	_, err := b.Do(t.Context(), m, book("a"))
+	require.NoError(t, err)
+	m.Fingerprint = []byte("b")
+	_, err = b.Do(t.Context(), m, book("b"))
+	require.ErrorIs(t, err, consume.ErrReused)
+	result, err := b.Do(t.Context(), message("m-1"), book("c"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Duplicate, result, "contents are not compared")
+	assert.Equal(t, []string{"a"}, b.ledger())
+}
+
+// A message that comes after a later one of its entity is passed over, and stays so.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	of := func(id string, seq int64) consume.Message {
+		return consume.Message{ID: id, Source: "orders", Entity: "order-1", Seq: seq}
+	}
+	for _, row := range []struct {
+		m    consume.Message
+		want consume.Result
+	}{
+		{of("m-2", 2), consume.Done}, {of("m-1", 1), consume.Stale}, {of("m-1", 1), consume.Duplicate}, {of("m-3", 3), consume.Done},
+		{consume.Message{ID: "m-4", Source: "orders", Entity: "order-2", Seq: 1}, consume.Done},
+	} {
+		result, err := b.Do(t.Context(), row.m, book(row.m.ID))
+		require.NoError(t, err)
+		assert.Equal(t, row.want, result, row.m.ID)
+	}
+	assert.Equal(t, []string{"m-2", "m-3", "m-4"}, b.ledger())
+	failure := errors.New("not today")
+	_, err := b.Do(t.Context(), of("m-5", 5), func(context.Context, journal.Tx) error { return failure })
+	require.ErrorIs(t, err, failure)
+	result, err := b.Do(t.Context(), of("m-4b", 4), book("m-4b"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, result, "what failed does not count")
+}
+
+// Deliveries of many messages by many workers, each several times, take effect once each.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprint("m-", (i+5*worker)%20)
+				_, err := b.Do(t.Context(), message(id), book(id))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	lines := b.ledger()
+	assert.Len(t, lines, 20)
+	seen := map[string]bool{}
+	for _, line := range lines {
+		assert.False(t, seen[line], line)
+		seen[line] = true
+	}
+}
+
+// Options and messages that can't work are refused with what to do.
+func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for want, o := range map[string]consume.Options{
+		"Options.Journal": {Name: "a", Keep: time.Hour},
+		"Options.Name":    {Journal: b.journal, Name: "A", Keep: time.Hour},
+		"Options.Keep":    {Journal: b.journal, Name: "a"},
+	} {
+		_, err := consume.New(t.Context(), o)
+		require.ErrorContains(t, err, want)
+	}
+	for _, m := range []consume.Message{{ID: "m-1"}, {Source: "orders"}, {ID: "m-1", Source: "a\x00b"}, {ID: "m-1", Source: "a", Generation: "\x00"}} {
+		_, err := b.Do(t.Context(), m, book("never"))
+		require.ErrorContains(t, err, "Message.Source")
+	}
+	assert.Empty(t, b.ledger())
+}
