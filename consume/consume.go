@@ -1,6 +1,6 @@
 // Package consume runs a function once for each message, however often a broker delivers it.
 //
-// The function writes to the database that the journal lies in. What it writes and the mark of the message are one commit.
+// The function writes to the database that the journal lies in. Its writes and the mark of the message are one commit.
 // The rule for the broker is one line: acknowledge the message if and only if [Consumer.Do] returned no error.
 //
 // A message is remembered for Options.Keep, which has to be longer than its source can deliver the message again.
@@ -125,11 +125,11 @@ func (m *Message) key() string {
 }
 
 // Do calls do in a transaction, unless that was done for the message before, and commits what do wrote with the message's
-// mark. Acknowledge the message if and only if the error is nil. do is called again after an error, so that calls abroad are
-// enqueued in tx (onceward.Client.Enqueue). do neither commits nor rolls back.
+// mark. Acknowledge the message if and only if the error is nil. do is called again after an error. Enqueue calls abroad in tx
+// (onceward.Client.Enqueue). do neither commits nor rolls back.
 //
-// The error is ErrBusy, ErrReused, ErrUnknown, what do returned, or the journal's. After the last it may be that the message
-// is done: the next delivery tells.
+// The error is ErrBusy, ErrReused, ErrUnknown, that of do, or the journal's. After the journal's, the message may be done: the
+// next delivery tells.
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
 	switch {
 	case m.ID == "" || m.Source == "":

@@ -68,13 +68,13 @@ const (
 	ReceiptReserve ReceiptEventKind = iota + 1
 	// ReceiptComplete: the transaction that has reserved the key records the answer. It needs Claim and Answer.
 	ReceiptComplete
-	// ReceiptRecord: an answer is recorded under a key that nobody has reserved. It needs what ReceiptReserve needs, and
+	// ReceiptRecord: an answer is recorded under a key without a reservation. It needs the fields of ReceiptReserve, and
 	// Answer.
 	ReceiptRecord
 	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
 	// needs Answer.
 	ReceiptResolve
-	// ReceiptReap: what has expired is removed.
+	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap
 )
 
@@ -142,18 +142,20 @@ type Receipts interface {
 	Journal
 
 	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming says how
-	// the keys of requests are made: the first that is not empty is recorded, and then another one is an error. The error wraps ErrVersion if a
-	// newer release has made the tables in a way that this one can't write.
+	// the keys of requests are made. The first that is not empty is recorded, and another one is an error from then on. The
+	// error wraps ErrVersion if a newer release has made the tables in a way that this one can't write.
 	MakeReceipts(ctx context.Context, naming string) error
 
 	// BeginTx starts a transaction of the journal's database that will write, durable once it is committed.
 	BeginTx(ctx context.Context) (Tx, error)
 
-	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. The decision Wait says that another transaction is at the
-	// receipt. An error says too if tx was ended or broken off without its caller's knowledge: nothing is recorded then.
+	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. After the decision Wait, roll tx back and ask later:
+	// another transaction works on the receipt, or has settled it after the snapshot of tx. ReceiveTx returns an error, and
+	// records nothing, if tx was ended or broken off without the caller's knowledge.
 	ReceiveTx(ctx context.Context, tx Tx, ev ReceiptEvent) (ReceiptResult, error)
 
-	// LookReceipt returns what ReceiveTx would decide by what is committed, and changes nothing.
+	// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing. In a restored journal it
+	// refuses only to decide Execute.
 	LookReceipt(ctx context.Context, ev ReceiptEvent) (ReceiptResult, error)
 
 	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.

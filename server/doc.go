@@ -1,8 +1,8 @@
 // Package server answers requests that come with idempotency keys: each takes effect once, and a repeated request gets the
 // first answer.
 //
-// [Server.Atomic] wraps a handler whose effects are writes to the database that the journal lies in. What the handler writes
-// through [Tx], the operations that it enqueues and the answer that it gives are one commit. A crash, a panic, a 5xx or a
+// [Server.Atomic] wraps a handler whose effects are writes to the database that the journal lies in. The handler's writes
+// through [Tx], the operations that it enqueues and its answer are one commit. A crash, a panic, a 5xx or a
 // lost connection leaves nothing, and the key free. What a handler does elsewhere is outside of this: another database, a
 // mail, a plain http.Client.
 //

@@ -31,13 +31,13 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return ErrRefused }
 
 // Once is [Server.Atomic] for anything that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a job. It
-// calls do with a context whose transaction [Tx] returns, and commits what do wrote with what do returned, as JSON. If that
-// was recorded before, do is not called, and Once returns it. request is what another request under the key is told by, as
-// JSON.
+// calls do with a context whose transaction [Tx] returns, and commits the writes of do together with its result, as JSON. If a
+// result is recorded, Once returns it without a call of do. request identifies the request, as JSON: another one under the
+// key is refused.
 //
-// An error of do is returned as it is: nothing is kept, and the key is free. A [*RefusedError] says that the key is not
+// Once returns an error of do as it is. Nothing is kept then, and the key is free. A [*RefusedError] says that the key is not
 // served: it was used for another request, is being served, has expired, or its outcome is unknown. do may take as long as
-// an Endpoint without a Limit.
+// the handler of an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	e := Endpoint{KeyBytes: [2]int{1, 255}}.checked(k.Name)

@@ -36,7 +36,7 @@ type Options struct {
 
 	// Secrets digest what is kept of a request, so that a reader of the table can't guess a body. New requests use the first,
 	// and all are compared. Each has at least 16 bytes. To rotate a secret, add the new one as the second on all hosts, then
-	// make it the first, and remove the old one once the longest Endpoint.Retain and RefuseFor have passed.
+	// make it the first. Remove the old one once the longest Endpoint.Retain and RefuseFor have passed.
 	Secrets [][]byte
 
 	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.

@@ -12,8 +12,8 @@ import (
 // Name is the header of draft-ietf-httpapi-idempotency-key-header.
 const Name = "Idempotency-Key"
 
-// Parse returns the value of the header, or "" if there is none. malformed says what is wrong with it, as the end of a
-// sentence about the key; else it is "". The value is the key itself, or a structured field string (RFC 9651 section 3.3.3),
+// Parse returns the value of the header, or "" if there is none. malformed ends a sentence about the key that
+// says what is wrong with it. It is empty for a key. The value is the key itself, or a structured field string (RFC 9651 section 3.3.3),
 // whose parameters are ignored. Two header lines, and a comma or a semicolon outside of quotes, are malformed: a proxy may
 // have joined two lines.
 func Parse(h http.Header) (key, malformed string) {

@@ -35,6 +35,7 @@ type file struct {
 	archive *store.Archive // nil: there is none
 
 	catching  atomic.Bool // the writer is about to catch up with others
+	takingIn  atomic.Bool // the writer will take in the outbox soon
 	ahead     atomic.Pointer[logAhead]
 	enqueuing sync.Mutex // one goroutine at a time looks and writes in the transaction that has the write lock
 }

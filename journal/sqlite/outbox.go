@@ -257,6 +257,11 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := j.file.writer.files.inPlace(); err != nil {
 		return err
 	}
+	return j.trusted()
+}
+
+// trusted returns journal.ErrRestored if the journal does not agree with its sidecar.
+func (j *Journal) trusted() error {
 	if !j.file.checkpoint.trusted.Load() {
 		j.file.catchUp() // another process may have adopted it
 		return fmt.Errorf("%w: %s; nothing is recorded until it is adopted: see Adopt", journal.ErrRestored, j.file.path)
@@ -498,4 +503,15 @@ func (f *file) catchUp() {
 			return err
 		})
 	}()
+}
+
+// takeInSoon has the writer take in the outbox within a few seconds, if no commit comes before. Without it, no commit of
+// the journal's may follow a transaction of the application's, and the sidecar would not show it.
+func (f *file) takeInSoon() {
+	if f.takingIn.CompareAndSwap(false, true) {
+		time.AfterFunc(sidecarAfter, func() {
+			f.takingIn.Store(false)
+			_ = f.writer.do(context.Background(), func(*batch) error { return nil })
+		})
+	}
 }

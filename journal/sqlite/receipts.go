@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -61,8 +62,8 @@ const receiptVersion = 1
 
 const selectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
 
-// MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests
-// are made: the first that is not empty is recorded, and then another one is an error.
+// MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests are made. The first
+// that is not empty is recorded, and another one is an error from then on.
 func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
@@ -94,8 +95,8 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	return conn.Explain(j.file.path, "make the tables of receipts", tx.Commit(ctx))
 }
 
-// ReceiveTx applies ev within tx: one of BeginTx, or Tx of the application's own on the journal's file, of which it needs the
-// write lock as EnqueueTx does. No process records anything until tx ends.
+// ReceiveTx applies ev within tx, which is one of BeginTx, or Tx of the application's own on the journal's file. As for
+// EnqueueTx, tx needs the file's write lock. No process records anything until tx ends.
 func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.ReceiptResult{}, err
@@ -120,11 +121,27 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
 		return result, err
 	}
-	// All or nothing, and whoever gives up in that moment is not told of an error though it is there.
-	if result.Receipt, err = j.putReceipt(context.WithoutCancel(ctx), tx, r.Handle, result.Receipt); err != nil {
+	// All or nothing: a caller that gives up in this moment gets no error for a receipt that is there.
+	whole := context.WithoutCancel(ctx)
+	result.Receipt, err = j.putReceipt(whole, tx, r.Handle, result.Receipt)
+	if err == nil && ev.Kind != journal.ReceiptComplete { // else the reservation has left its mark
+		err = leaveMark(whole, tx)
+	}
+	if err != nil {
 		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request", err)
 	}
+	j.file.takeInSoon()
 	return result, nil
+}
+
+// leaveMark makes sure that the outbox has a row, so that the journal commits once more. By the number of that commit the
+// sidecar shows that a file without the receipt was restored. An alias of no operation changes nothing, in an older release
+// too.
+func leaveMark(ctx context.Context, tx *sql.Tx) error {
+	mark := outboxRow{kind: outboxAlias}
+	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) SELECT ?, 0, '', '', '', ? WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)",
+		mark.kind, binary.LittleEndian.AppendUint32(nil, mark.sum()))
+	return err
 }
 
 // clock is what the journal has seen of askers' clocks.
@@ -143,8 +160,7 @@ func receiptIn(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (r journ
 	for i := range v {
 		into[i] = &v[i]
 	}
-	query := "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r WHERE scope = ? AND key = ?"
-	if err := tx.QueryRowContext(ctx, query, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
+	if err := tx.QueryRowContext(ctx, selectWholeReceipt, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
 		return r, nil
 	} else if err != nil {
 		return r, err
@@ -186,7 +202,7 @@ func (j *Journal) putReceipt(ctx context.Context, tx *sql.Tx, was int64, r journ
 		return r, err
 	}
 	if r.Handle = was; was == 0 {
-		// The sum is of the handle too. Nobody else writes: this transaction has the lock.
+		// The sum is of the handle too. No other transaction writes: this one has the lock.
 		if err := tx.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_receipts'), 0) + 1").Scan(&r.Handle); err != nil {
 			return r, err
 		}
@@ -201,14 +217,18 @@ func (j *Journal) putReceipt(ctx context.Context, tx *sql.Tx, was int64, r journ
 	return r, err
 }
 
-// LookReceipt returns what ReceiveTx would decide by what is committed, and changes nothing.
+// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
 func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	r, clock, err := j.readReceipt(ctx, ev.ReceiptKey)
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
 	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
-	return journal.NextReceipt(r, ev)
+	result, err := journal.NextReceipt(r, ev)
+	if err == nil && result.Decision == journal.Execute {
+		err = cmp.Or(j.writable(ctx), j.trusted())
+	}
+	return result, err
 }
 
 // readReceipt reads a receipt that is committed, the zero one where there is none.
@@ -239,7 +259,10 @@ func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journ
 	return r, err
 }
 
-const selectWholeReceipt = "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r WHERE scope = ?1 AND key = ?2"
+const (
+	selectReceipts     = "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r" // whole ones
+	selectWholeReceipt = selectReceipts + " WHERE scope = ?1 AND key = ?2"
+)
 
 // receiptPage is how many receipts a list reads at once: between two pages nothing is open.
 const receiptPage = 500
@@ -363,4 +386,21 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 		}
 	}
 	return false, conn.Explain(j.file.path, "advance an entity; is the transaction one of the journal's file?", err)
+}
+
+// receipts reads every receipt as a whole, in pages. Many journals have no tables of receipts.
+func (v *verification) receipts() error {
+	made, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
+	after, more := int64(0), made == int64(1)
+	for err == nil && more {
+		more = false
+		err = cmp.Or(v.ctx.Err(), v.each(selectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
+			after, more = row[0].(int64), true
+			if _, err := wholeReceipt(row); err != nil {
+				v.file("receipt %d is as it was written", after)
+			}
+			return nil
+		}, after, int64(receiptPage)))
+	}
+	return err
 }

@@ -100,7 +100,7 @@ type named struct {
 }
 
 func (v *verification) all() error {
-	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.outbox, v.sweeps, v.sessions, v.flows, v.verifyHeard} {
+	for _, step := range []func() error{v.integrity, v.schema, v.sidecar, v.log, v.operations, v.outbox, v.sweeps, v.sessions, v.flows, v.verifyHeard, v.receipts} {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}

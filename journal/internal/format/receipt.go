@@ -32,8 +32,8 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// ReceiptArgs are the values of a receipt's row after its handle, which is part of the sum, and what is stored of its answer's
-// body. The body is compressed above so many bytes; negative: never.
+// ReceiptArgs are the values of a receipt's row after its handle, which is part of the sum, and the answer's body as it is
+// stored. A body of more than above bytes is compressed. Negative: none is.
 func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
 	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
 		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),

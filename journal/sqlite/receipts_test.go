@@ -1,0 +1,120 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func receive(kind journal.ReceiptEventKind, key string) journal.ReceiptEvent {
+	return journal.ReceiptEvent{
+		Kind: kind, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: 24 * time.Hour, Claim: 1,
+		Answer: &journal.Answer{Status: 201, Body: []byte(`{"paid":true}`)},
+	}
+}
+
+// serve records a receipt as a server does.
+func serve(t *testing.T, j *sqlite.Journal, key string) {
+	t.Helper()
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	for _, kind := range []journal.ReceiptEventKind{journal.ReceiptReserve, journal.ReceiptComplete} {
+		_, err := j.ReceiveTx(t.Context(), tx, receive(kind, key))
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// A file that was restored is refused also if the journal recorded nothing but receipts since: none of their requests takes
+// effect again.
+func TestRestoredFileThatLacksReceipts(t *testing.T) {
+	t.Parallel()
+	path, old := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "old.db")
+	session := func(use func(j *sqlite.Journal)) {
+		j := open(t, path)
+		require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+		use(j)
+		require.NoError(t, j.Close())
+	}
+	session(func(j *sqlite.Journal) { serve(t, j, "key-1") })
+	copyFile(t, path, old)
+	session(func(j *sqlite.Journal) {
+		serve(t, j, "key-2")
+		require.Empty(t, verify(t, j))
+	})
+	copyFile(t, old, path)
+
+	j := open(t, path)
+	looked, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Replay, looked.Decision, "an answer that is there is still the answer")
+	_, err = j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-2"))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-2"))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, j.Adopt(t.Context()))
+	looked, err = j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-2"))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, looked.Decision)
+}
+
+// The sidecar follows within seconds if only receipts are recorded.
+func TestSidecarAfterAReceipt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+		for _, key := range []string{"key-1", "key-2"} {
+			before := latest(t, path)
+			serve(t, j, key)
+			<-time.After(15 * time.Second) // virtual
+			synctest.Wait()
+			require.NotEqual(t, before, latest(t, path))
+			assert.Equal(t, latest(t, path), named(t, path))
+		}
+	})
+}
+
+// A receipt that is not as it was written is never taken for absent, and Verify names it.
+func TestReceiptThatIsDamaged(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"the place":                  "UPDATE onceward_receipts SET place = 'refunds.create'",
+		"the state":                  "UPDATE onceward_receipts SET state = 1",
+		"the time":                   "UPDATE onceward_receipts SET ends_at = ends_at - 1",
+		"the facts":                  "UPDATE onceward_receipts SET facts = x'00'",
+		"the answer":                 "UPDATE onceward_receipts SET answer = NULL",
+		"the body":                   "UPDATE onceward_receipt_bodies SET body = x'00'",
+		"the body, which is no more": "DELETE FROM onceward_receipt_bodies",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+			serve(t, j, "key-1")
+			require.Empty(t, verify(t, j))
+			alter(t, path, statement)
+			_, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
+			require.ErrorIs(t, err, format.ErrDamaged)
+			tx, err := j.BeginTx(t.Context())
+			require.NoError(t, err)
+			_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-1"))
+			require.ErrorIs(t, err, format.ErrDamaged)
+			require.NoError(t, tx.Rollback(t.Context()))
+			assert.Equal(t, []string{"the file: receipt 1 is as it was written"}, verify(t, j))
+		})
+	}
+}
