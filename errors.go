@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -18,41 +19,41 @@ var (
 	// Operation.DueAt on it is sent by Run and Resume, if Error.InBackground says so,
 	// and by asking for it again; that may send it sooner where nothing has run and the
 	// pause is Onceward's own. Don't ask for it under another name.
-	ErrPending = errors.New("no outcome yet")
+	ErrPending = fault.ErrPending
 
 	// ErrOutcomeUnknown: it may have taken effect, and resending could do it
 	// twice. It is never sent again unless Resolve, or a look, says what became of it. With
 	// Config.Reconcile it is looked for as long as Operation.Attention is empty, and Client.Wait waits for that; else
 	// find out from the provider.
-	ErrOutcomeUnknown = errors.New("it may have taken effect, and resending can't tell")
+	ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 
 	// ErrUnwanted: somebody said that the operation is not wanted any more, and nothing of it
 	// took effect. Client.Wanted lifts that.
-	ErrUnwanted = errors.New("it is not wanted any more")
+	ErrUnwanted = fault.ErrUnwanted
 
 	// ErrNotSent: nothing was sent that may have taken effect, and the operation, which
 	// this call asked for first, is cancelled. It may be asked for again. Error.Err says what was in the way.
-	ErrNotSent = errors.New("nothing took effect")
+	ErrNotSent = fault.ErrNotSent
 
 	// ErrKeyReused: the name or the key was used before for another request, either
 	// in this journal (Error.Differs names the parts) or, by the provider's own
 	// answer, at the provider. Or the key that the request brings along is another
 	// operation's. Use a new name, and a new key, for a new effect.
-	ErrKeyReused = errors.New("the name or key was used for another request")
+	ErrKeyReused = fault.ErrKeyReused
 
 	// ErrInFlight: another goroutine or process is sending it right now, and did
 	// not finish within this call's time. Ask again for its answer.
-	ErrInFlight = errors.New("another caller is sending it")
+	ErrInFlight = fault.ErrInFlight
 
 	// ErrAnswerGone: it was completed, and its answer is not kept: it was reaped at
 	// the end of its keep, or too large or too secret to record, or never given to
 	// Resolve, or it was cut off: then this is how its body ends. With
 	// Config.Reconcile, ask again: the client looks for the object and answers with that. Error.Operation.Answer
 	// has what there is. It is not executed again.
-	ErrAnswerGone = errors.New("completed, and its answer is not kept")
+	ErrAnswerGone = fault.ErrAnswerGone
 
 	// ErrJournal: the journal could not record the intent, so nothing was sent.
-	ErrJournal = errors.New("the journal failed, and nothing was sent")
+	ErrJournal = fault.ErrJournal
 
 	// ErrJournalRestored: the journal was copied, or restored from a backup. Nothing is
 	// sent until it is adopted.
@@ -61,21 +62,21 @@ var (
 	// ErrCredentialMissing: a header or query parameter that carried a credential
 	// is withheld from the journal, and Config.Authorize did not add it. The
 	// operation stays pending.
-	ErrCredentialMissing = errors.New("a withheld credential was not added by Config.Authorize")
+	ErrCredentialMissing = fault.ErrCredentialMissing
 
 	// ErrCredentialRefused is the cause of an ErrPending whose credential the provider
 	// refused, such as by a 401. The operation goes out with the next credential.
 	// Run and Resume let the refused one rest: one request at a time, later and later,
 	// finds out whether it is taken again.
-	ErrCredentialRefused = errors.New("the provider refused the credential")
+	ErrCredentialRefused = fault.ErrCredentialRefused
 
 	// ErrInvalidRequest: the request or its name can't be journaled. Nothing was
 	// recorded or sent.
-	ErrInvalidRequest = errors.New("the request can't be journaled")
+	ErrInvalidRequest = fault.ErrInvalidRequest
 
 	// ErrUnprotected: Config.Strict refuses what nothing would keep from taking effect
 	// twice. Error.Err says why, and what to do. Nothing was recorded or sent.
-	ErrUnprotected = errors.New("nothing would keep it from taking effect twice")
+	ErrUnprotected = fault.ErrUnprotected
 
 	// ErrNameNeeded: under a parent, nothing but a name could tell the operation from
 	// another unnamed one: both are called for the same, and they ran at once. Or
@@ -83,29 +84,29 @@ var (
 	// recorded or sent. Once two have run at once, all unnamed ones that are alike
 	// are refused under that parent: in the next run the order might be another. In a
 	// flow it is made outside the steps, or is the second unnamed one in its step.
-	ErrNameNeeded = errors.New("it needs a name by WithOperation")
+	ErrNameNeeded = fault.ErrNameNeeded
 
 	// ErrOpenTransaction: an operation was asked for in a local step of a flow, or in
 	// Config.OnSettledTx. Its record would wait for the transaction that waits for it. Nothing was
 	// recorded or sent. Enqueue records one by that transaction.
-	ErrOpenTransaction = errors.New("no operation is made while the transaction of a local step, or of OnSettledTx, is open")
+	ErrOpenTransaction = fault.ErrOpenTransaction
 
 	// ErrRedirected: the provider redirected an operation to another origin, by an
 	// answer that its table takes for the outcome, and following it there would be
 	// another effect.
-	ErrRedirected = errors.New("an operation is not followed to another origin")
+	ErrRedirected = fault.ErrRedirected
 
 	// ErrMoved: the operation has moved since Resolve's caller looked at it, whose word
 	// may be of another attempt or generation. Nothing was changed: look again.
-	ErrMoved = errors.New("it has moved since it was looked at")
+	ErrMoved = fault.ErrMoved
 
 	// ErrRetryBudget is the cause of an ErrPending whose next attempt was not made
 	// because Config.RetryBudget was used up: a local limit, the provider was not
 	// asked.
-	ErrRetryBudget = errors.New("the retry budget of its provider is used up")
+	ErrRetryBudget = fault.ErrRetryBudget
 
 	// ErrShutdown: the client was shut down.
-	ErrShutdown = errors.New("the client was shut down")
+	ErrShutdown = fault.ErrShutdown
 )
 
 // Error is what a call through a Client, or one of its methods, returns when an
@@ -203,23 +204,7 @@ func (e *Error) Timeout() bool {
 // call did, retries of its own included. Without the mark, an error proves nothing
 // about what was sent. errors.Is finds ErrNotSent in it; in an Error that has it for
 // its cause, only if that is the Error's Kind. It returns nil for nil.
-func NotSent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &notSent{err}
-}
-
-type notSent struct{ err error }
-
-func (e *notSent) Error() string        { return e.err.Error() }
-func (e *notSent) Unwrap() error        { return e.err }
-func (e *notSent) Is(target error) bool { return target == ErrNotSent }
-
-func isNotSent(err error) bool {
-	var mark *notSent
-	return errors.As(err, &mark)
-}
+func NotSent(err error) error { return fault.MarkNotSent(err) }
 
 // withoutQuery takes the query of u, which may hold a credential, out of an error's
 // text. What a transport returns often repeats the URL.

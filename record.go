@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -157,7 +158,7 @@ func describe(err error, unsent bool) string {
 		return "timed out"
 	case errors.Is(err, ErrShutdown):
 		return "broken off by shutdown"
-	case unsent && isNotSent(err):
+	case unsent && fault.IsMarkedNotSent(err):
 		return "refused locally, not sent"
 	case unsent && errors.As(err, &timeout) && timeout.Timeout():
 		return "not sent: timed out connecting"

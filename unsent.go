@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+
+	"github.com/onceward/onceward/internal/fault"
 )
 
 // connTrace learns how far an attempt got.
@@ -51,7 +53,7 @@ func isHTTP1(conn net.Conn) bool {
 // by the mark of a transport that refused by itself; or by what net/http says of a
 // connection that it got. One that calls no hooks and sets no mark proves nothing.
 func (t *connTrace) unsent(err error) bool {
-	return !t.got.Load() && !t.hopped && (t.asked.Load() || isNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
+	return !t.got.Load() && !t.hopped && (t.asked.Load() || fault.IsMarkedNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
 }
 
 // follow is the context under which requests are followed.

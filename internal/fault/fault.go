@@ -1,0 +1,49 @@
+// Package fault has the kinds of error that a caller of a client tells apart, and the mark of a request that was not sent.
+//
+// Package onceward gives the kinds to its users under the same names and says there what each means. The package knows no
+// operation, no request and no client: an error that names one of these is built where that is known.
+package fault
+
+import "errors"
+
+// The kinds. Package onceward documents them.
+var (
+	ErrPending           = errors.New("no outcome yet")
+	ErrOutcomeUnknown    = errors.New("it may have taken effect, and resending can't tell")
+	ErrUnwanted          = errors.New("it is not wanted any more")
+	ErrNotSent           = errors.New("nothing took effect")
+	ErrKeyReused         = errors.New("the name or key was used for another request")
+	ErrInFlight          = errors.New("another caller is sending it")
+	ErrAnswerGone        = errors.New("completed, and its answer is not kept")
+	ErrJournal           = errors.New("the journal failed, and nothing was sent")
+	ErrCredentialMissing = errors.New("a withheld credential was not added by Config.Authorize")
+	ErrCredentialRefused = errors.New("the provider refused the credential")
+	ErrInvalidRequest    = errors.New("the request can't be journaled")
+	ErrUnprotected       = errors.New("nothing would keep it from taking effect twice")
+	ErrNameNeeded        = errors.New("it needs a name by WithOperation")
+	ErrOpenTransaction   = errors.New("no operation is made while the transaction of a local step, or of OnSettledTx, is open")
+	ErrRedirected        = errors.New("an operation is not followed to another origin")
+	ErrMoved             = errors.New("it has moved since it was looked at")
+	ErrRetryBudget       = errors.New("the retry budget of its provider is used up")
+	ErrShutdown          = errors.New("the client was shut down")
+)
+
+// MarkNotSent returns err with the mark of a RoundTripper that sent nothing; nil for nil. errors.Is finds ErrNotSent in it.
+func MarkNotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notSent{err}
+}
+
+// IsMarkedNotSent reports whether err has the mark. An error of the kind ErrNotSent without it does not count.
+func IsMarkedNotSent(err error) bool {
+	var mark *notSent
+	return errors.As(err, &mark)
+}
+
+type notSent struct{ err error }
+
+func (e *notSent) Error() string        { return e.err.Error() }
+func (e *notSent) Unwrap() error        { return e.err }
+func (e *notSent) Is(target error) bool { return target == ErrNotSent }
