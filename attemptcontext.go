@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -22,11 +23,11 @@ type attemptContext struct {
 }
 
 func (c *attemptContext) Value(key any) any {
-	switch key {
-	case namingKey:
-		return unnamed
-	case attemptKey:
+	if key == attemptKey {
 		return c
+	}
+	if nothing, is := naming.Hidden(key); is {
+		return nothing
 	}
 	return c.Context.Value(key)
 }

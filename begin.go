@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -23,7 +24,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		return nil, nil, err
 	}
 	if k.intent.Alias != (Ref{}) {
-		k.intent.FormerAliases = formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
+		k.intent.FormerAliases = naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)
 	}
 	if err := k.ofItsVersion(); err != nil {
 		return nil, nil, err
@@ -252,8 +253,8 @@ func (k *call) apply() (journal.Result, error) {
 
 // inStep has begin begin the operation within its step, if it is of a flow.
 func (k *call) inStep(begin func() error) error {
-	if p := k.name.parent; p != nil && p.flow != nil {
-		return p.flow.Step.Begin(begin)
+	if p := k.name.Parent; p != nil && p.Flow != nil {
+		return p.Flow.Step.Begin(begin)
 	}
 	return begin()
 }

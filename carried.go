@@ -2,110 +2,16 @@ package onceward
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
-	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
-
-// keyParent begins the Ref.Parent of operations whose ID is a key, as they have no name.
-// A space follows, so that it is no parent that anybody can name, and no key is a name.
-const keyParent = "key"
-
-// refsOfKey are where an operation is found by its key: by ref where it has no name, by
-// alias whatever its name, if the key was carried. The ref holds nothing that a
-// configuration or a table says, but of the account: what was begun before these were
-// corrected is found after it. The alias is one within a provider, over all scopes
-// unless its table says that these never meet there.
-func refsOfKey(route tables.Route, u *url.URL, scope string, account http.Header, key Key) (ref, alias Ref) {
-	whose := digestOfAccount(account)
-	host := "at " + hostOf(u)
-	ref = Ref{Scope: scope, Parent: keyParent + " " + host + whose, ID: string(key)}
-	holder, perScope := host, false
-	if p := route.Provider; p != nil {
-		holder, perScope = p.KeysUnder, p.KeysPerScope
-		if len(p.Hosts) == 0 {
-			holder += " " + host // any host may be another API
-		}
-	}
-	return ref, aliasAt(holder+whose, perScope, scope, key)
-}
-
-func aliasAt(holder string, perScope bool, scope string, key Key) Ref {
-	if perScope {
-		return Ref{Scope: scope, Parent: keyParent + ", " + holder, ID: string(key)}
-	}
-	return Ref{Parent: keyParent + " of any scope, " + holder, ID: string(key)}
-}
-
-// formerAliases returns where else an operation with a carried key may be found. Its
-// table may have named other hosts then, or none, or said otherwise whether scopes share
-// keys. An operation of another scope whose table kept scopes apart is not among them.
-func formerAliases(route tables.Route, u *url.URL, scope string, account http.Header, key Key) (aliases []Ref) {
-	_, alias := refsOfKey(route, u, scope, account, key)
-	whose, host := digestOfAccount(account), "at "+hostOf(u)
-	holders := []string{host}
-	if p := route.Provider; p != nil {
-		holders = append(holders, p.KeysUnder, p.KeysUnder+" "+host)
-	}
-	for _, holder := range holders {
-		for _, perScope := range []bool{false, true} {
-			if former := aliasAt(holder+whose, perScope, scope, key); former != alias {
-				aliases = append(aliases, former)
-			}
-		}
-	}
-	return aliases
-}
-
-func digestOfAccount(account http.Header) string {
-	if len(account) == 0 {
-		return ""
-	}
-	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(account)) {
-		writeString(h, name)
-		writeLength(h, len(account[name]))
-		for _, value := range account[name] {
-			writeString(h, strings.Trim(value, " \t"))
-		}
-	}
-	return ", account " + hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// accountLabel stands for WithAccount's label among the headers that say whose account
-// it is. It is no header's name.
-const accountLabel = "account label"
-
-// accountOf is what says on whose behalf a request is made; nil: nothing does.
-func accountOf(route tables.Route, h http.Header, label string) (account http.Header) {
-	add := func(name string, values []string) {
-		if account == nil {
-			account = http.Header{}
-		}
-		account[name] = values
-	}
-	if route.Provider != nil {
-		for _, name := range route.Provider.AccountHeaders {
-			if values := h.Values(name); len(values) > 0 {
-				add(http.CanonicalHeaderKey(name), values)
-			}
-		}
-	}
-	if label != "" {
-		add(accountLabel, []string{label})
-	}
-	return account
-}
 
 var errKeyHeld = errors.New("another operation has the key that the request brings along, and the provider would take the two for one")
 
@@ -144,17 +50,17 @@ func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, er
 	if k.intent.Alias == (Ref{}) {
 		return nil, nil
 	}
-	if k.intent.Naming == journal.Named && likeMade(k.carried) {
-		unnamed, _ := refsOfKey(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))
+	if k.intent.Naming == journal.Named && naming.IsLikeMade(k.carried) {
+		unnamed, _ := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)
 		before, err = k.holder(ctx, unnamed)
 	}
 	if err != nil || before == nil && len(k.account) == 0 {
 		return nil, err
 	}
 	headers := k.account
-	if before == nil && k.name.account != "" {
+	if before == nil && k.name.Account != "" {
 		headers = maps.Clone(k.account)
-		delete(headers, accountLabel)
+		delete(headers, naming.AccountLabel)
 		before, err = k.holderAs(ctx, headers)
 	}
 	if before == nil && err == nil && len(headers) != 0 {
@@ -184,8 +90,8 @@ func sends(op *journal.Operation, headers http.Header) bool {
 // holderAs is the operation that has the call's key on behalf of account, and may have
 // taken effect, or still may; nil: there is none.
 func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
-	_, alias := refsOfKey(k.route, k.req.URL, k.name.scope, account, Key(k.carried))
-	for _, ref := range append(formerAliases(k.route, k.req.URL, k.name.scope, account, Key(k.carried)), alias) {
+	_, alias := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried)
+	for _, ref := range append(naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried), alias) {
 		if op, err = k.holder(ctx, ref); op != nil || err != nil {
 			break
 		}
@@ -232,7 +138,7 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
 		return k.client.journal.Get(ctx, k.ref)
 	}
-	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, formerAliases(k.route, k.req.URL, k.name.scope, k.account, Key(k.carried))...))
+	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
 // getByKey looks for an operation by its key: first by the ref that it has without a
@@ -259,18 +165,14 @@ func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
 	}
-	n := namingOf(req.Context())
-	if n.tenant == nil && n.parent != nil {
-		n.tenant = n.parent.whose()
-	}
-	n, err := n.ofTenant()
+	n, err := naming.Of(req.Context()).ForLookup()
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}
 	route := c.router.Route(req.Method, req.URL)
-	account := accountOf(route, req.Header, n.account)
-	ref, alias := refsOfKey(route, req.URL, n.scope, account, key)
-	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, formerAliases(route, req.URL, n.scope, account, key)...))
+	account := naming.AccountOf(route.Provider, req.Header, n.Account)
+	ref, alias := naming.RefsOfKey(route.Provider, req.URL, n.Scope, account, string(key))
+	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, string(key))...))
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
@@ -101,7 +102,7 @@ func (k *call) sign() error {
 	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.client.cfg.Authorize == nil) {
 		return nil
 	}
-	ctx, end := context.WithCancelCause(withoutNaming(k.ctx))
+	ctx, end := context.WithCancelCause(naming.Without(k.ctx))
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, min(k.client.cfg.AttemptTimeout, k.ends.Sub(k.client.now())))
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -17,9 +18,9 @@ import (
 // name before that gets ErrPending. It says nothing of a request that is sent at once. A time after the
 // year 9999 is the end of that year.
 func WithDue(ctx context.Context, t time.Time) context.Context {
-	n := namingOf(ctx)
-	n.due = recordable(t)
-	return context.WithValue(ctx, namingKey, n)
+	n := naming.Of(ctx)
+	n.Due = recordable(t)
+	return naming.With(ctx, n)
 }
 
 // WithNotAfter has the operation under ctx not be sent for the first time after t, by when an attempt gets its connection. It
@@ -28,9 +29,9 @@ func WithDue(ctx context.Context, t time.Time) context.Context {
 // with a later one, does not send it after t, and gets ErrPending: it stays as it was begun. What a person
 // had sent again (SendAgain) is sent by whoever asks.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
-	n := namingOf(ctx)
-	n.notAfter = recordable(t)
-	return context.WithValue(ctx, namingKey, n)
+	n := naming.Of(ctx)
+	n.NotAfter = recordable(t)
+	return naming.With(ctx, n)
 }
 
 // recordable is t, or what is closest to it of the times that a journal keeps and JSON can tell: whoever says
@@ -136,9 +137,9 @@ func (k *call) enqueueable(req *http.Request) error {
 		return k.fail(ErrInvalidRequest, errNoEffect)
 	}
 	switch {
-	case k.name.parent != nil && k.name.parent.flow != nil:
+	case k.name.Parent != nil && k.name.Parent.Flow != nil:
 		return k.fail(ErrInvalidRequest, errFlow)
-	case !k.name.named:
+	case !k.name.Named:
 		return k.fail(ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
 	}
 	return nil
@@ -163,7 +164,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 		return Operation{}, err
 	}
 	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: k.ref, At: c.now(), Due: k.name.due, Intent: &k.intent, LookAfter: c.firstLook(),
+		Kind: journal.EventEnqueue, Ref: k.ref, At: c.now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.firstLook(),
 	})
 	op := &res.Operation
 	switch {

@@ -19,7 +19,7 @@ import (
 // operation's: without a key, tidy, and at a host and path that no contract names.
 func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
-	return !named && !k.name.named && !isCarried && isTidyTokenRequest(k.req.Method, m)
+	return !named && !k.name.Named && !isCarried && isTidyTokenRequest(k.req.Method, m)
 }
 
 // isTidyTokenRequest tells a request for a token that can't be anything else: a POST

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -51,29 +52,29 @@ func (s *flowSeam) Attach(b seam.Background) error {
 }
 
 func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key, inboundEndpoint string, err error) {
-	n := namingOf(ctx)
-	n.id, n.named = id, true
-	n, unsettled := n.belowInbound()
-	ref = Ref{Scope: n.scope, ID: id}
-	if err := cmp.Or(unsettled, n.check()); err != nil {
+	n := naming.Of(ctx)
+	n.ID, n.Named = id, true
+	n, unsettled := n.BelowInbound()
+	ref = Ref{Scope: n.Scope, ID: id}
+	if err := cmp.Or(unsettled, n.Check()); err != nil {
 		return ref, "", "", err
 	}
-	derived := NewKey()
 	switch {
-	case n.parent != nil:
-		ref.Parent, inboundEndpoint = n.parent.ref, n.parent.endpoint
-		derived, err = n.parent.derive(n.scope, "flow\n"+id)
+	case n.Parent != nil:
+		ref.Parent, inboundEndpoint = n.Parent.Ref, n.Parent.Endpoint
+		key = n.Parent.Derive(n.Scope, "flow\n"+id)
 	case s.client.cfg.Secret != nil:
-		derived, err = DeriveKey(s.client.cfg.Secret, "flow", n.scope, id)
+		key = naming.Derive(s.client.cfg.Secret, "flow", n.Scope, id)
+	default:
+		key = naming.NewKey()
 	}
-	return ref, string(derived), inboundEndpoint, err
+	return ref, key, inboundEndpoint, nil
 }
 
 func (s *flowSeam) Under(ctx context.Context, p seam.Parent) context.Context {
-	key := Key(p.Key)
-	return context.WithValue(ctx, namingKey, naming{scope: p.Scope, account: namingOf(ctx).account, parent: &parent{
-		key: key, ref: p.Ref, flow: &p,
-		derive: func(scope, step string) (Key, error) { return key.childIn(scope, step), nil },
+	return naming.With(ctx, naming.Naming{Scope: p.Scope, Account: naming.Of(ctx).Account, Parent: &naming.Parent{
+		Ref: p.Ref, Flow: &p, Invalid: Key(p.Key).Validate(),
+		Derive: func(scope, step string) string { return naming.Child(p.Key, scope, step) },
 	}})
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -23,7 +23,7 @@ type call struct {
 	req     *http.Request   // the caller's: never modified
 	shut    func()          // closes its body, once
 	route   tables.Route
-	name    naming
+	name    naming.Naming
 	ref     Ref
 	alias   Ref         // where it is found by its carried key; zero: it has none
 	account http.Header // what says on whose behalf the request is made
@@ -58,20 +58,20 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	if !route.Effect {
 		return nil, nil
 	}
-	k := &call{client: c, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: namingOf(req.Context())}
+	k := &call{client: c, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: naming.Of(req.Context())}
 	var err error
-	if k.name, err = k.name.belowInbound(); err != nil {
+	if k.name, err = k.name.BelowInbound(); err != nil {
 		return nil, k.fail(ErrInvalidRequest, err)
 	}
 	if _, redirected := OperationOf(req.Response); redirected {
 		return nil, k.fail(ErrRedirected, nil)
 	}
-	if !route.Listed && !k.name.isNamed() {
+	if !route.Listed && !k.name.IsNamed() {
 		return nil, k.gap()
 	}
 	switch {
 	case !streams(req):
-	case !k.name.isNamed():
+	case !k.name.IsNamed():
 		return nil, k.gap()
 	case !route.Undecided || connects(req):
 		return nil, k.fail(ErrInvalidRequest, errStreams)
@@ -90,62 +90,56 @@ func connects(req *http.Request) bool {
 
 // decideKey fills in identity and key, as far as they follow from the request:
 // the key of an operation that the journal knows is the journal's.
-func (k *call) decideKey(carried Key, isCarried bool) error {
+func (k *call) decideKey(carried string, isCarried bool) error {
 	in := &k.intent
 	key := carried
-	k.carried = string(carried)
-	if isCarried && !k.name.named {
+	k.carried = carried
+	if isCarried && !k.name.Named {
 		var err error
-		if k.name, err = k.name.ofTenant(); err != nil {
+		if k.name, err = k.name.OfTenant(); err != nil {
 			return err
 		}
 	}
-	k.ref = Ref{Scope: k.name.scope, ID: k.name.id}
-	k.account = accountOf(k.route, k.req.Header, k.name.account)
-	if k.name.parent != nil {
-		k.ref.Parent, in.InboundEndpoint = k.name.parent.ref, k.name.parent.endpoint
-		if flow := k.name.parent.flow; flow != nil {
+	k.ref = Ref{Scope: k.name.Scope, ID: k.name.ID}
+	k.account = naming.AccountOf(k.route.Provider, k.req.Header, k.name.Account)
+	if k.name.Parent != nil {
+		k.ref.Parent, in.InboundEndpoint = k.name.Parent.Ref, k.name.Parent.Endpoint
+		if flow := k.name.Parent.Flow; flow != nil {
 			in.Flow = flow.Flow
 		}
-		if !k.name.named {
+		if !k.name.Named {
 			return nil // the rest follows from its step
 		}
 	}
 	switch {
-	case k.name.parent != nil:
-		child, err := k.name.parent.derive(k.name.scope, k.name.id)
-		if err != nil {
-			return err
-		}
-		key = child
+	case k.name.Parent != nil:
+		key = k.name.Parent.Derive(k.name.Scope, k.name.ID)
 	case isCarried:
 		in.KeyCarried = true
-	case k.name.named && k.client.cfg.Secret != nil:
-		derived, err := DeriveKey(k.client.cfg.Secret, "operation", k.name.scope, k.name.id)
-		if err != nil {
-			return err
-		}
-		key = derived
+	case k.name.Named && k.client.cfg.Secret != nil:
+		key = naming.Derive(k.client.cfg.Secret, "operation", k.name.Scope, k.name.ID)
 	default:
-		key = NewKey()
+		key = naming.NewKey()
 	}
 	version := k.route.Endpoint.Key.UUIDVersion
 	if !in.KeyCarried {
-		key = key.asVersion(version)
+		key = naming.AsVersion(key, version)
 	}
 	switch {
-	case k.name.named:
+	case k.name.Named:
 		in.Naming = journal.Named
-		first := string(key)
-		in.NextKey = func(generation int) string { return k.client.laterKey(k.ref, first, generation, version) }
+		first := key
+		in.NextKey = func(generation int) string {
+			return naming.LaterKey(k.client.cfg.Secret, k.ref, first, generation, version)
+		}
 	case isCarried:
 		in.Naming = journal.Carried
 	default:
 		in.Naming = journal.Generated
 	}
-	if !k.name.named || in.KeyCarried {
+	if !k.name.Named || in.KeyCarried {
 		var unnamed Ref
-		if unnamed, k.alias = refsOfKey(k.route, k.req.URL, k.name.scope, k.account, key); !k.name.named {
+		if unnamed, k.alias = naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, k.account, key); !k.name.Named {
 			k.ref = unnamed
 		}
 		if in.KeyCarried {
@@ -155,22 +149,8 @@ func (k *call) decideKey(carried Key, isCarried bool) error {
 	if k.route.Endpoint.Key.Place == providers.KeyNone {
 		key, in.NextKey = "", nil
 	}
-	in.Key = string(key)
+	in.Key = key
 	return tables.Key(ofAnyVersion(k.route.Endpoint.Key)).Check(in.Key)
-}
-
-// laterKey is the key of a generation after the first, of a version of UUID that the
-// provider asks for; of an operation without a key there is none.
-func (c *Client) laterKey(ref Ref, first string, generation, version int) string {
-	if first == "" {
-		return ""
-	}
-	if c.cfg.Secret != nil {
-		if key, err := DeriveKey(c.cfg.Secret, "operation", ref.Scope, ref.Parent, ref.ID, strconv.Itoa(generation)); err == nil {
-			return string(key.asVersion(version))
-		}
-	}
-	return string(NewKey().asVersion(version))
 }
 
 func target(method string, u *url.URL) string { return method + " " + secret.URL(u) }

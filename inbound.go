@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/internal/keyheader"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 )
@@ -139,7 +140,7 @@ func (in *inbound) tenantOf(r *http.Request) (string, error) {
 		err = errors.New("it is empty")
 	}
 	if err == nil {
-		err = checkText("scope", tenant)
+		err = naming.CheckText("scope", tenant)
 	}
 	return tenant, err
 }
@@ -150,27 +151,26 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 	if in.perEndpoint {
 		whole += " at " + at // a key holds no space
 	}
-	p := &parent{
-		key:      key,
-		ref:      seam.Inbound + whole,
-		endpoint: at,
-		scope:    tenant,
-		derive: func(_, step string) (Key, error) { // the scope is the tenant
-			return DeriveKey(in.client.cfg.Secret, "child", tenant, whole, step)
+	p := &naming.Parent{
+		Ref:      seam.Inbound + whole,
+		Endpoint: at,
+		Scope:    tenant,
+		Derive: func(_, step string) string { // the scope is the tenant
+			return naming.Derive(in.client.cfg.Secret, "child", tenant, whole, step)
 		},
-		steps: &ordinals{},
+		Steps: &naming.Ordinals{},
 	}
 	if key == "" {
-		p = ownParent(NewKey())
-		p.ref, p.scope = "inbound, once "+p.ref, tenant // the comma keeps it from any key's
-		p.tenant = func() (string, error) { return tenant, nil }
+		p = naming.OwnParent(naming.NewKey())
+		p.Ref, p.Scope = "inbound, once "+p.Ref, tenant // the comma keeps it from any key's
+		p.Tenant = func() (string, error) { return tenant, nil }
 	}
-	return context.WithValue(ctx, namingKey, naming{scope: tenant, account: namingOf(ctx).account, parent: p})
+	return naming.With(ctx, naming.Naming{Scope: tenant, Account: naming.Of(ctx).Account, Parent: p})
 }
 
 func (in *inbound) endpointOf(r *http.Request) string {
 	name := in.endpoint(r)
-	if len(name) > maxInboundEndpoint || checkText("endpoint", name) != nil {
+	if len(name) > maxInboundEndpoint || naming.CheckText("endpoint", name) != nil {
 		sum := sha256.Sum256([]byte(name))
 		return "sha256 " + hex.EncodeToString(sum[:])
 	}
@@ -179,42 +179,8 @@ func (in *inbound) endpointOf(r *http.Request) string {
 
 // beside is the context of a safe request without a key.
 func (in *inbound) beside(r *http.Request) context.Context {
-	p := &parent{tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
-	return context.WithValue(r.Context(), namingKey, naming{account: namingOf(r.Context()).account, parent: p})
-}
-
-// belowInbound is n with what an inbound request without a key makes of it: names below one
-// are its tenant's and have no parent.
-func (n naming) belowInbound() (naming, error) {
-	p := n.parent
-	switch {
-	case p != nil && p.tenant == nil:
-		return n.ofTenant()
-	case p == nil, !n.named && p.steps != nil:
-		return n, nil
-	case !n.named:
-		n.parent, n.tenant = nil, p.tenant
-		return n, nil
-	}
-	n.parent, n.tenant = nil, p.tenant
-	return n.ofTenant()
-}
-
-// ofTenant is n in the scope of its inbound request's tenant, if it has one: a key that is
-// brought along is looked for there, as a name is.
-func (n naming) ofTenant() (naming, error) {
-	if n.tenant == nil {
-		return n, nil
-	}
-	tenant, err := n.tenant()
-	switch {
-	case err != nil:
-		return n, fmt.Errorf("the tenant of its inbound request is not known: %w", err)
-	case n.scope != "" && n.scope != tenant:
-		return n, errOtherTenant
-	}
-	n.scope = tenant
-	return n, nil
+	p := &naming.Parent{Tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
+	return naming.With(r.Context(), naming.Naming{Account: naming.Of(r.Context()).Account, Parent: p})
 }
 
 // inboundKey returns the key that a request came with, or "" if it came with none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -450,7 +451,7 @@ func (r *run) comparesRequests() bool {
 // madeKey tells whether the key was made here and at random, so that nobody else
 // can have used it.
 func (r *run) madeKey() bool {
-	return !r.op.KeyCarried && atRandom(r.op.Key)
+	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
 }
 
 func laterOf(a, b time.Time) time.Time {

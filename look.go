@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -275,7 +276,7 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 	if e := c.endpointOf(op); e != nil {
 		absence.Handling = e.HandlingTime
 	}
-	ctx, cancel := l.client.until(withoutNaming(ctx), l.ends)
+	ctx, cancel := l.client.until(naming.Without(ctx), l.ends)
 	defer cancel()
 	f, err := c.cfg.Reconcile.Lookup(ctx, about)
 	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -98,7 +99,7 @@ func (l *looking) compose(ctx context.Context, op *journal.Operation, route tabl
 	if planned.Body != nil {
 		body, _ = io.ReadAll(planned.Body) // it is in memory
 	}
-	authorized := context.WithValue(withoutNaming(ctx), lookKey, op.Ref)
+	authorized := context.WithValue(naming.Without(ctx), lookKey, op.Ref)
 	req, err := requests.authorize(authorized, requests.frame(ctx, planned.Method, planned.URL), body)
 	if err != nil {
 		return nil, err

@@ -2,15 +2,14 @@ package onceward
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -174,33 +173,10 @@ func (op *Operation) parent() (kind, name string) {
 type contextKey struct{ name string }
 
 var (
-	namingKey    = &contextKey{"naming"}
 	attemptKey   = &contextKey{"attempt"}
 	operationKey = &contextKey{"operation"}
 	heardKey     = &contextKey{"operations of a webhook"}
 )
-
-// naming is what a context says of the operations under it.
-type naming struct {
-	scope   string
-	account string  // the caller's label; "": none
-	parent  *parent // nil: none
-	id      string
-	named   bool // id is the caller's name, or a step made up by then
-
-	due, notAfter time.Time // zero: at once; at any time
-
-	tenant func() (string, error) // whose they are below an inbound request without a key; nil: not below one
-}
-
-// isNamed tells whether the operations under it count as named: an operation with
-// a parent does.
-func (n naming) isNamed() bool { return n.named || n.parent != nil }
-
-func namingOf(ctx context.Context) naming {
-	n, _ := ctx.Value(namingKey).(naming)
-	return n
-}
 
 // WithOperation names the operation that the next mutating request under ctx is:
 // "invoice-991/charge". The name is what finds the operation again after a crash,
@@ -212,16 +188,16 @@ func namingOf(ctx context.Context) naming {
 // (a look-up, a token refresh at an endpoint that its table marks NoEffect), which it
 // leaves alone. A token refresh at any other endpoint would be the operation.
 func WithOperation(ctx context.Context, id string) context.Context {
-	n := namingOf(ctx)
-	n.id, n.named = id, true
-	return context.WithValue(ctx, namingKey, n)
+	n := naming.Of(ctx)
+	n.ID, n.Named = id, true
+	return naming.With(ctx, n)
 }
 
 // WithScope sets the namespace of the names under ctx, such as a tenant.
 func WithScope(ctx context.Context, scope string) context.Context {
-	n := namingOf(ctx)
-	n.scope = scope
-	return context.WithValue(ctx, namingKey, n)
+	n := naming.Of(ctx)
+	n.Scope = scope
+	return naming.With(ctx, n)
 }
 
 // WithAccount labels the requests under ctx with the account at the provider that they
@@ -233,9 +209,9 @@ func WithScope(ctx context.Context, scope string) context.Context {
 // operations, as it is at the provider. A flow's function labels its own context, from its
 // input: whoever runs it later has no other.
 func WithAccount(ctx context.Context, label string) context.Context {
-	n := namingOf(ctx)
-	n.account = label
-	return context.WithValue(ctx, namingKey, n)
+	n := naming.Of(ctx)
+	n.Account = label
+	return naming.With(ctx, n)
 }
 
 // WithParent makes the operations under ctx children of a key of one's own: an
@@ -255,67 +231,12 @@ func WithAccount(ctx context.Context, label string) context.Context {
 // An operation with a parent counts as named, the step made up or not: it is
 // journaled and never passes straight through, whatever its host.
 func WithParent(ctx context.Context, parent Key) context.Context {
-	n := namingOf(ctx)
-	if n.tenant == nil && n.parent != nil {
-		n.tenant = n.parent.whose()
-	}
-	n.parent = nil
+	var p *naming.Parent
 	if parent != "" {
-		n.parent = ownParent(parent)
-	} else {
-		n.tenant = nil
+		p = naming.OwnParent(string(parent))
+		p.Invalid = parent.Validate()
 	}
-	return context.WithValue(ctx, namingKey, n)
-}
-
-// withoutNaming is for what happens inside an attempt: nothing there is the
-// operation that ctx names.
-func withoutNaming(ctx context.Context) context.Context {
-	if ctx.Value(namingKey) == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, namingKey, unnamed)
-}
-
-var unnamed any = naming{}
-
-// check says what is wrong with a name that is to be journaled, or nil.
-func (n naming) check() error {
-	if n.named && n.id == "" {
-		return errors.New("the operation's name is empty")
-	}
-	if p := n.parent; p != nil && p.scope != "" && p.scope != n.scope {
-		return errOtherTenant
-	}
-	if err := checkText("name", n.id); err != nil {
-		return err
-	}
-	if err := checkText("scope", n.scope); err != nil {
-		return err
-	}
-	if err := checkText("account", n.account); err != nil {
-		return err
-	}
-	if n.parent != nil {
-		return n.parent.key.Validate()
-	}
-	return nil
-}
-
-var errOtherTenant = errors.New("the scope of an operation under an inbound request is that request's tenant: " +
-	"leave out WithScope, or take the operation out from under the request by an empty WithParent")
-
-// checkText says what is wrong with a part of an operation's identity, or nil.
-func checkText(what, value string) error {
-	switch {
-	case len(value) > seam.MaxName:
-		return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", what, len(value), seam.MaxName)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("the operation's %s is not valid UTF-8", what)
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("the operation's %s holds a control character", what)
-	}
-	return nil
+	return naming.With(ctx, naming.Of(ctx).Under(p))
 }
 
 // OperationOf returns the operation that a response belongs to, or false if the

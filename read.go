@@ -53,7 +53,7 @@ func (k *call) understand() (effect bool, err error) {
 	if err := k.gap(); err != nil {
 		return true, err
 	}
-	if !k.route.Listed && !k.name.isNamed() {
+	if !k.route.Listed && !k.name.IsNamed() {
 		return false, nil
 	}
 	carried, isCarried, err := tables.Key(ofAnyVersion(k.route.Endpoint.Key)).Carried(m)
@@ -73,7 +73,7 @@ func (k *call) understand() (effect bool, err error) {
 		err = Key(carried).Validate()
 	}
 	if err == nil {
-		err = k.name.check()
+		err = k.name.Check()
 	}
 	if err == nil {
 		err = checkHead(k.req)
@@ -82,7 +82,7 @@ func (k *call) understand() (effect bool, err error) {
 		k.wrongVersion = tables.Key(k.route.Endpoint.Key).Check(carried)
 	}
 	if err == nil {
-		err = k.decideKey(Key(carried), isCarried)
+		err = k.decideKey(carried, isCarried)
 	}
 	if err == nil {
 		err = k.freeze(m)
@@ -171,7 +171,7 @@ func (k *call) freeze(m tables.Message) error {
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
 	in.Terms, in.Patience = termsOf(k.route), patience(k.client.cfg.Backoff)
-	in.NotAfter = k.name.notAfter
+	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.KeysUnder
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -33,38 +33,19 @@ func (k *call) refer(m tables.Message) {
 	case present:
 		in.Reference, in.ReferenceName = value, form
 	case (ref.Fill || r.References == FillMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
-		sample := string(NewKey())
-		for _, like := range []string{sample, spelledLike("", sample)} {
+		sample := naming.NewKey()
+		for _, like := range []string{sample, naming.SpelledLike("", sample)} {
 			trial := m
 			trial.Header = m.Header.Clone()
 			if at.Set(&trial, like) == nil {
 				in.ReferenceName, in.ReferenceOurs = form, true
 				in.NextReference = func(key string, generation int) string {
-					return spelledLike(like, k.client.newReference(k.ref, in.Naming, Key(key), generation))
+					return naming.SpelledLike(like, naming.NewReference(k.client.cfg.Secret, k.ref, in.Naming, key, generation))
 				}
 				break
 			}
 		}
 	}
-}
-
-// spelledLike spells a reference without hyphens if the given one has none: some fields take none.
-func spelledLike(like, made string) string {
-	if strings.Contains(like, "-") {
-		return made
-	}
-	return strings.ReplaceAll(made, "-", "")
-}
-
-// newReference makes the reference of one generation of an operation. It comes back after the loss of the journal if the key
-// may: the provider would refuse that key with another body. A key comes back under Config.Secret, and under a parent of the
-// caller's own. Any other reference is random. None of them tells the key.
-func (c *Client) newReference(ref Ref, naming journal.Naming, key Key, generation int) string {
-	comesBack := c.cfg.Secret != nil || ref.Parent != "" && !seam.IsOfFlow(ref.Parent)
-	if naming != journal.Named || !comesBack {
-		return string(NewKey())
-	}
-	return string(key.reference(c.cfg.Secret, ref, generation))
 }
 
 // referenceAt is where a recorded reference stands, by what formOf said of it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -123,9 +124,9 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		if u := parsed(op.Request.URL); u != nil {
 			version = c.contract(&op.Request, u).Endpoint.Key.UUIDVersion
 		}
-		ev.Key = c.laterKey(op.Ref, op.Key, seen.Generation+1, version)
+		ev.Key = naming.LaterKey(c.cfg.Secret, op.Ref, op.Key, seen.Generation+1, version)
 		if op.ReferenceOurs {
-			ev.Reference = spelledLike(op.Reference, c.newReference(op.Ref, op.Naming, Key(ev.Key), seen.Generation+1))
+			ev.Reference = naming.SpelledLike(op.Reference, naming.NewReference(c.cfg.Secret, op.Ref, op.Naming, ev.Key, seen.Generation+1))
 		}
 	}
 	res, err := c.journal.Apply(ctx, ev)

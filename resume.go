@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -449,7 +450,7 @@ func (p *pass) startOffer(ctx context.Context, o *offer) {
 }
 
 func (p *pass) makeOffer(ctx context.Context, o *offer) {
-	told, err := p.client.makeOffer(withoutNaming(ctx), o)
+	told, err := p.client.makeOffer(naming.Without(ctx), o)
 	if !told {
 		return
 	}

@@ -55,7 +55,7 @@ func (call *call) ask() (*http.Response, error) {
 		return c.base.RoundTrip(call.unread())
 	}
 
-	// Name: an unnamed call under a parent is one of its steps. See parent.go.
+	// Name: an unnamed call under a parent is one of its steps. See step.go.
 	leaveStep, err := call.nameStep()
 	if err != nil {
 		return nil, err

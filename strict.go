@@ -64,7 +64,7 @@ func (k *call) gap() error {
 
 // misses says what is missing, and what to do about it; "" if nothing is.
 func (k *call) misses() string {
-	route, u, named := k.route, k.req.URL, k.name.isNamed()
+	route, u, named := k.route, k.req.URL, k.name.IsNamed()
 	if route.Listed {
 		if !named && streams(k.req) {
 			return "it is sent in chunks, with a trailer or for an Upgrade, and passes through: give it a body of a known length"

@@ -44,7 +44,7 @@ var errHeldBack = errors.New("its provider has failed, or has as much under way 
 
 // isBackground reports whether a flow makes the call that Run or Resume runs.
 func (k *call) isBackground() bool {
-	return k.name.parent != nil && k.name.parent.flow != nil && k.name.parent.flow.Background
+	return k.name.Parent != nil && k.name.Parent.Flow != nil && k.name.Parent.Flow.Background
 }
 
 // enter gets a permit for a call of a flow in the background, or reports that the call is to be held back. It waits for

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -40,7 +41,7 @@ func (w identity) admits(op *journal.Operation, exact bool) bool {
 
 // ownMark tells whether the operation has a mark that no other operation can have. A derived one may be in two accounts.
 func ownMark(op *journal.Operation) bool {
-	return op.ReferenceOurs && atRandom(op.Reference) || !op.KeyCarried && atRandom(op.Key)
+	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
 // proven is the account in which a look proves something by what is not there.

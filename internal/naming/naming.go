@@ -1,0 +1,159 @@
+// Package naming says what an operation is called: what a context says of the operations under it, the step that an
+// unnamed call is, the keys and references that follow from a name, and where an operation is found by a key.
+//
+// It knows no journal's contents, no client and no configuration: a secret is handed to it. It sends nothing, and asks
+// nobody but the function that tells an inbound request's tenant.
+package naming
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/seam"
+)
+
+// Naming is what a context says of the operations under it.
+type Naming struct {
+	Scope   string
+	Account string  // the caller's label; "": none
+	Parent  *Parent // nil: none
+	ID      string
+	Named   bool // ID is the caller's name, or a step made up by then
+
+	Due, NotAfter time.Time // zero: at once; at any time
+
+	Tenant func() (string, error) // whose they are below an inbound request without a key; nil: not below one
+}
+
+// IsNamed reports whether the operations under it count as named: an operation with a parent does.
+func (n Naming) IsNamed() bool { return n.Named || n.Parent != nil }
+
+type contextKey struct{}
+
+// Of returns what ctx says.
+func Of(ctx context.Context) Naming {
+	n, _ := ctx.Value(contextKey{}).(Naming)
+	return n
+}
+
+// With returns a context that says n.
+func With(ctx context.Context, n Naming) context.Context {
+	return context.WithValue(ctx, contextKey{}, n)
+}
+
+// Without returns a context that names nothing, for what happens inside an attempt: nothing there is the operation that
+// ctx names.
+func Without(ctx context.Context) context.Context {
+	if ctx.Value(contextKey{}) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, contextKey{}, nothing)
+}
+
+var nothing any = Naming{}
+
+// Hidden returns the value for key of a context that is like one of Without. It reports false for the key of anything else.
+func Hidden(key any) (value any, is bool) {
+	if key == (contextKey{}) {
+		return nothing, true
+	}
+	return nil, false
+}
+
+// Check says what is wrong with a name that is to be journaled, or returns nil.
+func (n Naming) Check() error {
+	if n.Named && n.ID == "" {
+		return errors.New("the operation's name is empty")
+	}
+	if p := n.Parent; p != nil && p.Scope != "" && p.Scope != n.Scope {
+		return errOtherTenant
+	}
+	if err := CheckText("name", n.ID); err != nil {
+		return err
+	}
+	if err := CheckText("scope", n.Scope); err != nil {
+		return err
+	}
+	if err := CheckText("account", n.Account); err != nil {
+		return err
+	}
+	if n.Parent != nil {
+		return n.Parent.Invalid
+	}
+	return nil
+}
+
+var errOtherTenant = errors.New("the scope of an operation under an inbound request is that request's tenant: " +
+	"leave out WithScope, or take the operation out from under the request by an empty WithParent")
+
+// CheckText says what is wrong with a part of an operation's identity, or returns nil.
+func CheckText(what, value string) error {
+	switch {
+	case len(value) > seam.MaxName:
+		return fmt.Errorf("the operation's %s has %d bytes; at most %d are kept", what, len(value), seam.MaxName)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("the operation's %s is not valid UTF-8", what)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Errorf("the operation's %s holds a control character", what)
+	}
+	return nil
+}
+
+// Under returns n under another parent, or without one for nil. Below an inbound request another parent stands in the scope
+// of that request's tenant.
+func (n Naming) Under(p *Parent) Naming {
+	if n = n.keepTenant(); p == nil {
+		n.Tenant = nil
+	}
+	n.Parent = p
+	return n
+}
+
+// keepTenant returns n with the tenant that its parent tells.
+func (n Naming) keepTenant() Naming {
+	if n.Tenant == nil && n.Parent != nil {
+		n.Tenant = n.Parent.whose()
+	}
+	return n
+}
+
+// BelowInbound returns n with what an inbound request without a key makes of it: names below one are its tenant's and have
+// no parent.
+func (n Naming) BelowInbound() (Naming, error) {
+	p := n.Parent
+	switch {
+	case p != nil && p.Tenant == nil:
+		return n.OfTenant()
+	case p == nil, !n.Named && p.Steps != nil:
+		return n, nil
+	case !n.Named:
+		n.Parent, n.Tenant = nil, p.Tenant
+		return n, nil
+	}
+	n.Parent, n.Tenant = nil, p.Tenant
+	return n.OfTenant()
+}
+
+// OfTenant returns n in the scope of its inbound request's tenant, if it has one: a key that is brought along is looked for
+// there, as a name is.
+func (n Naming) OfTenant() (Naming, error) {
+	if n.Tenant == nil {
+		return n, nil
+	}
+	tenant, err := n.Tenant()
+	switch {
+	case err != nil:
+		return n, fmt.Errorf("the tenant of its inbound request is not known: %w", err)
+	case n.Scope != "" && n.Scope != tenant:
+		return n, errOtherTenant
+	}
+	n.Scope = tenant
+	return n, nil
+}
+
+// ForLookup returns n as an operation is looked up under it by a key: in the scope of the tenant, whatever tells that.
+func (n Naming) ForLookup() (Naming, error) { return n.keepTenant().OfTenant() }

@@ -1,0 +1,125 @@
+package naming
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/onceward/onceward/internal/seam"
+)
+
+// Parent is what the operations under a context are steps of. A context holds a pointer to it, and all contexts made from
+// that one share it.
+type Parent struct {
+	// Ref stands in Ref.Parent: the parent's key, where it is one of our own. Else a word and a space come before it, so that
+	// it equals no key, which holds no space.
+	Ref string
+
+	Endpoint string // of an inbound request: its steps are refused at any other; "": not compared
+
+	Scope   string                          // the scope that its steps have; "": any
+	Derive  func(scope, step string) string // the key of a step
+	Steps   *Ordinals                       // makes up the steps of unnamed calls
+	Invalid error                           // why its key can't be one; nil: it can
+
+	// Of an inbound request without a key: whose the names are that stand outside of it.
+	// Where Steps is nil, unnamed calls do, too.
+	Tenant func() (string, error)
+
+	Flow *seam.Parent // of a flow, whose steps have their own names; nil: of none
+}
+
+// OwnParent returns the parent for a key that no stranger chose.
+func OwnParent(key string) *Parent {
+	derive := func(scope, step string) string { return Child(key, scope, step) }
+	return &Parent{Ref: key, Derive: derive, Steps: &Ordinals{}}
+}
+
+// whose tells whose the operations below are; nil: nobody says.
+func (p *Parent) whose() func() (string, error) {
+	if p.Tenant == nil && p.Scope != "" {
+		return func() (string, error) { return p.Scope, nil }
+	}
+	return p.Tenant
+}
+
+// StepOf returns what an unnamed call is called for: "POST api.stripe.com/v1/charges".
+// It holds one space and no #, so that no step with an ordinal equals one without.
+func StepOf(method string, u *url.URL) string {
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	return method + " " + hostOf(u) + path
+}
+
+// hostOf is the host as it is compared: without a port that is the scheme's own.
+func hostOf(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	switch {
+	case strings.EqualFold(u.Scheme, "https"):
+		host = strings.TrimSuffix(host, ":443")
+	case strings.EqualFold(u.Scheme, "http"):
+		host = strings.TrimSuffix(host, ":80")
+	}
+	return host
+}
+
+// Ordinals tells alike unnamed calls under one parent apart by their order.
+type Ordinals struct {
+	mu    sync.Mutex
+	alike map[string]*alike
+}
+
+// alike are the calls that are called for the same.
+type alike struct {
+	last     int            // the latest ordinal
+	answered bool           // its caller has its whole answer
+	carried  map[string]int // ordinals by the keys that calls had already
+	running  bool
+	crossed  bool // two ran at once: their order was chance
+}
+
+// Take gives a call its ordinal among those called for the same. One after a call
+// that was answered is the next. One after a call that was not has the same ordinal:
+// its caller is trying again, and a step of its own could be a second effect. So has
+// one with the same carried key. Calls that run at once have no order.
+func (o *Ordinals) Take(what, carried string) (ordinal int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := o.alike[what]
+	if a == nil {
+		if o.alike == nil {
+			o.alike = map[string]*alike{}
+		}
+		a = &alike{last: 1, carried: map[string]int{}}
+		o.alike[what] = a
+	}
+	if a.running || a.crossed {
+		a.crossed = true
+		return 0, fmt.Errorf("another unnamed %s ran at the same time under its parent", what)
+	}
+	a.running = true
+	if n, again := a.carried[carried]; again {
+		return n, nil
+	}
+	if a.answered {
+		a.last, a.answered = a.last+1, false
+	}
+	if carried != "" {
+		a.carried[carried] = a.last
+	}
+	return a.last, nil
+}
+
+// Leave ends what Take began.
+func (o *Ordinals) Leave(what string, ordinal int, answered bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := o.alike[what]
+	a.running = false
+	if ordinal == a.last && answered {
+		a.answered = true
+	}
+}
