@@ -174,7 +174,7 @@ func (r *run) judgeLocal(err error) {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
 	case changed, err == errModeChanged: // until somebody brings the other credential back
-		r.end.cause, r.end.wake = err.Error(), r.client.now().Add(upperHalf(longestPause))
+		r.end.cause, r.end.wake = err.Error(), r.client.now().Add(retry.UpperHalf(retry.LongestPause))
 	}
 	if err == errModeChanged {
 		r.end.errKind = ErrKeyReused

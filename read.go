@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -170,7 +171,7 @@ func (k *call) freeze(m tables.Message) error {
 
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
-	in.Terms, in.Patience = termsOf(k.route), patience(k.client.cfg.Backoff)
+	in.Terms, in.Patience = termsOf(k.route), retry.Patience(k.client.cfg.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.KeysUnder

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
@@ -123,24 +122,10 @@ func (r *run) stopped() bool {
 	return err != nil && r.ctx.Err() != nil && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// longestPause limits the pauses of our own.
-const longestPause = time.Hour
-
-// pause returns how long an operation rests once a call has used up its attempts. It starts at the policy's longest delay
-// and doubles with each call's attempts, up to an hour or the operation's age. It is drawn from the upper half, so that
-// operations which failed together don't come back together. If the provider is busy it does not grow, because the polls
-// are not counted as attempts.
+// pause returns how long the operation rests once this call has used up its attempts.
 func (r *run) pause(busy bool) time.Duration {
-	policy := r.client.cfg.Backoff.WithDefaults()
-	longest := policy.Max
-	most := max(longest, min(longestPause, max(2*longest, r.client.now().Sub(r.op.CreatedAt))))
-	for rounds := (r.op.Attempts + r.tally.made) / policy.MaxAttempts; rounds > 0 && longest < most && !busy; rounds-- {
-		longest *= 2
-	}
-	return upperHalf(min(longest, most))
+	return retry.Pause(r.client.cfg.Backoff, r.op.Attempts+r.tally.made, r.client.now().Sub(r.op.CreatedAt), busy)
 }
-
-func upperHalf(longest time.Duration) time.Duration { return longest - rand.N(longest/2+1) }
 
 // rest returns when a caller may have an operation sent again that this call does not try any more, and when Run and
 // Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
@@ -149,21 +134,7 @@ func (r *run) rest(at time.Time, asked, busy bool) (due, wake time.Time) {
 	now := r.client.now()
 	wake = laterOf(at, now.Add(r.pause(busy)))
 	if due = wake; asked {
-		due = laterOf(at, now.Add(patience(r.client.cfg.Backoff)))
+		due = laterOf(at, now.Add(retry.Patience(r.client.cfg.Backoff)))
 	}
 	return due, laterOf(wake, r.permit.Beyond(now))
-}
-
-// patience returns the policy's delay after the attempts of one call. For so long after the last attempt, a caller does not
-// go ahead of a pause of our own. A vendor's SDK takes no longer for its own retries, so that these make no calls.
-func patience(policy backoff.Policy) time.Duration {
-	policy = policy.WithDefaults()
-	delay, longest := float64(policy.Initial), float64(policy.Max)
-	for range policy.MaxAttempts - 1 {
-		if delay >= longest {
-			return policy.Max
-		}
-		delay *= policy.Multiplier
-	}
-	return time.Duration(min(delay, longest))
 }
