@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -44,7 +45,7 @@ func (r *run) answer(res journal.Result) (*http.Response, error) {
 	}
 	a.discard()
 	var differs []string
-	if e.err == errModeChanged {
+	if e.err == wire.ErrModeChanged {
 		differs = []string{"mode"}
 	}
 	return nil, &Error{

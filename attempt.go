@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
 // attempt is one try, and what came of it.
 type attempt struct {
 	started time.Time
-	ctx     *attemptContext // nil: it was not made
-	traced  context.Context // made of ctx by Trace.AttemptStarted; nil: it was not
-	local   error           // it was not made, because of this
-	lost    bool            // it was not made, because the claim is somebody else's by now
-	err     error           // the transport's own
-	unsent  bool            // with err: proven that nothing left
+	ctx     *wire.AttemptContext // nil: it was not made
+	traced  context.Context      // made of ctx by Trace.AttemptStarted; nil: it was not
+	local   error                // it was not made, because of this
+	lost    bool                 // it was not made, because the claim is somebody else's by now
+	err     error                // the transport's own
+	unsent  bool                 // with err: proven that nothing left
 	resp    *http.Response
 	body    []byte // what was read of the response's body
 	partial bool   // body is only its beginning: it is over the limit
@@ -45,17 +46,17 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		return nil, a.local
 	}
 	a.ctx = r.startContext()
-	trace := &a.ctx.trace
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
 	holder := r.op.Holder
-	trace.holds, trace.end = func() bool { return r.client.session.holds(holder) }, a.ctx.end
+	holds := func() bool { return r.client.session.holds(holder) }
+	var late func() error
 	if by := r.notAfter; !r.mayHaveRun() {
-		trace.late = func() error { return afterwards(r.client.now(), by) }
+		late = func() error { return afterwards(r.client.now(), by) }
 	}
-	req, err := r.compose(a.ctx, trace.follow(a.ctx), r.target)
+	req, err := r.compose(a.ctx, a.ctx.Follow(holds, late), r.target)
 	if err != nil {
-		a.ctx.cancel(errEnded)
+		a.ctx.Cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
@@ -63,14 +64,14 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	if hook := r.client.trace.AttemptStarted; hook != nil {
 		if ctx := hook(req.Context(), operationOf(&r.op), r.tally.made+1); ctx != nil {
 			a.traced = ctx
-			req = req.WithContext(a.ctx.traced(req.Context(), ctx))
+			req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
 		}
 	}
 	r.tally.made++
 	r.tally.underWay = true
-	a.resp, a.err = r.exchange(a.ctx, req, trace)
+	a.resp, a.err = r.exchange(a.ctx, req)
 	if a.err != nil {
-		a.unsent = trace.unsent(a.err)
+		a.unsent = a.ctx.Unsent(a.err)
 		r.tally.maybeSent = r.tally.maybeSent || !a.unsent
 		if !a.unsent {
 			r.tally.departed++
@@ -79,8 +80,8 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		if cause := context.Cause(a.ctx); cause != nil {
 			a.err = cause
 		}
-		a.lost = a.unsent && errors.Is(a.err, errLeaseOver)
-		a.ctx.cancel(errEnded)
+		a.lost = a.unsent && errors.Is(a.err, wire.ErrLeaseOver)
+		a.ctx.Cancel(errEnded)
 	} else {
 		r.tally.maybeSent = true
 		r.tally.departed++
@@ -96,7 +97,7 @@ func (r *run) mayGoOn() error {
 		return errInterrupted
 	}
 	if !r.client.now().Before(r.ends) {
-		return errOutOfTime
+		return wire.ErrOutOfTime
 	}
 	if !r.client.session.holds(r.op.Holder) {
 		r.attempt.lost = true
@@ -150,25 +151,23 @@ type notAllowed struct{ journal.Permission }
 func (e *notAllowed) Error() string { return e.Reason }
 
 var (
-	errTooLate        = errors.New("it was not to be sent after")
-	errInterrupted    = errors.New("it was interrupted")
-	errAttemptTimeout = fmt.Errorf("the attempt took longer than Config.AttemptTimeout: %w", context.DeadlineExceeded)
-	errHeard          = errors.New("what became of it was heard meanwhile")
-	errOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
+	errTooLate     = errors.New("it was not to be sent after")
+	errInterrupted = errors.New("it was interrupted")
+	errHeard       = errors.New("what became of it was heard meanwhile")
 )
 
 const maxHops = 5
 
 // exchange sends the request and follows 307 and 308 within its origin: the same
 // operation at another path. Authorize sees ctx.
-func (r *run) exchange(ctx context.Context, req *http.Request, trace *connTrace) (*http.Response, error) {
+func (r *run) exchange(ctx *wire.AttemptContext, req *http.Request) (*http.Response, error) {
 	for hop := 0; ; hop++ {
 		resp, err := r.client.base.RoundTrip(req)
 		if resp != nil && resp.Body == nil {
 			resp.Body = http.NoBody // as net/http's own client takes it
 		}
 		if err != nil || hop == maxHops {
-			return resp, withoutQuery(err, req.URL)
+			return resp, wire.WithoutQuery(err, req.URL)
 		}
 		to := sameOrigin(req, resp)
 		if to == nil {
@@ -180,7 +179,8 @@ func (r *run) exchange(ctx context.Context, req *http.Request, trace *connTrace)
 			return resp, nil
 		}
 		resp.Body.Close()
-		req, trace.hopped = next, true
+		ctx.Redirected()
+		req = next
 	}
 }
 
@@ -203,16 +203,16 @@ func (r *run) readAnswer() {
 	ctx := a.ctx
 	var err error
 	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
-		a.body, err = readUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
+		a.body, err = wire.ReadUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
 	}
 	switch {
 	case int64(len(a.body)) > r.client.cfg.MaxResponseBody:
 		a.partial = true
 		err = r.readOn(a.resp.Body)
-	case err == nil && endsWithin(a.resp.Header, a.body):
+	case err == nil && wire.EndsWithin(a.resp.Header, a.body):
 		err = io.ErrUnexpectedEOF
 	}
-	ctx.removeDeadline()
+	ctx.RemoveDeadline()
 	switch {
 	case a.partial && err == nil:
 		a.resp.Body = &stream{Reader: io.MultiReader(bytes.NewReader(a.whole), a.resp.Body), body: a.resp.Body, ctx: ctx}
@@ -224,19 +224,42 @@ func (r *run) readAnswer() {
 		}
 	}
 	a.resp.Body.Close()
-	ctx.cancel(errEnded)
+	ctx.Cancel(errEnded)
 	a.resp.Body = http.NoBody
+}
+
+// readOn reads more of a body that is over MaxResponseBody, where what the answer means
+// depends on it. The stream has it all the same.
+func (r *run) readOn(body io.Reader) error {
+	a := &r.attempt
+	a.whole = a.body
+	limit := int64(tables.MaxAnswerBody)
+	if int64(len(a.body)) > limit || !r.route.NeedsBody(r.answerHead()) {
+		return nil
+	}
+	more, err := wire.ReadUpTo(body, limit-int64(len(a.body)), -1)
+	a.whole = append(a.body[:len(a.body):len(a.body)], more...)
+	if err == nil && int64(len(a.whole)) <= limit && wire.EndsWithin(a.resp.Header, a.whole) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// answerHead is the head of what was answered, as the provider's table reads it.
+func (r *run) answerHead() tables.Answer {
+	resp := r.attempt.resp
+	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }
 
 // stream is the rest of an answer that is too large to record.
 type stream struct {
 	io.Reader
 	body io.Closer
-	ctx  *attemptContext
+	ctx  *wire.AttemptContext
 }
 
 func (s *stream) Close() error {
 	err := s.body.Close()
-	s.ctx.cancel(errEnded)
+	s.ctx.Cancel(errEnded)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -426,14 +427,14 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 func (k *call) startRun(res journal.Result, f *flight) *run {
 	r := newRun(k.ctx, k.client, res, f, k.ends)
 	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, k.clean, k.secrets, k.permit
-	r.requests.caller, r.requests.query = k.req, k.query
+	r.requests.Caller, r.requests.Query = k.req, k.query
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request
 	} else if r.op.Request.URL != k.intent.Request.URL {
 		r.target = parsed(r.op.Request.URL)
 	}
 	if r.op.BodyWithheld {
-		r.op.Request = withBody(r.op.Request, k.intent.Request, k.body)
+		r.op.Request = wire.WithBody(r.op.Request, k.intent.Request, k.body)
 	}
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	// What others were promised, who said no such time, stays pending then. A person who has something sent again means this.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/providers"
 )
 
 var errKeyHeld = errors.New("another operation has the key that the request brings along, and the provider would take the two for one")
@@ -108,13 +107,6 @@ func (k *call) holder(ctx context.Context, ref Ref) (*journal.Operation, error) 
 		return nil, err
 	}
 	return &op, nil
-}
-
-// ofAnyVersion is a key's place for the keys of operations that were begun before their
-// table asked for a version.
-func ofAnyVersion(key providers.Key) providers.Key {
-	key.UUIDVersion = 0
-	return key
 }
 
 // ofItsVersion is the error for a key that the request brings along and that has not the

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -201,7 +202,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	if listedSince(op, route) {
 		return journal.Today{Terms: op.Terms, Form: op.Form}, true
 	}
-	today := journal.Today{Terms: termsOf(route), Form: formOf(route.Endpoint.Key)}
+	today := journal.Today{Terms: termsOf(route), Form: wire.FormOf(route.Endpoint.Key)}
 	if op.BodyWithheld && b.client.needsBody(op) {
 		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}
@@ -277,7 +278,7 @@ func (c *Client) barred(op *journal.Operation) (route tables.Route, to throttle.
 	case !sameContract(op, route):
 		return route, to, errContractGone
 	case op.State == journal.StatePending && !c.mayAdd(op, u):
-		return route, to, fmt.Errorf("%w: %s", ErrCredentialMissing, missingCredential(&op.Request, &http.Request{URL: u}))
+		return route, to, fmt.Errorf("%w: %s", ErrCredentialMissing, wire.MissingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, to, nil
 }
@@ -291,11 +292,10 @@ func (c *Client) needsBody(op *journal.Operation) bool {
 // mayAdd tells whether what an operation's record lacks of credentials can be added
 // here at all.
 func (c *Client) mayAdd(op *journal.Operation, u *url.URL) bool {
-	if c.cfg.Authorize != nil && op.Provider != "" && confidential(u) {
+	if c.cfg.Authorize != nil && op.Provider != "" && wire.Confidential(u) {
 		return true
 	}
-	return len(op.Request.WithheldQuery) == 0 &&
-		!slices.ContainsFunc(op.Request.WithheldHeaders, mustBeGiven)
+	return !wire.NeedsCredential(&op.Request)
 }
 
 // sameContract tells whether an operation is still under the contract that it was

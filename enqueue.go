@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -158,7 +159,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 	case k.intent.BodyWithheld:
 		return Operation{}, k.fail(ErrInvalidRequest, errSecretBody)
 	case !c.mayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
-		return Operation{}, k.fail(ErrCredentialMissing, errors.New(missingCredential(frozen, &http.Request{URL: k.clean})))
+		return Operation{}, k.fail(ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: k.clean})))
 	}
 	if err := k.sign(); err != nil {
 		return Operation{}, err
@@ -180,7 +181,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
 		return Operation{}, k.failWith(op, ErrInFlight, errNotByItself)
 	case op.State == journal.StatePending && !c.mayAdd(op, k.clean): // a call with a credential of its own has begun it
-		return Operation{}, k.failWith(op, ErrCredentialMissing, errors.New(missingCredential(&op.Request, &http.Request{URL: k.clean})))
+		return Operation{}, k.failWith(op, ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: k.clean})))
 	}
 	c.enqueuing.Store(true)
 	return operationOf(op), nil

@@ -3,8 +3,6 @@ package onceward
 import (
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -205,40 +203,3 @@ func (e *Error) Timeout() bool {
 // about what was sent. errors.Is finds ErrNotSent in it; in an Error that has it for
 // its cause, only if that is the Error's Kind. It returns nil for nil.
 func NotSent(err error) error { return fault.MarkNotSent(err) }
-
-// withoutQuery takes the query of u, which may hold a credential, out of an error's
-// text. What a transport returns often repeats the URL.
-func withoutQuery(err error, u *url.URL) error {
-	for {
-		e, ok := err.(*url.Error)
-		if !ok {
-			break
-		}
-		err = e.Err // ours names the URL already
-	}
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, query := range []string{u.RawQuery, (&url.URL{RawQuery: u.RawQuery}).Query().Encode()} {
-		if query != "" {
-			text = strings.ReplaceAll(text, query, "…")
-			text = strings.ReplaceAll(text, strings.Trim(strconv.Quote(query), `"`), "…")
-		}
-	}
-	if text == err.Error() {
-		return err
-	}
-	return &quiet{err, text}
-}
-
-// quiet is an error under another text. errors.Is and errors.As look through it;
-// whoever prints a chain by unwrapping it does not.
-type quiet struct {
-	err  error
-	text string
-}
-
-func (e *quiet) Error() string        { return e.text }
-func (e *quiet) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *quiet) As(target any) bool   { return errors.As(e.err, target) }

@@ -8,9 +8,6 @@ import (
 // SetClock replaces the client's clock before its first use.
 func SetClock(c *Client, clock func() time.Time) { c.clock = clock }
 
-// IsTidyTokenRequest tells a request for a token that passes.
-var IsTidyTokenRequest = isTidyTokenRequest
-
 // LogEvents are the values of the key "event" in a client's log.
 func LogEvents() (names []string) {
 	for _, event := range logEvents {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -21,13 +22,13 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	ctx := r.contextFor(r.client.cfg.AttemptTimeout, errAttemptTimeout)
-	defer ctx.cancel(errEnded)
-	req := r.requests.frame(ctx, http.MethodGet, to)
+	ctx := r.contextFor(r.client.cfg.AttemptTimeout, wire.ErrAttemptTimeout)
+	defer ctx.Cancel(errEnded)
+	req := r.requests.Frame(ctx, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.admit(r.requests.authorize(ctx, req, nil))
+	req, err := r.admit(r.requests.AddCredentials(ctx, req, nil))
 	if err != nil {
 		return
 	}
@@ -40,8 +41,8 @@ func (r *run) fetch() {
 	if resp.StatusCode/100 != 2 {
 		return
 	}
-	body, err := readUpTo(resp.Body, r.client.cfg.MaxResponseBody, resp.ContentLength)
-	if err != nil || int64(len(body)) > r.client.cfg.MaxResponseBody || endsWithin(resp.Header, body) {
+	body, err := wire.ReadUpTo(resp.Body, r.client.cfg.MaxResponseBody, resp.ContentLength)
+	if err != nil || int64(len(body)) > r.client.cfg.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
 		return
 	}
 	resp.Body = http.NoBody

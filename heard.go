@@ -21,7 +21,7 @@ func (r *run) lookForIt(actor string) *seen {
 	if c.cfg.Reconcile == nil || len(r.route.Endpoint.Lookups) == 0 {
 		return nil
 	}
-	l := &looking{client: c, caller: r.caller, query: r.requests.query, actor: actor, ends: r.ends}
+	l := &looking{client: c, caller: r.caller, query: r.requests.Query, actor: actor, ends: r.ends}
 	if most := c.now().Add(askedFor); most.Before(l.ends) {
 		l.ends = most
 	}

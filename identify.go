@@ -150,7 +150,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		key, in.NextKey = "", nil
 	}
 	in.Key = key
-	return tables.Key(ofAnyVersion(k.route.Endpoint.Key)).Check(in.Key)
+	return tables.Key(k.route.Endpoint.Key).OfAnyVersion().Check(in.Key)
 }
 
 func target(method string, u *url.URL) string { return method + " " + secret.URL(u) }

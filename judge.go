@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -26,9 +27,9 @@ func (r *run) classify() {
 		switch {
 		case a.cut != nil:
 		case a.partial:
-			answer, read = legible(answer, a.whole, r.route)
+			answer, read = wire.Legible(answer, a.whole, r.route)
 		default:
-			answer, read = legible(answer, a.body, r.route)
+			answer, read = wire.Legible(answer, a.body, r.route)
 		}
 		a.judged = r.route.Classify(answer)
 		if a.open = !read && r.route.Open(answer, a.judged.Verdict); a.open {
@@ -161,7 +162,7 @@ func (r *run) judgeLocal(err error) {
 	// The provider was not asked: a caller who has what was missing need not wait.
 	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause(false)), cause: describe(err, true), err: err}
 	r.end.wake = laterOf(r.end.wake, r.permit.Beyond(r.client.now()))
-	if errors.Is(err, errOutOfTime) {
+	if errors.Is(err, wire.ErrOutOfTime) {
 		r.end.wake = time.Time{}
 	}
 	if errors.Is(err, errTooLate) {
@@ -170,16 +171,16 @@ func (r *run) judgeLocal(err error) {
 			r.end.due, r.end.own = r.client.now().Add(r.pause(false)), true
 		}
 	}
-	switch changed := errors.Is(err, errCredentialChanged); {
+	switch changed := errors.Is(err, wire.ErrCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
-	case changed, err == errModeChanged: // until somebody brings the other credential back
+	case changed, err == wire.ErrModeChanged: // until somebody brings the other credential back
 		r.end.cause, r.end.wake = err.Error(), r.client.now().Add(retry.UpperHalf(retry.LongestPause))
 	}
-	if err == errModeChanged {
+	if err == wire.ErrModeChanged {
 		r.end.errKind = ErrKeyReused
 	}
-	if r.isOfFlow() && r.ctx.Err() == nil && lacksCredential(err) {
+	if r.isOfFlow() && r.ctx.Err() == nil && wire.NeedsOtherCredential(err) {
 		// The flow waits for it.
 		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.now().Add(r.pause(false)), true
 	}
@@ -415,8 +416,8 @@ func (r *run) complete() {
 	a := &r.attempt
 	answer := &journal.Answer{
 		Status:  a.resp.StatusCode,
-		Header:  recordedHeader(a.resp.Header),
-		Trailer: recordedHeader(a.resp.Trailer),
+		Header:  wire.RecordedHeader(a.resp.Header),
+		Trailer: wire.RecordedHeader(a.resp.Trailer),
 		Body:    a.body,
 		Cut:     a.cut != nil,
 		Refused: a.resp.StatusCode >= 400,

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -66,7 +67,7 @@ func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.R
 	} else if resp.StatusCode == http.StatusTooManyRequests {
 		pace.rest(now.Add(time.Minute))
 	}
-	body, err := readUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
+	body, err := wire.ReadUpTo(resp.Body, lookup.MaxBody, resp.ContentLength)
 	if err != nil {
 		return got{err: errors.Join(errNoAnswer, err)}
 	}
@@ -94,21 +95,21 @@ func skewed(h http.Header, now time.Time) bool {
 func (l *looking) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
 	frozen := op.Request
 	frozen.Header = planned.Header
-	requests := composer{cfg: &l.client.cfg, caller: l.caller, route: &route, query: l.query, frozen: &frozen}
+	requests := l.client.composer(l.caller, l.query, &route, &frozen)
 	var body []byte
 	if planned.Body != nil {
 		body, _ = io.ReadAll(planned.Body) // it is in memory
 	}
 	authorized := context.WithValue(naming.Without(ctx), lookKey, op.Ref)
-	req, err := requests.authorize(authorized, requests.frame(ctx, planned.Method, planned.URL), body)
+	req, err := requests.AddCredentials(authorized, requests.Frame(ctx, planned.Method, planned.URL), body)
 	if err != nil {
 		return nil, err
 	}
 	if was, is := op.Mode, tables.Mode(route.Provider, req.Header); was != "" && is != "" && was != is {
-		return nil, errModeChanged
+		return nil, wire.ErrModeChanged
 	}
 	if req.Body = http.NoBody; len(body) > 0 {
-		setBody(req, body)
+		wire.SetBody(req, body)
 	}
 	return req, nil
 }
@@ -123,11 +124,11 @@ const errWithheld = "the credential that it was sent with is withheld from the j
 // describeLook is what is kept of an error: never its text, where that may hold anything.
 func describeLook(err error) string {
 	switch {
-	case errors.Is(err, errLookBudget), errors.Is(err, errModeChanged), errors.Is(err, errAnotherCredential):
+	case errors.Is(err, errLookBudget), errors.Is(err, wire.ErrModeChanged), errors.Is(err, errAnotherCredential):
 		return err.Error()
 	case errors.Is(err, ErrCredentialMissing):
 		return errWithheld
-	case errors.Is(err, errUnauthorized):
+	case errors.Is(err, wire.ErrUnauthorized):
 		return "Config.Authorize failed"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "the look was not over in time"

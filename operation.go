@@ -173,7 +173,6 @@ func (op *Operation) parent() (kind, name string) {
 type contextKey struct{ name string }
 
 var (
-	attemptKey   = &contextKey{"attempt"}
 	operationKey = &contextKey{"operation"}
 	heardKey     = &contextKey{"operations of a webhook"}
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -25,7 +26,7 @@ func (k *call) read() error {
 		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
 		stop := context.AfterFunc(k.ctx, k.shut)
-		body, err := readUpTo(req.Body, limit, req.ContentLength)
+		body, err := wire.ReadUpTo(req.Body, limit, req.ContentLength)
 		stop()
 		switch {
 		case err != nil && k.ctx.Err() != nil:
@@ -57,7 +58,7 @@ func (k *call) understand() (effect bool, err error) {
 	if !k.route.Listed && !k.name.IsNamed() {
 		return false, nil
 	}
-	carried, isCarried, err := tables.Key(ofAnyVersion(k.route.Endpoint.Key)).Carried(m)
+	carried, isCarried, err := tables.Key(k.route.Endpoint.Key).OfAnyVersion().Carried(m)
 	if k.passesForAToken(m, isCarried) {
 		return false, nil
 	}
@@ -92,6 +93,16 @@ func (k *call) understand() (effect bool, err error) {
 		return true, k.fail(ErrInvalidRequest, err)
 	}
 	return true, nil
+}
+
+// Nothing that a request says of itself has a named or keyed one pass: whoever adds a field to a charge would have it sent
+// unrecorded.
+
+// passesForAToken tells whether a call without a name is a token request that is no
+// operation's: without a key, tidy, and at a host and path that no contract names.
+func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
+	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
+	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)
 }
 
 // message is what the request says besides its method and path.
@@ -156,7 +167,7 @@ func (k *call) freeze(m tables.Message) error {
 		}
 	}
 	frozen := journal.Request{Method: req.Method, Body: k.body}
-	frozen.Header, frozen.WithheldHeaders = freezeHeader(req.Header, tables.Key(endpoint.Key).InHeader)
+	frozen.Header, frozen.WithheldHeaders = wire.FreezeHeader(req.Header, tables.Key(endpoint.Key).InHeader)
 	clean := *req.URL
 	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
 	clean.Fragment, clean.RawFragment = "", ""
@@ -170,7 +181,7 @@ func (k *call) freeze(m tables.Message) error {
 	}
 
 	in := &k.intent
-	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, formOf(endpoint.Key)
+	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, wire.FormOf(endpoint.Key)
 	in.Terms, in.Patience = termsOf(k.route), retry.Patience(k.client.cfg.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
@@ -195,15 +206,6 @@ func (k *call) freeze(m tables.Message) error {
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
 	return err
-}
-
-// formOf tells in what place and form the key is on the wire.
-func formOf(key providers.Key) string {
-	name := key.Name
-	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
-		name = http.CanonicalHeaderKey(name)
-	}
-	return strings.TrimSpace(key.Place.String() + " " + name)
 }
 
 // termsOf puts the endpoint's contract in the resend rule's words.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -154,7 +155,7 @@ func (r *run) attempted() {
 func describe(err error, unsent bool) string {
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, errAttemptTimeout), errors.Is(err, errOutOfTime):
+	case errors.Is(err, wire.ErrAttemptTimeout), errors.Is(err, wire.ErrOutOfTime):
 		return "timed out"
 	case errors.Is(err, ErrShutdown):
 		return "broken off by shutdown"

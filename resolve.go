@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -112,7 +113,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	}
 	if resolution == Executed && how.Answer != nil {
 		supplied := *how.Answer
-		supplied.Header, supplied.Trailer = recordedHeader(supplied.Header), recordedHeader(supplied.Trailer)
+		supplied.Header, supplied.Trailer = wire.RecordedHeader(supplied.Header), wire.RecordedHeader(supplied.Trailer)
 		if supplied.Pointer == "" && ev.Answer != nil {
 			supplied.Pointer = ev.Answer.Pointer
 		}

@@ -6,8 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -69,11 +69,10 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 		return false
 	case !op.MayHaveRun && !op.NotAfter.IsZero() && laterOf(c.now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
 		return false
-	case c.cfg.Authorize != nil && op.Provider != "" && confidential(parsed(frozen.URL)):
+	case c.cfg.Authorize != nil && op.Provider != "" && wire.Confidential(parsed(frozen.URL)):
 		return true
 	}
-	return len(frozen.WithheldQuery) == 0 &&
-		!slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
+	return !wire.NeedsCredential(frozen)
 }
 
 // lacksCredential tells whether Run or Resume have found of late that they lack a credential

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -417,7 +418,7 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 	}
 	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
 	// What was begun with a credential that is gone is for its caller to ask for again.
-	gone := errors.Is(cause, errCredentialChanged) || errors.Is(cause, errModeChanged)
+	gone := errors.Is(cause, wire.ErrCredentialChanged) || errors.Is(cause, wire.ErrModeChanged)
 	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request) && !gone
 	if u := parsed(op.Request.URL); u != nil {
 		e.target = target(op.Request.Method, u)

@@ -152,7 +152,7 @@ func (r *run) work() (res journal.Result) {
 // next makes an attempt, and says whether and when there is another. go-retryablehttp calls
 // it, and makes the pauses: see engine.go.
 func (r *run) next() try {
-	// Attempt: what was frozen, composed anew (compose.go) and sent.
+	// Attempt: what was frozen, composed anew (wire.Composer) and sent.
 	resp, err := r.makeAttempt()
 
 	// Judge: what the answer means by the provider's table, and then whether there is

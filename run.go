@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -36,14 +37,14 @@ type run struct {
 	target   *url.URL       // where the operation is sent to
 	secrets  tables.Secrets // of its body, which an answer may repeat
 	replaced bool           // the journal's key goes out instead of the one the request had
-	requests composer
+	requests wire.Composer
 
 	// Its attempts.
 	engine   engine
-	pauses   pauseContext                   // between two of them
-	sending  atomic.Pointer[attemptContext] // of the one under way
-	attempt  attempt                        // the last one
-	answered *Response                      // by the provider to an earlier one
+	pauses   pauseContext                        // between two of them
+	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
+	attempt  attempt                             // the last one
+	answered *Response                           // by the provider to an earlier one
 	tally    tally
 	delays   *retry.Delays
 	asked    time.Time        // before which the provider asked not to be, at the last one
@@ -82,7 +83,8 @@ func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends 
 	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.quiet = c.quiet.since(&r.op, r.began)
 	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
-	r.requests = composer{cfg: &c.cfg, route: &r.route, frozen: &r.op.Request, key: r.op.Key, firstSent: r.op.FirstSentAt, reference: referenceOf(&r.op)}
+	r.requests = c.composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
+	r.requests.Key, r.requests.FirstSent, r.requests.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return r
 }
 
@@ -104,6 +106,6 @@ type ending struct {
 // breakOff ends the attempt that is under way.
 func (r *run) breakOff(cause error) {
 	if l := r.sending.Load(); l != nil {
-		l.cancel(cause)
+		l.Cancel(cause)
 	}
 }

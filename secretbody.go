@@ -3,10 +3,6 @@ package onceward
 import (
 	"errors"
 	"log/slog"
-	"net/http"
-	"strings"
-
-	"github.com/onceward/onceward/journal"
 )
 
 var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")
@@ -24,27 +20,4 @@ func (k *call) withholdBody() {
 	}
 	k.client.say(k.ctx, slog.LevelWarn, logWithheld, "a body is not kept, since a field has the name of a credential, or it can't be read: only its caller can have the operation sent again. "+
 		"Nothing more is said of this endpoint. List the field in Endpoint.OpenRequest if it is no secret", "host", host, "endpoint", k.intent.Endpoint, "field", field)
-}
-
-// withBody is a frozen request whose body was withheld, with that of a caller, which
-// means the same: the fingerprint says so. What describes its bytes comes with it.
-func withBody(frozen, asked journal.Request, body []byte) journal.Request {
-	header := make(http.Header, len(frozen.Header))
-	for name, values := range frozen.Header {
-		if !describesBody(name) {
-			header[name] = values
-		}
-	}
-	for name, values := range asked.Header {
-		if describesBody(name) {
-			header[name] = values
-		}
-	}
-	frozen.Header, frozen.Body = header, body
-	return frozen
-}
-
-func describesBody(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasPrefix(name, "content-") || strings.HasSuffix(name, "digest")
 }

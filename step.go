@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
 )
 
 // nameStep gives an unnamed call under a parent its name. The caller calls leave with
@@ -73,7 +74,7 @@ func (k *call) takeFlowStep() (leave func(*http.Response, error), err error) {
 	}
 	k.name.ID, k.name.Named = id, true
 	leave = func(resp *http.Response, err error) {
-		step.Left(k.ref, named, resp, err, k.ctx.Err() == nil && lacksCredential(err), k.asked)
+		step.Left(k.ref, named, resp, err, k.ctx.Err() == nil && wire.NeedsOtherCredential(err), k.asked)
 	}
 	err = k.name.Check()
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -26,15 +27,9 @@ func siteOf(route tables.Route, host string) throttle.Site {
 // targetOf returns the site, scope and account of an operation. Operations that have these in common are held back
 // together.
 func targetOf(op *journal.Operation, route tables.Route, host string) throttle.Target {
-	to := throttle.Target{Site: siteOf(route, host), Scope: op.Scope, Account: op.Account, Handle: op.Handle}
+	to := throttle.Target{Site: siteOf(route, host), Scope: op.Scope, Account: op.Account, Needs: wire.Withheld(&op.Request), Handle: op.Handle}
 	if route.Provider != nil {
 		to.Account += "\x00" + accountHeaders(route.Provider, op.Request.Header)
-	}
-	for _, name := range op.Request.WithheldHeaders {
-		to.Needs = append(to.Needs, inHeader+name)
-	}
-	for _, name := range op.Request.WithheldQuery {
-		to.Needs = append(to.Needs, inQuery+name)
 	}
 	return to
 }

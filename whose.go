@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -70,7 +71,7 @@ func (l *looking) identify(ctx context.Context, op *journal.Operation, route tab
 		return identity{}, describeLook(err)
 	}
 	whose := l.client.identities.whose(req, route.Provider, u)
-	same := op.Credential != "" && sameCredential(op.Credential, req, route.Endpoint.Key)
+	same := op.Credential != "" && wire.SameCredential(op.Credential, req, route.Endpoint.Key)
 	var why string
 	if route.Provider.Identity.Path != "" {
 		whose.named, why = l.client.identities.of(ctx, l, op, route, u, whose)
@@ -115,7 +116,7 @@ const (
 
 // keyOf tells credentials apart, and the accounts that they act for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
-	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), credentialDigest(is.salted(), req, providers.Key{})}, "\n")
+	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{})}, "\n")
 }
 
 // credentialOf tells credentials apart that are added to requests which are sent to different places. to is where
@@ -124,7 +125,7 @@ func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
 	own := strings.Split(to.RawQuery, "&")
 	u := *req.URL
 	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(s string) bool { return slices.Contains(own, s) }), "&")
-	return credentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
+	return wire.CredentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
 }
 
 // whose is what is known of a credential by itself.
@@ -136,7 +137,7 @@ func (is *identities) salted() []byte {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	if is.salt == nil {
-		is.salt = newSalt()
+		is.salt = wire.NewSalt()
 	}
 	return is.salt
 }
@@ -235,7 +236,7 @@ func (anotherAccount) Error() string {
 	return "the credential is of another account than the operation was begun for, or it can't be told whose it is: ask for it with the credential that it was begun with"
 }
 
-func (anotherAccount) Is(target error) bool { return target == errCredentialChanged }
+func (anotherAccount) Is(target error) bool { return target == wire.ErrCredentialChanged }
 
 // inItsAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
 // one that it was begun with, or the provider says that it is of that account. If the provider does not say, it goes out.
@@ -243,13 +244,13 @@ func (r *run) inItsAccount(req *http.Request) error {
 	op := &r.op
 	known := namesAccount(op.Account)
 	switch {
-	case !known, sameCredential(op.Credential, req, r.route.Endpoint.Key):
+	case !known, wire.SameCredential(op.Credential, req, r.route.Endpoint.Key):
 		return nil
 	}
 	account := ""
 	if r.route.Listed && r.route.Provider.Identity.Path != "" {
 		is := &r.client.identities
-		l := &looking{client: r.client, caller: r.caller, query: r.requests.query}
+		l := &looking{client: r.client, caller: r.caller, query: r.requests.Query}
 		account, _ = is.of(&r.pauses, l, op, r.route, r.target, is.whose(req, r.route.Provider, r.target))
 	}
 	if account != op.Account && account != "" {

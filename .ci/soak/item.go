@@ -53,9 +53,17 @@ func (i *item) args(seed uint64) []string {
 		return []string{"-test.paniconexit0", "-test.run", "^$", "-test.fuzz", "^" + i.name + "$", "-test.fuzztime", "10s",
 			"-test.fuzzminimizetime", "5s", "-test.parallel", "2", "-test.fuzzcachedir", filepath.Join(cache, "onceward-soak", i.dir)}
 	case mutants:
-		return append(strings.Fields(mutantFlags), "-seed", fmt.Sprint(seed), i.dir)
+		return i.mutantArgs(seed)
 	}
 	return []string{"-test.v", "-test.run", "^" + i.name + "$", "-test.timeout", limit.String()}
+}
+
+func (i *item) mutantArgs(seed uint64) []string {
+	args := append(strings.Fields(mutantFlags), "-seed", fmt.Sprint(seed))
+	if slices.Contains(rooms, i.dir) {
+		args = append(args, "-tests", ".")
+	}
+	return append(args, i.dir)
 }
 
 // repeat is the command that repeats a run of the item.
@@ -64,7 +72,7 @@ func (i *item) repeat(seed uint64) string {
 	case fuzz:
 		return fmt.Sprintf("(cd %s && go test -run '^$' -fuzz '^%s$' -fuzztime 1m)", i.dir, i.name)
 	case mutants:
-		return fmt.Sprintf("go run ./.ci/mutants %s -seed %d %s", mutantFlags, seed, i.dir)
+		return "go run ./.ci/mutants " + strings.Join(i.mutantArgs(seed), " ")
 	}
 	return fmt.Sprintf("(cd %s && ONCEWARD_SOAK=%d go test -count 1 -run '^%s$')", i.dir, seed, i.name)
 }

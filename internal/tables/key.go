@@ -40,6 +40,12 @@ func (k Key) Check(key string) error {
 	return k.invalid("it is not a UUID of version %d", k.UUIDVersion)
 }
 
+// OfAnyVersion returns k for the keys of operations that were begun before their table asked for a version.
+func (k Key) OfAnyVersion() Key {
+	k.UUIDVersion = 0
+	return k
+}
+
 // takes is Check but for the version, which the keys of operations don't have that were
 // begun before the table asked for it.
 func (k Key) takes(key string) error {

@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import (
 	"cmp"
@@ -29,10 +29,10 @@ const maxKeptHeader = 64 << 10
 // maxCutNames is how many headers the mark names; "…" stands for the others.
 const maxCutNames = 16
 
-// recordedHeader is what is kept of an answer's headers or trailers: those that are no
+// RecordedHeader returns what is kept of an answer's headers or trailers: those that are no
 // credentials and of no one call's trace, without the credentials in their URLs, the
 // shortest first as far as they have room. h is not changed.
-func recordedHeader(h http.Header) http.Header {
+func RecordedHeader(h http.Header) http.Header {
 	if len(h) == 0 {
 		return nil
 	}
@@ -103,12 +103,12 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 	return kept, isCut
 }
 
-// freezeHeader parts a request's headers into those that are journaled and the names of
+// FreezeHeader parts a request's headers into those that are journaled and the names of
 // those that are withheld, as they carry credentials, which a URL can hold as well, or go
 // with a signature, as its date does. Of a Referer only these are taken out: it is nothing
 // that anybody would have to give again. What propagates a trace is in neither: it is its
 // caller's alone.
-func freezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
+func FreezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
 	frozen = make(http.Header, len(h))
 	dated := among(secret.Dated(h))
 	for name, values := range h {

@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import (
 	"context"
@@ -27,9 +27,6 @@ type connTrace struct {
 	late  func() error // why nothing is to be sent any more, where nothing was sent; nil where it always may
 	end   context.CancelCauseFunc
 }
-
-// errLeaseOver ends an attempt whose session was lost before its first byte, as it was still connecting.
-var errLeaseOver = errors.New("the session was lost before anything was sent")
 
 // refuse leaves a connection unused. HTTP/2 looks at the context before it writes, and others may have requests on
 // the connection; HTTP/1 does not look.
@@ -69,7 +66,7 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		}
 		switch {
 		case t.holds != nil && !t.holds():
-			t.refuse(info.Conn, errLeaseOver)
+			t.refuse(info.Conn, ErrLeaseOver)
 		case t.late != nil && info.Conn != nil && !t.wrote.Load() && !t.hopped: // where to refuse leaves no doubt
 			if err := t.late(); err != nil {
 				t.refuse(info.Conn, err)
@@ -82,7 +79,7 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		// the connection sends nothing either. HTTP/2 has sent them. It proves nothing: another's transport may have
 		// sent them too.
 		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && t.holds != nil && !t.holds() {
-			t.end(errLeaseOver)
+			t.end(ErrLeaseOver)
 			_ = (*conn).Close()
 		}
 	}

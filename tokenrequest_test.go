@@ -2,10 +2,8 @@ package onceward_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -280,43 +277,4 @@ func TestAnOrdinaryBodyIsKept(t *testing.T) {
 			assert.Equal(t, paid, string(op.Answer.Body))
 		})
 	}
-}
-
-// What only looks like an object with a grant is no token request.
-func TestTokenRequestIsAnObject(t *testing.T) {
-	as := func(body string) bool {
-		return onceward.IsTidyTokenRequest(http.MethodPost, tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
-	}
-	assert.True(t, as(`{"grant_type":"password","username":"a"}`))
-	for _, body := range []string{`["grant_type","password"]`, `"grant_type"`, ``, `{"grant_type":"password"`, `{"grant_type":"password"}{}`, `{"grant_type":"password"]`} {
-		assert.False(t, as(body), body)
-	}
-}
-
-// A tidy token request is nothing else.
-// What passes since it is a request for a token is a secret wherever it does not pass,
-// and says nothing else to anybody.
-func FuzzTokenRequestIsNothingElse(f *testing.F) {
-	for _, e := range exchanges {
-		f.Add(e.contentType, e.body)
-	}
-	f.Add(form, "grant_type=a&GRANT_TYPE=b")
-	f.Add("application/json", `{"grant_type":"a","scope":["b"],"\u0067rant_type":"c"}`)
-	f.Fuzz(func(t *testing.T, contentType, body string) {
-		m := tables.Message{Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body)}
-		if !onceward.IsTidyTokenRequest(http.MethodPost, m) {
-			return
-		}
-		var unlisted tables.Route
-		require.True(t, unlisted.Secrets(m).Found)
-		if strings.HasPrefix(contentType, form) {
-			values, err := url.ParseQuery(body)
-			require.NoError(t, err)
-			require.False(t, values.Has("amount"))
-		}
-		var members map[string]any
-		if json.Unmarshal([]byte(body), &members) == nil {
-			require.NotContains(t, members, "amount")
-		}
-	})
 }

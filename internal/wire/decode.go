@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// legible is an answer as the provider's table reads it. Where what it means depends on
+// Legible returns an answer as the provider's table reads it. Where what it means depends on
 // its body, that is decoded: a caller that asks for a coding itself gets the body as it
 // came, and net/http leaves it alone. body is all of it, or a prefix of one that is too
 // large to be looked at. ok: whatever the table looks for in it can be seen.
-func legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
+func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
 	answer.Body = body
 	if !route.NeedsBody(answer) {
 		return answer, true
@@ -39,9 +39,9 @@ func legible(answer tables.Answer, body []byte, route tables.Route) (read tables
 	return answer, true
 }
 
-// endsWithin tells whether a body ends within its JSON: one whose end nothing has told but the connection's, or a length that
+// EndsWithin reports whether a body ends within its JSON: one whose end nothing has told but the connection's, or a length that
 // is not its own.
-func endsWithin(h http.Header, body []byte) bool {
+func EndsWithin(h http.Header, body []byte) bool {
 	if !tables.SaysJSON(h) || h.Get("Content-Encoding") != "" {
 		return false
 	}
@@ -87,34 +87,11 @@ func decoded(body []byte, codings []string) ([]byte, bool) {
 		if err != nil {
 			return nil, false
 		}
-		plain, err := readUpTo(r, tables.MaxAnswerBody, int64(len(body)))
+		plain, err := ReadUpTo(r, tables.MaxAnswerBody, int64(len(body)))
 		if err != nil || len(plain) > tables.MaxAnswerBody {
 			return nil, false
 		}
 		body = plain
 	}
 	return body, true
-}
-
-// readOn reads more of a body that is over MaxResponseBody, where what the answer means
-// depends on it. The stream has it all the same.
-func (r *run) readOn(body io.Reader) error {
-	a := &r.attempt
-	a.whole = a.body
-	limit := int64(tables.MaxAnswerBody)
-	if int64(len(a.body)) > limit || !r.route.NeedsBody(r.answerHead()) {
-		return nil
-	}
-	more, err := readUpTo(body, limit-int64(len(a.body)), -1)
-	a.whole = append(a.body[:len(a.body):len(a.body)], more...)
-	if err == nil && int64(len(a.whole)) <= limit && endsWithin(a.resp.Header, a.whole) {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// answerHead is the head of what was answered, as the provider's table reads it.
-func (r *run) answerHead() tables.Answer {
-	resp := r.attempt.resp
-	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }

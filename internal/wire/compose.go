@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import (
 	"bytes"
@@ -13,58 +13,61 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
-// composer makes the requests of one operation: what was frozen of it, with the
+// Composer makes the requests of one operation: what was frozen of it, with the
 // credentials that are not. It has no state: a claim has one for its attempts, and a call
 // one for the digest of its credential.
-type composer struct {
-	cfg    *Config
-	caller *http.Request // whose credentials the requests have; nil in the background
-	route  *tables.Route
-	query  string // the caller's withheld query parameters, encoded
-	frozen *journal.Request
+type Composer struct {
+	Authorize func(*http.Request) error // Config.Authorize; nil: nothing is added
+	Jar       http.CookieJar            // its cookies go out in the background; nil: none do
 
-	key       string // "": none goes out
-	reference reference
-	firstSent time.Time
+	Caller *http.Request // whose credentials the requests have; nil in the background
+	Route  *tables.Route
+	Query  string // the caller's withheld query parameters, encoded
+	Frozen *journal.Request
+
+	Key       string // "": none goes out
+	Reference Reference
+	FirstSent time.Time
 }
 
-// compose makes the request of one attempt: what was frozen, the caller's
+// Compose makes the request of one attempt: what was frozen, the caller's
 // credentials, the key, and what Authorize adds, which may be a signature over all
 // of it. It is sent under sent; Authorize sees ctx.
-func (c *composer) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
-	req := c.frame(sent, c.frozen.Method, to)
-	body, err := c.reference.put(req, c.frozen.Body)
+func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
+	req := c.Frame(sent, c.Frozen.Method, to)
+	body, err := c.Reference.put(req, c.Frozen.Body)
 	if err != nil {
 		return nil, err
 	}
 	if body, err = c.putKey(req, body); err != nil {
 		return nil, err
 	}
-	if req, err = c.authorize(ctx, req, body); err != nil {
+	if req, err = c.AddCredentials(ctx, req, body); err != nil {
 		return nil, err
 	}
-	if c.cfg.Authorize != nil {
+	if c.Authorize != nil {
 		// Should it have touched the key's header, the key still is the journal's.
 		if body, err = c.putKey(req, body); err != nil {
 			return nil, err
 		}
 	}
-	setBody(req, body)
+	SetBody(req, body)
 	return req, nil
 }
 
-// frame is a request with the frozen headers, the caller's credentials and its trace.
-func (c *composer) frame(ctx context.Context, method string, to *url.URL) *http.Request {
-	frozen := c.frozen
+// Frame returns a request with the frozen headers, the caller's credentials and its trace.
+func (c *Composer) Frame(ctx context.Context, method string, to *url.URL) *http.Request {
+	frozen := c.Frozen
 	u := *to
-	if c.query != "" {
-		u.RawQuery = joinQuery(u.RawQuery, c.query)
+	if c.Query != "" {
+		u.RawQuery = joinQuery(u.RawQuery, c.Query)
 	}
 	req := (&http.Request{
 		Method: method,
@@ -72,22 +75,22 @@ func (c *composer) frame(ctx context.Context, method string, to *url.URL) *http.
 		Host:   frozen.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header, len(frozen.Header)+4),
-		Close:  c.caller != nil && c.caller.Close,
+		Close:  c.Caller != nil && c.Caller.Close,
 	}).WithContext(ctx)
 	for name, values := range frozen.Header {
 		if !secret.Propagated(name) { // that of an older record is its first caller's
 			req.Header[name] = values[:len(values):len(values)]
 		}
 	}
-	if c.caller != nil {
+	if c.Caller != nil {
 		withheld := among(frozen.WithheldHeaders)
-		for name, values := range c.caller.Header {
-			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !tables.Key(c.route.Endpoint.Key).InHeader(name) {
+		for name, values := range c.Caller.Header {
+			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !tables.Key(c.Route.Endpoint.Key).InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
-	} else if jar := c.cfg.HTTPClient.Jar; jar != nil {
-		for _, cookie := range jar.Cookies(&u) {
+	} else if c.Jar != nil {
+		for _, cookie := range c.Jar.Cookies(&u) {
 			req.AddCookie(cookie)
 		}
 	}
@@ -96,30 +99,30 @@ func (c *composer) frame(ctx context.Context, method string, to *url.URL) *http.
 
 // putKey has the request carry the operation's key, and returns the body that it
 // then has. Doing it again changes nothing.
-func (c *composer) putKey(req *http.Request, body []byte) ([]byte, error) {
-	if c.key == "" {
+func (c *Composer) putKey(req *http.Request, body []byte) ([]byte, error) {
+	if c.Key == "" {
 		return body, nil
 	}
 	m := tables.Message{Header: req.Header, Query: req.URL.RawQuery, Body: body}
-	if err := tables.Key(c.route.Endpoint.Key).Set(&m, c.key, c.firstSent); err != nil {
+	if err := tables.Key(c.Route.Endpoint.Key).Set(&m, c.Key, c.FirstSent); err != nil {
 		return nil, err
 	}
 	req.URL.RawQuery = m.Query
 	return m.Body, nil
 }
 
-// authorize lets Config.Authorize add credentials, under ctx, to a request that is
+// AddCredentials lets Config.Authorize add credentials, under ctx, to a request that is
 // otherwise as it will be sent, and checks that none is missing.
-func (c *composer) authorize(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
-	if c.cfg.Authorize != nil && c.route.Listed && confidential(req.URL) {
+func (c *Composer) AddCredentials(ctx context.Context, req *http.Request, body []byte) (*http.Request, error) {
+	if c.Authorize != nil && c.Route.Listed && Confidential(req.URL) {
 		sent, method, to := req.Context(), req.Method, *req.URL
 		req = req.WithContext(ctx)
 		given := io.NopCloser(bytes.NewReader(body))
 		req.Body, req.ContentLength = given, int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-		if err := c.cfg.Authorize(req); err != nil {
+		if err := c.Authorize(req); err != nil {
 			err = fmt.Errorf("Config.Authorize: %w", err)
-			return nil, &quiet{errors.Join(errUnauthorized, err), secret.Text(err.Error())}
+			return nil, &redactedError{errors.Join(ErrUnauthorized, err), secret.Text(err.Error())}
 		}
 		if req.Method != method || req.URL.Scheme != to.Scheme || req.URL.Host != to.Host || req.URL.Path != to.Path ||
 			!sameBody(req.Body, given, body) || !c.sameKey(to.RawQuery, req.URL.RawQuery) {
@@ -128,21 +131,25 @@ func (c *composer) authorize(ctx context.Context, req *http.Request, body []byte
 		req = req.WithContext(sent)
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	}
-	if missing := missingCredential(c.frozen, req); missing != "" {
-		return nil, &lackedCredential{missing}
+	if missing := MissingCredential(c.Frozen, req); missing != "" {
+		return nil, &MissingCredentialError{missing}
 	}
 	return req, nil
 }
 
-// lackedCredential is the error for a request without a credential that the journal
-// withholds.
-type lackedCredential struct{ what string } // as missingCredential calls it
+// MissingCredentialError is the error for a request without a credential that the journal
+// withholds. errors.Is finds fault.ErrCredentialMissing in it.
+type MissingCredentialError struct{ Name string } // as MissingCredential calls it
 
-func (e *lackedCredential) Error() string        { return ErrCredentialMissing.Error() + ": " + e.what }
-func (e *lackedCredential) Is(target error) bool { return target == ErrCredentialMissing }
+func (e *MissingCredentialError) Error() string {
+	return fault.ErrCredentialMissing.Error() + ": " + e.Name
+}
 
-// confidential tells whether nobody on the way reads what a request to u carries.
-func confidential(u *url.URL) bool {
+// Is reports whether target is its kind.
+func (e *MissingCredentialError) Is(target error) bool { return target == fault.ErrCredentialMissing }
+
+// Confidential reports whether nobody on the way reads what a request to u carries.
+func Confidential(u *url.URL) bool {
 	if strings.EqualFold(u.Scheme, "https") {
 		return true
 	}
@@ -163,22 +170,22 @@ func sameBody(left, given io.ReadCloser, body []byte) bool {
 }
 
 // sameKey tells whether a key that travels in the query is still what it was.
-func (c *composer) sameKey(before, after string) bool {
-	key := ofAnyVersion(c.route.Endpoint.Key)
-	if c.key == "" || key.Place != providers.KeyQuery {
+func (c *Composer) sameKey(before, after string) bool {
+	key := tables.Key(c.Route.Endpoint.Key).OfAnyVersion()
+	if c.Key == "" || key.Place != providers.KeyQuery {
 		return true
 	}
-	was, _, err := tables.Key(key).Carried(tables.Message{Query: before})
-	is, _, err2 := tables.Key(key).Carried(tables.Message{Query: after})
+	was, _, err := key.Carried(tables.Message{Query: before})
+	is, _, err2 := key.Carried(tables.Message{Query: after})
 	return errors.Join(err, err2) == nil && is == was
 }
 
-// setBody gives each attempt a reader of its own. GetBody stays nil and an empty
+// SetBody gives each attempt a reader of its own. GetBody stays nil and an empty
 // body is not http.NoBody, since net/http would else send a request with an
 // Idempotency-Key again by itself when a kept-alive connection turns out dead, and over
 // HTTP/2 after a PROTOCOL_ERROR. What it proves unprocessed is an attempt of ours: see
 // unsent.go.
-func setBody(req *http.Request, body []byte) {
+func SetBody(req *http.Request, body []byte) {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	req.ContentLength = int64(len(body))
 	if len(body) > 0 {
@@ -203,9 +210,9 @@ func joinQuery(a, b string) string {
 
 const inHeader, inQuery = "header ", "query parameter "
 
-// missingCredential names a header or query parameter that carried a credential
+// MissingCredential names a header or query parameter that carried a credential
 // when the operation was begun and is not in req.
-func missingCredential(frozen *journal.Request, req *http.Request) string {
+func MissingCredential(frozen *journal.Request, req *http.Request) string {
 	for _, name := range frozen.WithheldHeaders {
 		if mustBeGiven(name) && !carries(req.Header, name) {
 			return inHeader + name
@@ -220,6 +227,22 @@ func missingCredential(frozen *journal.Request, req *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// Withheld names the headers and query parameters of a recorded request that carried a credential, as MissingCredential does.
+func Withheld(frozen *journal.Request) (names []string) {
+	for _, name := range frozen.WithheldHeaders {
+		names = append(names, inHeader+name)
+	}
+	for _, name := range frozen.WithheldQuery {
+		names = append(names, inQuery+name)
+	}
+	return names
+}
+
+// NeedsCredential reports whether a recorded request can't go out as it is: it lacks a credential that has to be given.
+func NeedsCredential(frozen *journal.Request) bool {
+	return len(frozen.WithheldQuery) != 0 || slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
 }
 
 // mustBeGiven tells whether nothing goes out without a header that is withheld. Cookies

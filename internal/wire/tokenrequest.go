@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import (
 	"bytes"
@@ -12,20 +12,10 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Nothing that a request says of itself has a named or keyed one pass: whoever adds a field to a charge would have it sent
-// unrecorded.
-
-// passesForAToken tells whether a call without a name is a token request that is no
-// operation's: without a key, tidy, and at a host and path that no contract names.
-func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
-	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
-	return !named && !k.name.Named && !isCarried && isTidyTokenRequest(k.req.Method, m)
-}
-
-// isTidyTokenRequest tells a request for a token that can't be anything else: a POST
+// IsTidyTokenRequest tells a request for a token that can't be anything else: a POST
 // of a well-formed form, or object in JSON, that has grant_type and nothing that
 // token endpoints are not sent, each once.
-func isTidyTokenRequest(method string, m tables.Message) bool {
+func IsTidyTokenRequest(method string, m tables.Message) bool {
 	types := m.Header.Values("Content-Type")
 	if method != http.MethodPost || len(m.Body) > maxTokenRequest || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {
 		return false

@@ -1,4 +1,4 @@
-package onceward
+package wire
 
 import "io"
 
@@ -8,10 +8,10 @@ const (
 	maxIdle    = 100       // reads in a row that give nothing
 )
 
-// readUpTo reads a body to its end or one byte past limit, whichever comes first.
+// ReadUpTo reads a body to its end or one byte past limit, whichever comes first.
 // expected is its announced length, or less than 1 if there is none. Whoever announces
 // more than it sends has no memory set aside for it.
-func readUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
+func ReadUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
 	if expected < 1 {
 		expected = firstRead
 	}

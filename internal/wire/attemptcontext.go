@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/internal/naming"
+)
+
+// Why an attempt is broken off.
+var (
+	ErrAttemptTimeout = fmt.Errorf("the attempt took longer than Config.AttemptTimeout: %w", context.DeadlineExceeded)
+	ErrOutOfTime      = fmt.Errorf("the call's time is up: %w", context.DeadlineExceeded)
+
+	// ErrLeaseOver ends an attempt whose session was lost before its first byte, as it was still connecting.
+	ErrLeaseOver = errors.New("the session was lost before anything was sent")
+)
+
+// AttemptContext is the context of one attempt: the run's, but that it names no
+// operation, and ends at the attempt's deadline or sooner. It may be used concurrently.
+type AttemptContext struct {
+	context.Context
+	end      context.CancelCauseFunc
+	deadline *time.Timer
+	trace    connTrace // how far the attempt has got
+
+	mu        sync.Mutex
+	more      *time.Timer // after deadline; nil: none yet
+	unbounded bool
+}
+
+func (c *AttemptContext) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c
+	}
+	if nothing, is := naming.Hidden(key); is {
+		return nothing
+	}
+	return c.Context.Value(key)
+}
+
+type attemptKey struct{}
+
+// NewAttemptContext returns a context that ends with ctx or, for cause, after so long.
+func NewAttemptContext(ctx context.Context, left time.Duration, cause error) *AttemptContext {
+	ctx, end := context.WithCancelCause(ctx)
+	c := &AttemptContext{Context: ctx, end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
+	c.trace.end = end
+	return c
+}
+
+// Follow returns the context to send under. It learns how far the attempt gets, and leaves a connection unused if holds
+// says that the claim's session is lost, or late why nothing is to be sent for the first time any more. A nil late always
+// lets it be sent.
+func (c *AttemptContext) Follow(holds func() bool, late func() error) context.Context {
+	c.trace.holds, c.trace.late = holds, late
+	return c.trace.follow(c)
+}
+
+// Redirected notes that a redirect is followed, so that something was sent. It is called between two requests.
+func (c *AttemptContext) Redirected() { c.trace.hopped = true }
+
+// Unsent reports whether it is proven of an attempt, which ended with this error of its transport, that no server has
+// processed anything of it.
+func (c *AttemptContext) Unsent(err error) bool { return c.trace.unsent(err) }
+
+// Traced returns the context of an attempt that a hook returned for given, if that may be sent under: one that is not
+// derived of given is not, since it would neither end with the attempt nor tell how far that got; one that was made not
+// to end with given does.
+func (c *AttemptContext) Traced(given, returned context.Context) context.Context {
+	switch {
+	case returned.Value(attemptKey{}) != any(c):
+		return given
+	case returned.Done() == given.Done():
+		return returned
+	}
+	ctx, end := context.WithCancelCause(returned)
+	context.AfterFunc(given, func() { end(context.Cause(given)) })
+	return ctx
+}
+
+// ExtendDeadline lets an attempt that is not known to be connecting still take so much more.
+func (c *AttemptContext) ExtendDeadline(first, rest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline.Stop()
+	if c.unbounded {
+		return
+	}
+	c.deadline = time.AfterFunc(first, func() {
+		if c.trace.asked.Load() && !c.trace.got.Load() {
+			c.end(ErrAttemptTimeout)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.unbounded {
+			c.more = time.AfterFunc(rest, func() { c.end(ErrOutOfTime) })
+		}
+	})
+}
+
+// RemoveDeadline lets the attempt take any time.
+func (c *AttemptContext) RemoveDeadline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unbounded = true
+	c.deadline.Stop()
+	if c.more != nil {
+		c.more.Stop()
+	}
+}
+
+// Cancel ends the context for cause.
+func (c *AttemptContext) Cancel(cause error) {
+	c.RemoveDeadline()
+	c.end(cause)
+}

@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// FormOf tells in what place and form the key is on the wire.
+func FormOf(key providers.Key) string {
+	name := key.Name
+	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
+		name = http.CanonicalHeaderKey(name)
+	}
+	return strings.TrimSpace(key.Place.String() + " " + name)
+}
+
+// referenceAt is where a recorded reference stands, by what FormOf said of it.
+func referenceAt(form string) (at tables.Reference, ok bool) {
+	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {
+		if name, is := strings.CutPrefix(form, place.String()+" "); is {
+			return tables.Reference{Place: place, Name: name}, true
+		}
+	}
+	return at, false
+}
+
+var errReferencePlace = errors.New("its reference was recorded in a place that this release does not know")
+
+// Reference is what a Composer puts into requests besides the key.
+type Reference struct{ form, value string }
+
+// ReferenceOf returns the one that was made for the operation; the zero Reference if its caller
+// has one, or it has none.
+func ReferenceOf(op *journal.Operation) Reference {
+	if !op.ReferenceOurs {
+		return Reference{}
+	}
+	return Reference{op.ReferenceName, op.Reference}
+}
+
+// put has the request carry the reference, and returns the body that it then has.
+func (r Reference) put(req *http.Request, body []byte) ([]byte, error) {
+	if r.value == "" {
+		return body, nil
+	}
+	at, ok := referenceAt(r.form)
+	if !ok {
+		return nil, errReferencePlace
+	}
+	m := tables.Message{Header: req.Header, Query: req.URL.RawQuery, Body: body}
+	if err := at.Set(&m, r.value); err != nil {
+		return nil, err
+	}
+	req.URL.RawQuery = m.Query
+	return m.Body, nil
+}
