@@ -246,7 +246,7 @@ func delivery(op *journal.Operation) journal.Event {
 // calls does.
 func (c *Client) delivered(ev journal.Event) error {
 	ev.At = c.now()
-	if c.backlog.follow(ev) {
+	if c.backlog.Follow(ev) {
 		return nil // an outcome that is not recorded can't be noted as delivered
 	}
 	_, err := c.journal.Apply(context.Background(), ev)

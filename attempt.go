@@ -49,7 +49,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
 	holder := r.op.Holder
-	holds := func() bool { return r.client.session.holds(holder) }
+	holds := func() bool { return r.client.session.Holds(holder) }
 	var late func() error
 	if by := r.notAfter; !r.mayHaveRun() {
 		late = func() error { return afterwards(r.client.now(), by) }
@@ -91,6 +91,14 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	return a.resp, a.err
 }
 
+// attemptEnded notes when the last attempt did.
+func (r *run) attemptEnded() {
+	r.tally.ended = r.client.now()
+	if r.tally.maybeSent {
+		r.idleSince = time.Now()
+	}
+}
+
 // mayGoOn tells why an attempt must not be made, if it must not; else it has started.
 func (r *run) mayGoOn() error {
 	if r.pauses.Err() != nil {
@@ -99,7 +107,7 @@ func (r *run) mayGoOn() error {
 	if !r.client.now().Before(r.ends) {
 		return wire.ErrOutOfTime
 	}
-	if !r.client.session.holds(r.op.Holder) {
+	if !r.client.session.Holds(r.op.Holder) {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}

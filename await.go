@@ -21,7 +21,7 @@ import (
 // of one that the journal does not have is ErrNotFound, at once.
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
-		finished := c.singleflight.finished(ref) // before the look, so that none is missed
+		finished := c.singleflight.Finished(ref) // before the look, so that none is missed
 		op, err := c.look(ctx, ref)
 		switch {
 		case err != nil:
@@ -36,7 +36,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 		case <-finished:
 		case <-ctx.Done():
 			return c.waited(&op, context.Cause(ctx))
-		case <-c.lifecycle.closing:
+		case <-c.lifecycle.Closing():
 			return c.waited(&op, ErrShutdown)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
@@ -45,7 +46,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 	}
 	heldBack := k.enter()
 	looked := false
-	var f *flight // that this call leads
+	var f *core.Flight // that this call leads
 	for poll := 5 * time.Millisecond; ; {
 		if f == nil {
 			var resp *http.Response
@@ -66,7 +67,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 			return run, nil, nil
 		}
 		if k.byItsKey(&res) {
-			k.client.singleflight.finish(f, nil)
+			k.client.singleflight.Finish(f, nil)
 			f = nil
 			continue
 		}
@@ -85,7 +86,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if res.Decision == journal.Misuse {
 			outcome = nil // its bodies may be missing: who follows asks for itself
 		}
-		k.client.singleflight.finish(f, outcome)
+		k.client.singleflight.Finish(f, outcome)
 		f = nil
 		if res.Decision != journal.Wait {
 			resp, err := k.answerFrom(&res.Operation, res.Decision)
@@ -99,9 +100,9 @@ func (k *call) begin() (*run, *http.Response, error) {
 }
 
 // lead waits until this call leads the flight of its name, or another's has what answers it.
-func (k *call) lead() (*flight, *http.Response, error) {
+func (k *call) lead() (*core.Flight, *http.Response, error) {
 	for {
-		f, leader := k.client.singleflight.join(k.ref)
+		f, leader := k.client.singleflight.Join(k.ref)
 		if leader {
 			return f, nil, nil
 		}
@@ -117,7 +118,7 @@ func (k *call) lead() (*flight, *http.Response, error) {
 		if op == nil || op.State != journal.StateCancelled {
 			continue
 		}
-		if err := k.heed(f.asked); err != nil {
+		if err := k.heed(f.RetryAfter); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -133,7 +134,7 @@ func (k *call) heed(until time.Time) error {
 		return nil
 	case k.ctx.Err() != nil:
 		return k.notBegun(context.Cause(k.ctx))
-	case c.lifecycle.isShutdown():
+	case c.lifecycle.IsShutdown():
 		return k.fail(ErrShutdown, nil)
 	}
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
@@ -142,21 +143,21 @@ func (k *call) heed(until time.Time) error {
 // findOut looks for an operation that is unknown or has a cut-off answer. If the look found something, the call asks the journal
 // again, under the same flight, since no other call may look so soon. If the provider has named a time, the call waits for
 // it first, and leads no flight meanwhile.
-func (k *call) findOut(f *flight, op *journal.Operation) (found bool, leads *flight, err error) {
+func (k *call) findOut(f *core.Flight, op *journal.Operation) (found bool, leads *core.Flight, err error) {
 	now := k.look(f, op)
 	if now == nil {
 		return false, f, nil
 	}
-	if !f.asked.After(k.client.now()) {
+	if !f.RetryAfter.After(k.client.now()) {
 		return true, f, nil
 	}
-	k.client.singleflight.finish(f, now)
-	return true, nil, k.heed(f.asked)
+	k.client.singleflight.Finish(f, now)
+	return true, nil, k.heed(f.RetryAfter)
 }
 
 // look looks for an operation within the call's time. It returns how that stands then, if the look may have changed it; else
 // nil. It finishes the flight only if a hook panics.
-func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
+func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
 	c := k.client
 	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return nil // a flow asks again and again: what it waits for is Run's to look for
@@ -166,7 +167,7 @@ func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	over := false
 	defer func() {
 		if !over { // a hook panics: nobody is to wait for this flight
-			c.singleflight.finish(f, nil)
+			c.singleflight.Finish(f, nil)
 		}
 	}()
 	l := &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"}
@@ -178,32 +179,32 @@ func (k *call) look(f *flight, op *journal.Operation) *journal.Operation {
 	case now.State == journal.StateUnknown:
 		return nil
 	case now.State == journal.StateCancelled:
-		f.asked = op.DueAt
+		f.RetryAfter = op.DueAt
 	}
 	return now
 }
 
 // follow waits for another goroutine's call, within this one's time.
-func (k *call) follow(f *flight) (*journal.Operation, error) {
+func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
 	ctx, cancel := k.client.until(k.ctx, k.ends)
 	defer cancel()
 	select {
-	case <-f.done:
-		return f.op, nil
+	case <-f.Done():
+		return f.Operation(), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-k.client.lifecycle.closing:
+	case <-k.client.lifecycle.Closing():
 		return nil, ErrShutdown
 	}
 }
 
 // applyAs is apply for the leader of a flight, which it finishes where it fails, or a hook
 // panics.
-func (k *call) applyAs(f *flight) (res journal.Result, err error) {
+func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
 	asked := false
 	defer func() {
 		if !asked || err != nil {
-			k.client.singleflight.finish(f, nil)
+			k.client.singleflight.Finish(f, nil)
 		}
 	}()
 	res, err = k.apply()
@@ -213,7 +214,7 @@ func (k *call) applyAs(f *flight) (res journal.Result, err error) {
 
 // apply puts the question to the journal.
 func (k *call) apply() (journal.Result, error) {
-	op, err := k.client.backlog.catchUp(k.ctx, k.client, k.ref)
+	op, err := k.client.backlog.CatchUp(k.ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
@@ -234,7 +235,7 @@ func (k *call) apply() (journal.Result, error) {
 	}
 	var res journal.Result
 	asked := false
-	err = k.client.session.do(k.ctx, func(session string) (err error) {
+	err = k.client.session.Do(k.ctx, func(session string) (err error) {
 		return k.inStep(func() (err error) {
 			ev.Session, ev.At = session, k.client.now() // the last session may have been lost by time that went by
 			res, err = k.client.journal.Apply(k.ctx, ev)
@@ -248,7 +249,7 @@ func (k *call) apply() (journal.Result, error) {
 		}
 		return journal.Result{}, k.failed(err)
 	}
-	k.client.quiet.see(&res.Operation)
+	k.client.idle.See(&res.Operation)
 	return res, nil
 }
 
@@ -405,7 +406,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateInFlight}
 	}
 	cause := context.Cause(k.ctx)
-	if k.client.lifecycle.isShutdown() {
+	if k.client.lifecycle.IsShutdown() {
 		cause = ErrShutdown
 	}
 	return k.failWith(op, ErrInFlight, cause)
@@ -424,7 +425,7 @@ func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 }
 
 // startRun starts the run that the journal has just allowed.
-func (k *call) startRun(res journal.Result, f *flight) *run {
+func (k *call) startRun(res journal.Result, f *core.Flight) *run {
 	r := newRun(k.ctx, k.client, res, f, k.ends)
 	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, k.clean, k.secrets, k.permit
 	r.requests.Caller, r.requests.Query = k.req, k.query

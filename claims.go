@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -30,7 +31,7 @@ type waiting struct {
 func (w *waiting) also(other waiting) {
 	w.slot = w.slot || other.slot
 	if !other.until.IsZero() {
-		w.until = sooner(w.until, other.until)
+		w.until = core.Sooner(w.until, other.until)
 	}
 }
 
@@ -185,7 +186,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 			continue
 		}
 		op.State = journal.StatePending
-		b.client.backlog.add(b.client, back, op)
+		b.client.backlog.Add(back, op)
 	}
 }
 
@@ -229,6 +230,18 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	}
 	b.passed++
 	return journal.Today{}, false
+}
+
+// leftToOthers notes what the background sees pending, and tells whether it leaves it to a process that has known it
+// for longer, or to a later time.
+func (c *Client) leftToOthers(op *journal.Operation, today journal.Terms) bool {
+	known := *op
+	known.Terms = op.Terms.Narrow(today)
+	c.idle.See(&known)
+	now := c.now()
+	q := known.Question(now, time.Time{}, time.Time{})
+	q.LastEndedAt = core.LastEnded(known.LastEndedAt, c.idle.Since(&known, time.Now()), now)
+	return journal.MaySend(q).Answer == journal.NotBefore
 }
 
 // permitOf gives the permit of an operation that is to be sent to its run.
@@ -333,7 +346,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return nil
 	}
 	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
-	session, err := p.client.session.joined(ctx)
+	session, err := p.client.session.Joined(ctx)
 	if err != nil {
 		return err
 	}
@@ -411,11 +424,4 @@ func (p *pass) passOver(op *journal.Operation) {
 	if !p.runs {
 		p.count(func(r *Report) { r.PassedOver++ })
 	}
-}
-
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -204,13 +205,13 @@ type Client struct {
 	paces   map[string]*pace         // of looks, by provider; nil without Config.Reconcile
 	store   journal.Reconciler       // the journal; nil likewise
 
-	lifecycle    lifecycle
-	session      session
-	singleflight singleflight
-	backlog      backlog
+	lifecycle    *core.Lifecycle
+	session      *core.Session
+	singleflight core.Singleflight
+	backlog      *core.Backlog
 	offers       offers
 	throttle     *throttle.Throttle
-	quiet        quiets
+	idle         core.Idle
 	identities   identities
 	controlled   controls
 	reopened     reopened
@@ -271,13 +272,15 @@ func New(cfg Config) (*Client, error) {
 		clock:   time.Now,
 		wakes:   make(chan struct{}, 1),
 
-		session: session{journal: cfg.Journal, joining: make(chan struct{}, 1)},
-		flows:   flows{attached: make(chan struct{})},
+		lifecycle: core.NewLifecycle(),
+		flows:     flows{attached: make(chan struct{})},
 	}
+	c.session = core.NewSession(cfg.Journal, c.sessionLost)
+	c.backlog = core.NewBacklog(cfg.Journal, c.lifecycle.Closing(), c.offers.add, c.wake)
 	if shared, ok := cfg.Journal.(journal.Clock); ok {
 		c.clock = shared.Now
 	}
-	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.session.rank}
+	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.session.Rank}
 	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
 	for i := range cfg.Providers {
 		c.budgets[cfg.Providers[i].KeysUnder] = retry.NewBucket(cfg.RetryBudget, c.now())
@@ -287,8 +290,6 @@ func New(cfg Config) (*Client, error) {
 	if err := c.reconciles(); err != nil {
 		return nil, err
 	}
-	c.session.lost = c.sessionLost
-	c.lifecycle.start()
 	if c.base == nil {
 		c.base = http.DefaultTransport
 	}
@@ -379,7 +380,7 @@ func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time)
 	case <-time.After(pause):
 		return true
 	case <-ctx.Done():
-	case <-c.lifecycle.closing:
+	case <-c.lifecycle.Closing():
 	}
 	return false
 }
@@ -396,19 +397,19 @@ func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time)
 // answer was recorded: such an operation counts as sent. Shutting down twice is
 // harmless.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.lifecycle.close()
+	c.lifecycle.Close()
 	var errs []error
 	select {
-	case <-c.lifecycle.done:
+	case <-c.lifecycle.Done():
 	case <-ctx.Done():
 		select {
-		case <-c.lifecycle.done: // there is nothing to break off
+		case <-c.lifecycle.Done(): // there is nothing to break off
 		default:
 			errs = append(errs, ctx.Err())
 			c.breakOff()
 		}
 	}
-	errs = append(errs, c.backlog.flush(ctx, c), c.session.end(context.WithoutCancel(ctx)))
+	errs = append(errs, c.backlog.Flush(ctx), c.session.End(context.WithoutCancel(ctx)))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("onceward: shut down: %w", err)
 	}
@@ -419,9 +420,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 const grace = time.Second
 
 func (c *Client) breakOff() {
-	c.lifecycle.breakOff()
+	c.lifecycle.BreakOff()
 	select {
-	case <-c.lifecycle.done:
+	case <-c.lifecycle.Done():
 	case <-time.After(grace):
 		c.say(context.Background(), slog.LevelWarn, logAbandoned, "Shutdown does not wait any longer for a hook or transport that ignores its context")
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -145,7 +146,7 @@ func (l *looking) control(ctx context.Context, op *journal.Operation, route tabl
 
 // hasControl tells whether an operation that died for want of a control has one by now.
 func (c *Client) hasControl(op *journal.Operation, u *url.URL, handling time.Duration) bool {
-	over := laterOf(op.LastEndedAt, op.SettledAt).Add(handling)
+	over := core.Later(op.LastEndedAt, op.SettledAt).Add(handling)
 	return slices.ContainsFunc(c.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope}), func(known control) bool {
 		return known.sent.After(over)
 	})

@@ -80,11 +80,11 @@ func (k *call) sign() error {
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, min(k.client.cfg.AttemptTimeout, k.ends.Sub(k.client.now())))
 	defer cancel()
-	defer context.AfterFunc(k.client.lifecycle.life, func() { end(context.Cause(k.client.lifecycle.life)) })()
+	defer context.AfterFunc(k.client.lifecycle.Life(), func() { end(context.Cause(k.client.lifecycle.Life())) })()
 	requests := k.composer()
 	req, err := requests.Compose(ctx, ctx, k.clean)
 	switch {
-	case err != nil && k.client.lifecycle.life.Err() != nil:
+	case err != nil && k.client.lifecycle.Life().Err() != nil:
 		return k.fail(ErrShutdown, nil)
 	case err != nil && p.CredentialScoped && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
 		return k.fail(ErrCredentialMissing, err)

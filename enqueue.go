@@ -100,10 +100,10 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	if err != nil {
 		return Operation{}, err
 	}
-	if err := c.lifecycle.enter(); err != nil {
+	if err := c.lifecycle.Enter(); err != nil {
 		return Operation{}, call.fail(ErrShutdown, nil)
 	}
-	defer c.lifecycle.leave()
+	defer c.lifecycle.Leave()
 	if err := call.read(); err != nil {
 		return Operation{}, err
 	}

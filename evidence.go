@@ -43,10 +43,10 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	case p == nil:
 		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
 	}
-	if err := c.lifecycle.enter(); err != nil {
+	if err := c.lifecycle.Enter(); err != nil {
 		return nil, fmt.Errorf("onceward: hear an event: %w", err)
 	}
-	defer c.lifecycle.leave()
+	defer c.lifecycle.Leave()
 	header := e.Header
 	if header.Get("Content-Type") == "" {
 		header = http.Header{"Content-Type": {"application/json"}}

@@ -28,11 +28,7 @@ func Reopened(n int) (times int) {
 }
 
 // Quiets is of how many operations a client remembers since when they rest.
-func Quiets(c *Client) int {
-	c.quiet.mu.Lock()
-	defer c.quiet.mu.Unlock()
-	return len(c.quiet.at)
-}
+func Quiets(c *Client) int { return c.idle.Len() }
 
 // Throttled is of how many sites and scopes a client knows how they are.
 func Throttled(c *Client) int { return c.throttle.Known(c.now()) }

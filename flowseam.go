@@ -24,21 +24,21 @@ func (s *flowSeam) Now() time.Time           { return s.client.now() }
 func (s *flowSeam) Log() *slog.Logger        { return s.client.log }
 func (s *flowSeam) Concurrency() int         { return s.client.cfg.Concurrency }
 
-func (s *flowSeam) Enter() error             { return s.client.lifecycle.enter() }
-func (s *flowSeam) Stay()                    { s.client.lifecycle.stay() }
-func (s *flowSeam) Leave()                   { s.client.lifecycle.leave() }
-func (s *flowSeam) Closing() <-chan struct{} { return s.client.lifecycle.closing }
-func (s *flowSeam) Life() context.Context    { return s.client.lifecycle.life }
+func (s *flowSeam) Enter() error             { return s.client.lifecycle.Enter() }
+func (s *flowSeam) Stay()                    { s.client.lifecycle.Stay() }
+func (s *flowSeam) Leave()                   { s.client.lifecycle.Leave() }
+func (s *flowSeam) Closing() <-chan struct{} { return s.client.lifecycle.Closing() }
+func (s *flowSeam) Life() context.Context    { return s.client.lifecycle.Life() }
 func (s *flowSeam) Survive()                 { s.client.survived(recover()) }
 
 func (s *flowSeam) PassFailed(ctx context.Context, err error) {
 	s.client.passFailed(ctx, "a pass over the flows failed; it is made again", err)
 }
 
-func (s *flowSeam) Holds(session string) bool { return s.client.session.holds(session) }
+func (s *flowSeam) Holds(session string) bool { return s.client.session.Holds(session) }
 
 func (s *flowSeam) InSession(ctx context.Context, do func(session string) error) error {
-	return s.client.session.do(ctx, do)
+	return s.client.session.Do(ctx, do)
 }
 
 func (s *flowSeam) EndOfWait(ctx context.Context) time.Time { return s.client.endOfWait(ctx) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -133,7 +134,7 @@ func (r *run) credentialRefused() {
 		r.end.kind = journal.EventPark
 	}
 	if r.permit != nil { // a caller may have another one
-		r.end.due, r.end.wake = r.soonest(), laterOf(r.end.due, r.permit.Beyond(r.client.now()))
+		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.client.now()))
 	}
 }
 
@@ -161,7 +162,7 @@ func (r *run) judgeLocal(err error) {
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
 	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause(false)), cause: describe(err, true), err: err}
-	r.end.wake = laterOf(r.end.wake, r.permit.Beyond(r.client.now()))
+	r.end.wake = core.Later(r.end.wake, r.permit.Beyond(r.client.now()))
 	if errors.Is(err, wire.ErrOutOfTime) {
 		r.end.wake = time.Time{}
 	}
@@ -196,18 +197,18 @@ func (r *run) interrupted(due time.Time) {
 		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
-		r.park(laterOf(r.client.now(), due), "the client was shut down", ErrShutdown)
+		r.park(core.Later(r.client.now(), due), "the client was shut down", ErrShutdown)
 		r.end.own = r.asked.IsZero()
 		return
 	}
-	r.abandon(laterOf(r.client.now(), due), "")
+	r.abandon(core.Later(r.client.now(), due), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
 // operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
 // operation stays due when it was.
 func (r *run) abandon(due time.Time, cause string) {
-	e := &ending{kind: r.givesUp(), due: laterOf(r.client.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	e := &ending{kind: r.givesUp(), due: core.Later(r.client.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
 	if r.caller == nil {
 		e.due, e.cause = due, "Run or Resume ended"
 	}
@@ -272,7 +273,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.doubt(cause+"; "+p.Reason, err)
 		return
 	case p.Answer == journal.NotBefore:
-		at = laterOf(at, p.At)
+		at = core.Later(at, p.At)
 	}
 	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
 		r.park(at, cause, err)
@@ -357,7 +358,7 @@ func (r *run) askedUntil() time.Time {
 // afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
 func (r *run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.client.now()
-	return laterOf(asked, now.Add(r.pause(false))), !asked.After(now)
+	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
 func (r *run) question(at time.Time) journal.Question {
@@ -381,7 +382,7 @@ func (r *run) question(at time.Time) journal.Question {
 	if r.tally.maybeSent {
 		ended = time.Time{} // by this very run
 	}
-	ended = lastEnded(ended, r.quiet, laterOf(r.client.now(), last))
+	ended = core.LastEnded(ended, r.idleSince, core.Later(r.client.now(), last))
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
 		Failed:       r.op.Found.Failed || r.tally.failed,
@@ -453,11 +454,4 @@ func (r *run) comparesRequests() bool {
 // can have used it.
 func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

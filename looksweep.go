@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -31,7 +32,7 @@ func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
 	s := lookup.Subject{
 		URL: u, Header: op.Request.Header, Values: make(map[string]string, len(op.Compare)),
 		Key: op.Key, Reference: op.Reference, ReferenceOurs: op.ReferenceOurs,
-		First: op.FirstSentAt, Last: laterOf(op.LastEndedAt, op.SettledAt),
+		First: op.FirstSentAt, Last: core.Later(op.LastEndedAt, op.SettledAt),
 	}
 	if !op.SentSince.IsZero() && op.SentSince.Before(s.First) {
 		s.First = op.SentSince

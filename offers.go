@@ -199,7 +199,7 @@ func (c *Client) handOver(ctx context.Context, o *offer) (told bool, err error) 
 // stillWaits looks again at an outcome that has waited since it was refused:
 // somebody may have resolved, completed or delivered it meanwhile.
 func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
-	if _, err := c.backlog.catchUp(ctx, c, o.op.Ref); err != nil {
+	if _, err := c.backlog.CatchUp(ctx, o.op.Ref); err != nil {
 		return true // the journal does not have it yet
 	}
 	op, err := c.journal.Get(ctx, o.op.Ref)

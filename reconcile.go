@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -232,7 +233,7 @@ func (p *pace) take(now time.Time) (bool, time.Time) {
 func (p *pace) rest(until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rests = laterOf(p.rests, until)
+	p.rests = core.Later(p.rests, until)
 }
 
 // wait lets a request go once it may, which for somebody who asks is now or never.
@@ -244,14 +245,14 @@ func (l *looking) wait(ctx context.Context, p *pace) error {
 		case ok:
 			return nil
 		case !l.patient || next.After(l.ends):
-			l.rests = laterOf(l.rests, next)
+			l.rests = core.Later(l.rests, next)
 			return errLookBudget
 		}
 		select {
 		case <-time.After(max(next.Sub(now), time.Millisecond)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-l.client.lifecycle.closing:
+		case <-l.client.lifecycle.Closing():
 			return ErrShutdown
 		}
 	}
@@ -267,10 +268,10 @@ const (
 // so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
 // present word is returned. The error is as Wait's; nil for one that is completed.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
-	if err := c.lifecycle.enter(); err != nil {
+	if err := c.lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
 	}
-	defer c.lifecycle.leave()
+	defer c.lifecycle.Leave()
 	op, err := c.journal.Get(ctx, ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
@@ -301,7 +302,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 		l.ends = most
 	}
 	res, err := c.journal.Apply(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: laterOf(l.ends, now).Add(time.Minute), Asked: true,
+		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(l.ends, now).Add(time.Minute), Asked: true,
 	})
 	if err != nil {
 		return nil, err
@@ -327,7 +328,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 
 // lookAt looks for one operation, whose look is this client's, and records what came of it.
 func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
-	c.quiet.see(op)
+	c.idle.See(op)
 	s := l.looked(ctx, op)
 	now := c.now()
 	r := c.cfg.Reconcile
@@ -381,7 +382,7 @@ func (c *Client) nextLook(op *journal.Operation, now time.Time) time.Time {
 		return due
 	}
 	for i := range route.Endpoint.Lookups {
-		at := lookup.Provable(route.Endpoint, &route.Endpoint.Lookups[i], laterOf(op.LastEndedAt, op.SettledAt), op.Terms.Margin())
+		at := lookup.Provable(route.Endpoint, &route.Endpoint.Lookups[i], core.Later(op.LastEndedAt, op.SettledAt), op.Terms.Margin())
 		if at.After(now) && at.Before(due) {
 			due = at.Add(time.Second)
 		}
@@ -399,7 +400,7 @@ func (l *looking) nextLook(ctx context.Context, op *journal.Operation, now time.
 	var over time.Time
 	switch {
 	case !l.rests.IsZero():
-		over, l.rests = laterOf(l.rests, now.Add(afterCutOff)), time.Time{}
+		over, l.rests = core.Later(l.rests, now.Add(afterCutOff)), time.Time{}
 	case ctx.Err() != nil:
 		over = now.Add(afterCutOff)
 	default:
@@ -471,7 +472,7 @@ func (p *pass) runLooks(ctx context.Context) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut() // Shutdown waits for no look: another process makes it again
 	for {
-		if p.client.lifecycle.enter() != nil {
+		if p.client.lifecycle.Enter() != nil {
 			return
 		}
 		err := p.startLooks(ctx)
@@ -481,7 +482,7 @@ func (p *pass) runLooks(ctx context.Context) {
 				err = p.abandoned(ctx)
 			}
 		}
-		p.client.lifecycle.leave()
+		p.client.lifecycle.Leave()
 		switch {
 		case errors.Is(err, journal.ErrClosed):
 			return
@@ -490,7 +491,7 @@ func (p *pass) runLooks(ctx context.Context) {
 		}
 		select {
 		case <-time.After(seam.PollUnder(ctx)):
-		case <-p.client.lifecycle.closing:
+		case <-p.client.lifecycle.Closing():
 			return
 		case <-ctx.Done():
 			return
@@ -630,12 +631,12 @@ func (h *helpless) forADay(op *journal.Operation, why string) bool {
 	with := helplessWith{Ref: op.Ref, generation: op.Generation, settled: op.SettledAt}
 	for _, e := range op.Evidence {
 		if e.Source != journal.SourceEvent && e.Why != why {
-			with.looked = laterOf(with.looked, e.At)
+			with.looked = core.Later(with.looked, e.At)
 		}
 	}
 	since, known := h.since[with]
 	if !known {
-		if h.since == nil || len(h.since) >= maxQuiets {
+		if h.since == nil || len(h.since) >= core.MaxIdle {
 			h.since = map[helplessWith]time.Time{}
 		}
 		since = time.Now()

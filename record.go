@@ -15,7 +15,8 @@ func (r *run) begun() {
 	c := r.client
 	if c.trace.Started != nil {
 		if ctx := c.trace.Started(r.ctx, operationOf(&r.op), whyOf(&r.op, r.caller == nil)); ctx != nil {
-			r.ctx, r.pauses.ctx = ctx, ctx
+			r.ctx = ctx
+			r.pauses.Under(ctx)
 		}
 	}
 	if r.replaced && c.trace.KeyReplaced != nil {
@@ -66,7 +67,7 @@ func (r *run) record(result *journal.Result) {
 		op, decision, impossible := journal.Next(r.op, true, ev)
 		res = journal.Result{Operation: op, Decision: decision}
 		r.client.keepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
-		if op.State == journal.StateCancelled && !r.client.session.holds(r.op.Holder) {
+		if op.State == journal.StateCancelled && !r.client.session.Holds(r.op.Holder) {
 			// Others may have taken it over, and send it: nobody is to go by its cancel.
 			res = journal.Result{Operation: r.op, Decision: journal.Stale}
 		}
@@ -75,7 +76,7 @@ func (r *run) record(result *journal.Result) {
 		res.Operation.Request = r.op.Request
 	}
 	if res.Operation.Claim == r.op.Claim {
-		r.client.quiet.note(&res.Operation, r.quiet)
+		r.client.idle.Note(&res.Operation, r.idleSince)
 	}
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
@@ -109,6 +110,20 @@ func (r *run) recorded(res journal.Result) {
 		err = errors.Join(err, r.end.err)
 	}
 	r.client.ended(r.ctx, op, err, r.attempt.judged.Replayed)
+}
+
+// keepUnsaved takes an event that could not be recorded because of err.
+func (c *Client) keepUnsaved(ctx context.Context, ev journal.Event, op journal.Operation, err error) {
+	c.backlog.Add(ev, op) // before any hook, which may panic
+	c.journalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
+}
+
+// journalFailed tells the world that an event could not be recorded.
+func (c *Client) journalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
+	c.note(ctx, slog.LevelError, logJournalFailed, msg, op, "journal_event", event.String(), "error", err)
+	if c.trace.JournalFailed != nil {
+		c.trace.JournalFailed(ctx, operationOf(op), event.String(), err)
+	}
 }
 
 // ended tells logs and Trace that a claim of an operation has ended.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
@@ -67,7 +68,7 @@ func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bo
 	switch {
 	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen), c.lacksCredential(op, frozen):
 		return false
-	case !op.MayHaveRun && !op.NotAfter.IsZero() && laterOf(c.now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
+	case !op.MayHaveRun && !op.NotAfter.IsZero() && core.Later(c.now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
 		return false
 	case c.cfg.Authorize != nil && op.Provider != "" && wire.Confidential(parsed(frozen.URL)):
 		return true

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
@@ -70,10 +71,10 @@ func (r Report) String() string {
 // journal's, ctx's, or ErrShutdown. After an error the report says what was done
 // until then.
 func (c *Client) Resume(ctx context.Context) (Report, error) {
-	if err := c.lifecycle.enter(); err != nil {
+	if err := c.lifecycle.Enter(); err != nil {
 		return Report{}, fmt.Errorf("onceward: resume: %w", err)
 	}
-	defer c.lifecycle.leave()
+	defer c.lifecycle.Leave()
 	p := c.newPass(&Report{}, new(sync.Mutex))
 	err := p.walk(ctx)
 	if err == nil {
@@ -111,7 +112,7 @@ const (
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.lifecycle.life, func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(c.lifecycle.Life(), func() { cancel(ErrShutdown) })()
 	total, counting := &Report{}, new(sync.Mutex)
 	flows := c.newPass(total, counting)
 	var running sync.WaitGroup
@@ -127,7 +128,7 @@ func (c *Client) Run(ctx context.Context) error {
 	defer p.tasks.Wait()         // before their context is cancelled
 	var reaps, reports time.Time // when it does next
 	for {
-		if err := c.lifecycle.enter(); err != nil {
+		if err := c.lifecycle.Enter(); err != nil {
 			return nil
 		}
 		freed := c.throttle.Freed()
@@ -146,7 +147,7 @@ func (c *Client) Run(ctx context.Context) error {
 			err = p.passedOver(ctx)
 		}
 		p.reportProgress(true)
-		c.lifecycle.leave()
+		c.lifecycle.Leave()
 		pause := c.untilNext(ctx, p.started)
 		if !w.until.IsZero() {
 			pause = min(max(w.until.Sub(c.now()), 0), pause)
@@ -154,7 +155,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if !w.slot {
 			freed = nil
 		}
-		if errors.Is(err, journal.ErrClosed) && !c.lifecycle.isShutdown() {
+		if errors.Is(err, journal.ErrClosed) && !c.lifecycle.IsShutdown() {
 			p.tasks.Wait()
 			cancel(err)
 			return fmt.Errorf("onceward: run: %w", err)
@@ -171,10 +172,10 @@ func (c *Client) Run(ctx context.Context) error {
 			// Operations that are parked together become due together.
 			timer.Reset(min(pause, 10*time.Millisecond))
 			<-timer.C
-		case <-c.lifecycle.closing:
+		case <-c.lifecycle.Closing():
 			return nil
 		case <-ctx.Done():
-			if c.lifecycle.isShutdown() {
+			if c.lifecycle.IsShutdown() {
 				return nil
 			}
 			return context.Cause(ctx)
@@ -237,7 +238,7 @@ func (p *pass) walk(ctx context.Context) error {
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(p.client.lifecycle.life, func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(p.client.lifecycle.Life(), func() { cancel(ErrShutdown) })()
 	defer p.tasks.Wait() // before its context is cancelled
 	for {
 		freed := p.client.throttle.Freed()
@@ -255,7 +256,7 @@ func (p *pass) walk(ctx context.Context) error {
 		select {
 		case <-freed:
 		case <-time.After(pause):
-		case <-p.client.lifecycle.closing:
+		case <-p.client.lifecycle.Closing():
 		case <-ctx.Done():
 		}
 	}
@@ -276,7 +277,7 @@ func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 		if err := p.interrupted(ctx); err != nil {
 			return waiting{}, err
 		}
-		session, err := p.client.session.joined(ctx)
+		session, err := p.client.session.Joined(ctx)
 		if err != nil {
 			return waiting{}, err
 		}
@@ -288,7 +289,7 @@ func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 
 func (p *pass) interrupted(ctx context.Context) error {
 	select {
-	case <-p.client.lifecycle.closing:
+	case <-p.client.lifecycle.Closing():
 		return ErrShutdown
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -299,9 +300,9 @@ func (p *pass) interrupted(ctx context.Context) error {
 
 // spawn runs a task, which counts as work that Shutdown waits for.
 func (p *pass) spawn(task func()) {
-	p.client.lifecycle.stay()
+	p.client.lifecycle.Stay()
 	p.tasks.Go(func() {
-		defer p.client.lifecycle.leave()
+		defer p.client.lifecycle.Leave()
 		defer p.survive()
 		task()
 	})
@@ -340,8 +341,8 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 			p.client.enqueuing.Store(true)
 		}
 		// Who asks for it from here on waits for this run.
-		var f *flight
-		if joined, leader := p.client.singleflight.join(op.Ref); leader {
+		var f *core.Flight
+		if joined, leader := p.client.singleflight.Join(op.Ref); leader {
 			f = joined
 		}
 		p.spawn(func() {
@@ -351,7 +352,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 	case journal.Offer:
 		p.offer(ctx, op)
 	default:
-		p.client.quiet.see(op)
+		p.client.idle.See(op)
 		func() {
 			defer p.survive()
 			p.client.ended(ctx, op, nil, false)
@@ -361,7 +362,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 }
 
 // send works off one operation whose caller is gone.
-func (p *pass) send(ctx context.Context, res journal.Result, f *flight, permit *throttle.Permit) {
+func (p *pass) send(ctx context.Context, res journal.Result, f *core.Flight, permit *throttle.Permit) {
 	r := newRun(ctx, p.client, res, f, p.client.now().Add(p.client.cfg.MaxWait))
 	r.target, r.permit = parsed(r.op.Request.URL), permit
 	var problem error

@@ -21,7 +21,7 @@ func (p *pass) resumeFlows(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return p.client.session.do(ctx, func(session string) error {
+	return p.client.session.Do(ctx, func(session string) error {
 		results, err := store.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.client.now(), Session: session}, p.client.cfg.Concurrency)
 		for i := range results {
 			p.countFlow(seam.Unregistered, fmt.Errorf("flow %s waits for a process that runs flows: see flow.New", results[i].Flow.ID))
@@ -35,7 +35,7 @@ func (p *pass) runFlows(ctx context.Context) {
 	select {
 	case <-p.client.flows.attached:
 		p.client.flows.runner().Run(ctx, p.countFlow)
-	case <-p.client.lifecycle.closing:
+	case <-p.client.lifecycle.Closing():
 	case <-ctx.Done():
 	}
 }

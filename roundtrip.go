@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -39,10 +40,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // ask is the way of a request that is an operation.
 func (call *call) ask() (*http.Response, error) {
 	c := call.client
-	if err := c.lifecycle.enter(); err != nil {
+	if err := c.lifecycle.Enter(); err != nil {
 		return nil, call.fail(ErrShutdown, nil)
 	}
-	defer c.lifecycle.leave()
+	defer c.lifecycle.Leave()
 
 	// Read: the body, what it says of the operation, and what is recorded of the request.
 	if err := call.read(); err != nil {
@@ -75,9 +76,9 @@ func (call *call) ask() (*http.Response, error) {
 		return resp, err
 	}
 	defer func() { // also where a hook panics
-		call.asked = laterOf(call.asked, run.asked)
+		call.asked = core.Later(call.asked, run.asked)
 		if call.isBackground() && run.end != nil {
-			call.asked = laterOf(call.asked, run.end.wake)
+			call.asked = core.Later(call.asked, run.end.wake)
 		}
 	}()
 	recorded := run.work()
@@ -111,13 +112,13 @@ func (c *Client) tellAsked(ctx context.Context, outcome Outcome, resp *http.Resp
 // it is all that is left of RoundTrip: see resume.go. However it is left, a hook's panic
 // included, the claim ends.
 func (r *run) work() (res journal.Result) {
-	r.client.lifecycle.begin(r)
-	defer r.client.lifecycle.end(r)
+	r.client.lifecycle.Begin(r)
+	defer r.client.lifecycle.End(r)
 	defer func() { // whatever hooks do meanwhile
 		if r.flight != nil {
-			r.flight.asked = r.askedUntil()
+			r.flight.RetryAfter = r.askedUntil()
 		}
-		r.client.singleflight.finish(r.flight, &res.Operation)
+		r.client.singleflight.Finish(r.flight, &res.Operation)
 	}()
 	defer func() {
 		r.permit.Free()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -27,8 +28,8 @@ type run struct {
 	last        time.Time // the journal's last time at the claim
 	unconfirmed time.Time // when the clock, which has jumped, will be believed; zero: it is
 	began       time.Time // by this process's own time
-	quiet       time.Time // by that, since when it is known that no attempt is under way
-	flight      *flight
+	idleSince   time.Time // by that, since when it is known that no attempt is under way
+	flight      *core.Flight
 	ends        time.Time // when the run has to be over
 	notAfter    time.Time // until when it may be sent first: by the operation, or by who asks for it; zero: at any time
 
@@ -41,7 +42,7 @@ type run struct {
 
 	// Its attempts.
 	engine   engine
-	pauses   pauseContext                        // between two of them
+	pauses   core.PauseContext                   // between two of them
 	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
 	attempt  attempt                             // the last one
 	answered *Response                           // by the provider to an earlier one
@@ -79,10 +80,10 @@ func (t *tally) breakOff() {
 
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
-func newRun(ctx context.Context, c *Client, res journal.Result, f *flight, ends time.Time) *run {
+func newRun(ctx context.Context, c *Client, res journal.Result, f *core.Flight, ends time.Time) *run {
 	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
-	r.quiet = c.quiet.since(&r.op, r.began)
-	r.pauses = pauseContext{ctx: ctx, lifecycle: &c.lifecycle}
+	r.idleSince = c.idle.Since(&r.op, r.began)
+	r.pauses = c.lifecycle.NewPauses(ctx)
 	r.requests = c.composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
 	r.requests.Key, r.requests.FirstSent, r.requests.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return r
@@ -103,8 +104,11 @@ type ending struct {
 	object  string // found: kind and id of what was there already
 }
 
-// breakOff ends the attempt that is under way.
-func (r *run) breakOff(cause error) {
+// Pauses is for lifecycle, as the next.
+func (r *run) Pauses() *core.PauseContext { return &r.pauses }
+
+// BreakOff ends the attempt that is under way.
+func (r *run) BreakOff(cause error) {
 	if l := r.sending.Load(); l != nil {
 		l.Cancel(cause)
 	}

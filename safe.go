@@ -34,7 +34,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		case !again && err == nil:
 			budget.Success(c.now())
 			return resp, nil
-		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.lifecycle.isShutdown():
+		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.lifecycle.IsShutdown():
 			return resp, err
 		}
 		// A body is asked for before the response that it may not be there for is given up.

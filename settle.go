@@ -40,7 +40,7 @@ func (c *Client) settlesAlso(op *journal.Operation) bool {
 // settleInTx gives an outcome to OnSettledTx, in the transaction by which it is delivered. One
 // that was delivered meanwhile, or is not the operation's any more, is given to nobody.
 func (c *Client) settleInTx(ctx context.Context, op *journal.Operation) error {
-	if _, err := c.backlog.catchUp(ctx, c, op.Ref); err != nil {
+	if _, err := c.backlog.CatchUp(ctx, op.Ref); err != nil {
 		return fmt.Errorf("the outcome is not recorded yet: %w", err)
 	}
 	ev := delivery(op)

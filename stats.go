@@ -14,22 +14,12 @@ type Stats struct {
 
 // Stats tells how the client does. It asks nothing of the journal, and never fails.
 func (c *Client) Stats() Stats {
-	s := Stats{Running: c.lifecycle.running(), Backlog: c.backlog.size(), Offers: c.offers.size(), RetryBudget: map[string]float64{}}
+	s := Stats{Running: c.lifecycle.Running(), Backlog: c.backlog.Len(), Offers: c.offers.size(), RetryBudget: map[string]float64{}}
 	now := c.now()
 	for name, b := range c.budgets {
 		s.RetryBudget[name] = b.Used(now)
 	}
 	return s
-}
-
-// size is how many events are kept.
-func (b *backlog) size() (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, events := range b.unsaved {
-		n += len(events)
-	}
-	return n
 }
 
 func (os *offers) size() int {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -65,7 +66,7 @@ func (k *call) enter() (heldBack bool) {
 			waits = false
 		case <-k.ctx.Done():
 			waits = false
-		case <-c.lifecycle.closing:
+		case <-c.lifecycle.Closing():
 			waits = false
 		}
 	}
@@ -127,9 +128,9 @@ func (r *run) pause(busy bool) time.Duration {
 // waits no longer.
 func (r *run) rest(at time.Time, asked, busy bool) (due, wake time.Time) {
 	now := r.client.now()
-	wake = laterOf(at, now.Add(r.pause(busy)))
+	wake = core.Later(at, now.Add(r.pause(busy)))
 	if due = wake; asked {
-		due = laterOf(at, now.Add(retry.Patience(r.client.cfg.Backoff)))
+		due = core.Later(at, now.Add(retry.Patience(r.client.cfg.Backoff)))
 	}
-	return due, laterOf(wake, r.permit.Beyond(now))
+	return due, core.Later(wake, r.permit.Beyond(now))
 }

@@ -1,4 +1,4 @@
-package onceward
+package core
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/journal"
 )
 
-// session is the client's in its journal, from the first operation on. It may be used
+// Session is the client's in its journal, from the first operation on. It may be used
 // concurrently.
-type session struct {
+type Session struct {
 	journal journal.Journal
 	joining chan struct{}                   // holds one while the journal is asked for a session, or to end it, which may take its time
 	mu      sync.Mutex                      // of what follows
@@ -22,8 +23,13 @@ type session struct {
 	lost    func(context.Context)
 }
 
+// NewSession returns that of a client which has not joined its journal. lost is told of each session that turns out lost.
+func NewSession(j journal.Journal, lost func(context.Context)) *Session {
+	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost}
+}
+
 // noticed tells, once, of a session that is lost. It is called without mu.
-func (s *session) noticed(ctx context.Context, lost journal.Session) {
+func (s *Session) noticed(ctx context.Context, lost journal.Session) {
 	s.mu.Lock()
 	first := s.told != lost
 	s.told = lost
@@ -33,9 +39,9 @@ func (s *session) noticed(ctx context.Context, lost journal.Session) {
 	}
 }
 
-// joined returns the session, which it starts if there is none or the last was
-// lost. After the end it returns ErrShutdown.
-func (s *session) joined(ctx context.Context) (journal.Session, error) {
+// Joined returns the session, which it starts if there is none or the last was
+// lost. After the end it returns fault.ErrShutdown.
+func (s *Session) Joined(ctx context.Context) (journal.Session, error) {
 	joined, lost, err := s.join(ctx)
 	if lost != nil {
 		s.noticed(ctx, lost)
@@ -43,7 +49,7 @@ func (s *session) joined(ctx context.Context) (journal.Session, error) {
 	return joined, err
 }
 
-func (s *session) join(ctx context.Context) (now, lost journal.Session, err error) {
+func (s *Session) join(ctx context.Context) (now, lost journal.Session, err error) {
 	if now, lost, err = s.alive(); now != nil || err != nil {
 		return now, nil, err
 	}
@@ -68,28 +74,28 @@ func (s *session) join(ctx context.Context) (now, lost journal.Session, err erro
 	}
 	s.mu.Unlock()
 	if over {
-		return nil, lost, errors.Join(ErrShutdown, joined.End(context.WithoutCancel(ctx)))
+		return nil, lost, errors.Join(fault.ErrShutdown, joined.End(context.WithoutCancel(ctx)))
 	}
 	return joined, lost, nil
 }
 
-// alive is the present session, if it is not known to be lost; else it is lost, or nil. After the end it is ErrShutdown.
-func (s *session) alive() (now, lost journal.Session, err error) {
+// alive is the present session, if it is not known to be lost; else it is lost, or nil. After the end it is fault.ErrShutdown.
+func (s *Session) alive() (now, lost journal.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.over:
-		return nil, nil, ErrShutdown
+		return nil, nil, fault.ErrShutdown
 	case s.present == nil || s.present.Lost():
 		return nil, s.present, nil
 	}
 	return s.present, nil, nil
 }
 
-// do calls f with the session, and again with another one if that turns out lost.
-func (s *session) do(ctx context.Context, f func(id string) error) error {
+// Do calls f with the session, and again with another one if that turns out lost.
+func (s *Session) Do(ctx context.Context, f func(id string) error) error {
 	for again := false; ; again = true {
-		joined, err := s.joined(ctx)
+		joined, err := s.Joined(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,16 +105,16 @@ func (s *session) do(ctx context.Context, f func(id string) error) error {
 	}
 }
 
-// holds reports whether a session is the present one and not seen lost.
-func (s *session) holds(id string) bool {
+// Holds reports whether a session is the present one and not seen lost.
+func (s *Session) Holds(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.present != nil && s.present.ID() == id && !s.present.Lost()
 }
 
-// end ends the session for good: nobody would end another, by which what is still under way after Shutdown
+// End ends the session for good: nobody would end another, by which what is still under way after Shutdown
 // would be held for as long as the process lives.
-func (s *session) end(ctx context.Context) error {
+func (s *Session) End(ctx context.Context) error {
 	s.mu.Lock()
 	s.over = true
 	last := s.present
@@ -123,9 +129,9 @@ func (s *session) end(ctx context.Context) error {
 	return last.End(ctx)
 }
 
-// rank is which process this is of those that have a session, from 0 and without I/O, and of how many. A session that
+// Rank is which process this is of those that have a session, from 0 and without I/O, and of how many. A session that
 // does not say counts as the only one.
-func (s *session) rank() (rank, of int) {
+func (s *Session) Rank() (rank, of int) {
 	if present := s.current.Load(); present != nil {
 		if ranked, is := (*present).(interface{ Rank() (rank, of int) }); is {
 			return ranked.Rank()

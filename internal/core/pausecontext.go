@@ -1,4 +1,4 @@
-package onceward
+package core
 
 import (
 	"context"
@@ -6,23 +6,34 @@ import (
 	"time"
 )
 
-// pauseContext is the context under which a run waits between two attempts. It ends with
+// PauseContext is the context under which a run waits between two attempts. It ends with
 // the run's own and when the client is shut down, by which an attempt under way is not
 // broken off, and with the run: what is derived from it may outlive that for a moment, and
 // package context panics where Done is closed and Err tells of nothing.
-type pauseContext struct {
+type PauseContext struct {
 	ctx       context.Context // the run's
-	lifecycle *lifecycle
+	lifecycle *Lifecycle
 	merged    context.Context // of both; nil until somebody asked for its end, as is stop; under lifecycle.mu
 	stop      context.CancelFunc
 	ended     atomic.Bool // set under lifecycle.mu
 }
 
-func (c *pauseContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
+// NewPauses returns the context of the pauses of a run under ctx. It is not to be copied.
+func (l *Lifecycle) NewPauses(ctx context.Context) PauseContext {
+	return PauseContext{ctx: ctx, lifecycle: l}
+}
 
-func (c *pauseContext) Value(key any) any { return c.ctx.Value(key) }
+// Under has the run go on under another context. It is called before anybody asks for the end.
+func (c *PauseContext) Under(ctx context.Context) { c.ctx = ctx }
 
-func (c *pauseContext) Err() error {
+// Deadline is that of the run's context.
+func (c *PauseContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
+
+// Value is that of the run's context.
+func (c *PauseContext) Value(key any) any { return c.ctx.Value(key) }
+
+// Err says why there is no pause any more, or nil.
+func (c *PauseContext) Err() error {
 	select {
 	case <-c.lifecycle.closing:
 		return context.Canceled
@@ -35,7 +46,7 @@ func (c *pauseContext) Err() error {
 }
 
 // Done makes the channel when it is first asked for: few runs ever wait.
-func (c *pauseContext) Done() <-chan struct{} {
+func (c *PauseContext) Done() <-chan struct{} {
 	c.lifecycle.mu.Lock()
 	defer c.lifecycle.mu.Unlock()
 	if c.merged == nil {
@@ -48,7 +59,7 @@ func (c *pauseContext) Done() <-chan struct{} {
 }
 
 // end lets go of what Done made. It is called under lifecycle.mu.
-func (c *pauseContext) end() {
+func (c *PauseContext) end() {
 	c.ended.Store(true)
 	if c.stop != nil {
 		c.stop()

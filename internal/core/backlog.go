@@ -1,9 +1,8 @@
-package onceward
+package core
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -13,13 +12,24 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// backlog holds the events that the journal failed to record. They are tried
+// Backlog holds the events that the journal failed to record. They are tried
 // until they are written; who asks for such an operation meanwhile is served
 // from here.
-type backlog struct {
+type Backlog struct {
+	journal journal.Journal
+	closing <-chan struct{}
+	deliver func(*journal.Operation)
+	wake    func()
+
 	mu      sync.Mutex
-	unsaved map[Ref][]*unsavedEvent
+	unsaved map[journal.Ref][]*unsavedEvent
 	retries bool // a goroutine is at it
+}
+
+// NewBacklog returns one that is tried until closing is closed. deliver gets an outcome whose delivery was dropped; wake
+// is called after each event that was recorded.
+func NewBacklog(j journal.Journal, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
+	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
 
 type unsavedEvent struct {
@@ -27,35 +37,22 @@ type unsavedEvent struct {
 	op    journal.Operation // as the event leaves it
 }
 
-// keepUnsaved takes an event that could not be recorded because of err.
-func (c *Client) keepUnsaved(ctx context.Context, ev journal.Event, op journal.Operation, err error) {
-	c.backlog.add(c, ev, op) // before any hook, which may panic
-	c.journalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
-}
-
-// journalFailed tells the world that an event could not be recorded.
-func (c *Client) journalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
-	c.note(ctx, slog.LevelError, logJournalFailed, msg, op, "journal_event", event.String(), "error", err)
-	if c.trace.JournalFailed != nil {
-		c.trace.JournalFailed(ctx, operationOf(op), event.String(), err)
-	}
-}
-
-func (b *backlog) add(c *Client, ev journal.Event, op journal.Operation) {
+// Add keeps an event that could not be recorded, and the operation as that leaves it.
+func (b *Backlog) Add(ev journal.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unsaved == nil {
-		b.unsaved = map[Ref][]*unsavedEvent{}
+		b.unsaved = map[journal.Ref][]*unsavedEvent{}
 	}
 	b.unsaved[ev.Ref] = append(b.unsaved[ev.Ref], &unsavedEvent{ev, op})
 	if !b.retries {
 		b.retries = true
-		go c.retryBacklog()
+		go b.retry()
 	}
 }
 
-// follow keeps a delivery behind the events of its operation that are not recorded yet; false: there are none.
-func (b *backlog) follow(ev journal.Event) bool {
+// Follow keeps a delivery behind the events of its operation that are not recorded yet; false: there are none.
+func (b *Backlog) Follow(ev journal.Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events := b.unsaved[ev.Ref]
@@ -74,25 +71,25 @@ func (b *backlog) follow(ev journal.Event) bool {
 	return true
 }
 
-// retryBacklog ends with the backlog, or the journal, or at Shutdown, which flushes what is left.
-func (c *Client) retryBacklog() {
+// retry ends with the backlog, or the journal, or at Shutdown, which flushes what is left.
+func (b *Backlog) retry() {
 	delays := cenkalti.NewExponentialBackOff(
 		cenkalti.WithInitialInterval(50*time.Millisecond), cenkalti.WithMaxInterval(10*time.Second), cenkalti.WithMaxElapsedTime(0))
 	for {
 		select {
 		case <-time.After(delays.NextBackOff()):
-		case <-c.lifecycle.closing:
+		case <-b.closing:
 			return
 		}
-		err := c.backlog.try(context.Background(), c)
-		if err == nil && c.backlog.rest() || errors.Is(err, journal.ErrClosed) {
+		err := b.try(context.Background())
+		if err == nil && b.rest() || errors.Is(err, journal.ErrClosed) {
 			return
 		}
 	}
 }
 
 // rest tells whether there is nothing left to do, and then lets the goroutine go.
-func (b *backlog) rest() bool {
+func (b *Backlog) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.retries = len(b.unsaved) != 0
@@ -100,15 +97,15 @@ func (b *backlog) rest() bool {
 }
 
 // try records what it can and returns the first error.
-func (b *backlog) try(ctx context.Context, c *Client) error {
+func (b *Backlog) try(ctx context.Context) error {
 	b.mu.Lock()
-	refs := make([]Ref, 0, len(b.unsaved))
+	refs := make([]journal.Ref, 0, len(b.unsaved))
 	for ref := range b.unsaved {
 		refs = append(refs, ref)
 	}
 	b.mu.Unlock()
 	for _, ref := range refs {
-		if err := b.tryOne(ctx, c, ref); err != nil {
+		if err := b.tryOne(ctx, ref); err != nil {
 			return err
 		}
 	}
@@ -116,7 +113,7 @@ func (b *backlog) try(ctx context.Context, c *Client) error {
 }
 
 // tryOne records what is kept of ref, in order.
-func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
+func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 	for {
 		b.mu.Lock()
 		events := b.unsaved[ref]
@@ -124,7 +121,7 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 		if len(events) == 0 {
 			return nil
 		}
-		res, err := c.journal.Apply(ctx, events[0].event)
+		res, err := b.journal.Apply(ctx, events[0].event)
 		// A refused event does not become a better one: its claim is gone, or the
 		// intent whose cancel it is never landed.
 		if err != nil && !errors.Is(err, journal.ErrInvalidEvent) && !errors.Is(err, journal.ErrNotFound) {
@@ -132,14 +129,14 @@ func (b *backlog) tryOne(ctx context.Context, c *Client, ref Ref) error {
 		}
 		b.recorded(ref, events[0])
 		if op := &res.Operation; err == nil && op.Unwanted != nil && !seam.IsOfFlow(op.Parent) && b.dropDelivery(ref) {
-			c.offers.add(op) // a commit that had landed has this process hold it, so that no pass offers it
+			b.deliver(op) // a commit that had landed has this process hold it, so that no pass offers it
 		}
-		c.wake()
+		b.wake()
 	}
 }
 
 // dropDelivery drops the caller's delivery of what nobody wants any more by now: whoever does not want it is not who asked.
-func (b *backlog) dropDelivery(ref Ref) bool {
+func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()
 	events := b.unsaved[ref]
 	b.mu.Unlock()
@@ -152,7 +149,7 @@ func (b *backlog) dropDelivery(ref Ref) bool {
 
 // recorded drops what was recorded of ref. Several goroutines may have been at the same event: the next one is not
 // dropped for it.
-func (b *backlog) recorded(ref Ref, event *unsavedEvent) {
+func (b *Backlog) recorded(ref journal.Ref, event *unsavedEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch left := b.unsaved[ref]; {
@@ -164,13 +161,13 @@ func (b *backlog) recorded(ref Ref, event *unsavedEvent) {
 	}
 }
 
-// flush tries until all is recorded, the journal is closed, or ctx ends. The error then
+// Flush tries until all is recorded, the journal is closed, or ctx ends. The error then
 // wraps the journal's, too.
-func (b *backlog) flush(ctx context.Context, c *Client) error {
+func (b *Backlog) Flush(ctx context.Context) error {
 	delays := cenkalti.NewExponentialBackOff(
 		cenkalti.WithInitialInterval(20*time.Millisecond), cenkalti.WithMaxInterval(time.Second), cenkalti.WithMaxElapsedTime(0))
 	for {
-		err := b.try(ctx, c)
+		err := b.try(ctx)
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return err
 		}
@@ -182,18 +179,28 @@ func (b *backlog) flush(ctx context.Context, c *Client) error {
 	}
 }
 
-// catchUp makes sure that nothing is kept of ref, or returns what is known of the
+// CatchUp makes sure that nothing is kept of ref, or returns what is known of the
 // operation better than the journal knows it, with the journal's error.
-func (b *backlog) catchUp(ctx context.Context, c *Client, ref Ref) (*journal.Operation, error) {
+func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
 	b.mu.Lock()
 	events := b.unsaved[ref]
 	b.mu.Unlock()
 	if len(events) == 0 {
 		return nil, nil
 	}
-	err := b.tryOne(ctx, c, ref)
+	err := b.tryOne(ctx, ref)
 	if err == nil {
 		return nil, nil
 	}
 	return &events[len(events)-1].op, err
+}
+
+// Len is how many events are kept.
+func (b *Backlog) Len() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, events := range b.unsaved {
+		n += len(events)
+	}
+	return n
 }

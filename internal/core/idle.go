@@ -1,0 +1,87 @@
+package core
+
+import (
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Idle are operations of which this process knows, by its own time, since when no attempt is under way. Where
+// the provider may work on two requests at once, the journal's dates alone do not tell whether the stated handling time
+// has passed: the clock that told them may differ from this one, or have been set since.
+type Idle struct {
+	mu sync.Mutex
+	at map[journal.Ref]idleSince
+}
+
+// idleSince is since when every attempt of a generation has ended.
+type idleSince struct {
+	generation int
+	ended      time.Time // the last one, as the journal has it: each that follows ends later
+	since      time.Time
+}
+
+// MaxIdle are kept. What is forgotten waits anew.
+const MaxIdle = 10_000
+
+// See notes an operation as it stands now.
+func (is *Idle) See(op *journal.Operation) { is.Note(op, time.Now()) }
+
+// Note notes since when no attempt of an operation, as it stands, is under way.
+func (is *Idle) Note(op *journal.Operation, since time.Time) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	switch known, there := is.at[op.Ref]; {
+	case op.State == journal.StateInFlight:
+		return
+	case !op.MayHaveRun || op.State.Settled() || !isUnguarded(op.Terms):
+		delete(is.at, op.Ref)
+		return
+	case there && known.is(op) && known.since.Before(since):
+		return
+	}
+	if is.at == nil || len(is.at) >= MaxIdle {
+		is.at = map[journal.Ref]idleSince{}
+	}
+	is.at[op.Ref] = idleSince{op.Generation, op.LastEndedAt, since}
+}
+
+// Since is since when no attempt of an operation that was just claimed, or is unknown, is under way: from now on, at the
+// latest.
+func (is *Idle) Since(op *journal.Operation, now time.Time) time.Time {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	if known, there := is.at[op.Ref]; there && known.is(op) {
+		return known.since
+	}
+	return now
+}
+
+func (s idleSince) is(op *journal.Operation) bool {
+	return s.generation == op.Generation && s.ended.Equal(op.LastEndedAt)
+}
+
+// clocksDiffer is by how much at most clocks differ that are right, as the resend rule has it: the longest margin.
+const clocksDiffer = time.Hour
+
+// LastEnded is when the last attempt of an operation ended, for the resend rule that is asked now: since when this process
+// has known so, by its own time, unless it was recorded longer before that than clocks differ. The zero recorded tells nothing.
+func LastEnded(recorded, idle, now time.Time) time.Time {
+	known := now.Add(-time.Since(idle))
+	if recorded.IsZero() {
+		return known
+	}
+	return Later(recorded, Sooner(known, recorded.Add(clocksDiffer)))
+}
+
+func isUnguarded(t journal.Terms) bool {
+	return !t.Guard && t.Handling > 0
+}
+
+// Len is of how many operations is known since when they rest.
+func (is *Idle) Len() int {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	return len(is.at)
+}

@@ -1,0 +1,81 @@
+package core
+
+import (
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Singleflight lets the goroutines of this process that ask for one operation share
+// its execution: one leads, the others join it and wait for its
+// end.
+type Singleflight struct {
+	mu       sync.Mutex
+	underWay map[journal.Ref]*Flight
+}
+
+// Flight is one execution, or none: what the leader finds out. RetryAfter is the leader's until it is done.
+type Flight struct {
+	RetryAfter time.Time // before which the provider asked not to be asked again
+
+	ref  journal.Ref        // that it was asked by
+	done chan struct{}      // nil as long as nobody waits
+	op   *journal.Operation // as it stood then; nil if that is not known
+}
+
+// Done is closed when the flight has its end. It is for those that have joined it.
+func (f *Flight) Done() <-chan struct{} { return f.done }
+
+// Operation is how the operation stood at the end; nil if that is not known.
+func (f *Flight) Operation() *journal.Operation { return f.op }
+
+// Join joins the flight of ref, or leads a new one. A leader must Finish it.
+func (fs *Singleflight) Join(ref journal.Ref) (f *Flight, leader bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f, ok := fs.underWay[ref]; ok {
+		if f.done == nil {
+			f.done = make(chan struct{})
+		}
+		return f, false
+	}
+	if fs.underWay == nil {
+		fs.underWay = map[journal.Ref]*Flight{}
+	}
+	f = &Flight{ref: ref}
+	fs.underWay[ref] = f
+	return f, true
+}
+
+// Finished is closed when the flight of ref that is under way has its end; nil: there is none.
+func (fs *Singleflight) Finished(ref journal.Ref) <-chan struct{} {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f, ok := fs.underWay[ref]
+	if !ok {
+		return nil
+	}
+	if f.done == nil {
+		f.done = make(chan struct{})
+	}
+	return f.done
+}
+
+// Finish ends a flight, which may be nil, for all that have joined it: op is how the operation stands, if that is known.
+func (fs *Singleflight) Finish(f *Flight, op *journal.Operation) {
+	if f == nil {
+		return
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	delete(fs.underWay, f.ref)
+	if f.done == nil {
+		return
+	}
+	if op != nil {
+		stood := *op
+		f.op = &stood
+	}
+	close(f.done)
+}
