@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -19,7 +20,7 @@ import (
 func (r *run) answer(res journal.Result) (*http.Response, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
 	r.client.deliverOnReturn(op)
-	kind := kindOf(op.State)
+	kind := core.KindOf(op.State)
 	switch {
 	case res.Decision != journal.Recorded:
 		// The claim was no longer this run's: what is recorded is what counts.
@@ -51,8 +52,8 @@ func (r *run) answer(res journal.Result) (*http.Response, error) {
 	return nil, &Error{
 		Differs:   differs,
 		Operation: operationOf(op), Kind: kind, Err: e.err, Response: r.lastResponse(),
-		InBackground: op.State == journal.StatePending && r.client.inBackground(op, &r.op.Request),
-		target:       target(r.op.Request.Method, r.target),
+		InBackground: op.State == journal.StatePending && r.client.core.InBackground(op, &r.op.Request),
+		target:       core.Target(r.op.Request.Method, r.target),
 	}
 }
 
@@ -69,21 +70,6 @@ func (r *run) isOutcome(op *journal.Operation) bool {
 		return a.resp != nil && a.cut == nil && !a.closed && r.end.answer == nil
 	}
 	return false
-}
-
-// kindOf is the kind of Error for an operation without an answer.
-func kindOf(s journal.State) error {
-	switch s {
-	case journal.StateCancelled:
-		return ErrNotSent
-	case journal.StateUnknown:
-		return ErrOutcomeUnknown
-	case journal.StateInFlight:
-		return ErrInFlight
-	case journal.StateCompleted:
-		return ErrAnswerGone
-	}
-	return ErrPending
 }
 
 // respond hands the caller the response of its own last attempt.
@@ -213,7 +199,7 @@ func (c *Client) deliverer(op *journal.Operation) func() {
 		return nil
 	case c.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // whoever does not want it is not who asked
 		c.offers.add(op)
-		c.wake()
+		c.core.Wake()
 		return nil
 	}
 	ev := delivery(op)
@@ -232,7 +218,7 @@ func (c *Client) deliverOnReturn(op *journal.Operation) {
 	case c.owed(op), c.settlesAlso(op) && c.stillLooked(op):
 	case c.settlesAlso(op):
 		c.offers.add(op)
-		c.wake()
+		c.core.Wake()
 	default:
 		_ = c.delivered(delivery(op))
 	}
@@ -245,13 +231,13 @@ func delivery(op *journal.Operation) journal.Event {
 // delivered rides on the journal's next commit. Lost, the outcome is offered again: by the next process, unless who
 // calls does.
 func (c *Client) delivered(ev journal.Event) error {
-	ev.At = c.now()
-	if c.backlog.Follow(ev) {
+	ev.At = c.core.Now()
+	if c.core.Backlog.Follow(ev) {
 		return nil // an outcome that is not recorded can't be noted as delivered
 	}
-	_, err := c.journal.Apply(context.Background(), ev)
+	_, err := c.core.Journal.Apply(context.Background(), ev)
 	if err != nil {
-		c.say(context.Background(), slog.LevelWarn, logJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
+		c.core.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
 	}
 	return err
 }

@@ -49,10 +49,10 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
 	holder := r.op.Holder
-	holds := func() bool { return r.client.session.Holds(holder) }
+	holds := func() bool { return r.client.core.Session.Holds(holder) }
 	var late func() error
 	if by := r.notAfter; !r.mayHaveRun() {
-		late = func() error { return afterwards(r.client.now(), by) }
+		late = func() error { return afterwards(r.client.core.Now(), by) }
 	}
 	req, err := r.compose(a.ctx, a.ctx.Follow(holds, late), r.target)
 	if err != nil {
@@ -61,11 +61,9 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		return nil, err
 	}
 	r.permit.Supplied()
-	if hook := r.client.trace.AttemptStarted; hook != nil {
-		if ctx := hook(req.Context(), operationOf(&r.op), r.tally.made+1); ctx != nil {
-			a.traced = ctx
-			req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
-		}
+	if ctx := r.client.core.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
+		a.traced = ctx
+		req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
 	}
 	r.tally.made++
 	r.tally.underWay = true
@@ -93,7 +91,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 
 // attemptEnded notes when the last attempt did.
 func (r *run) attemptEnded() {
-	r.tally.ended = r.client.now()
+	r.tally.ended = r.client.core.Now()
 	if r.tally.maybeSent {
 		r.idleSince = time.Now()
 	}
@@ -104,15 +102,15 @@ func (r *run) mayGoOn() error {
 	if r.pauses.Err() != nil {
 		return errInterrupted
 	}
-	if !r.client.now().Before(r.ends) {
+	if !r.client.core.Now().Before(r.ends) {
 		return wire.ErrOutOfTime
 	}
-	if !r.client.session.Holds(r.op.Holder) {
+	if !r.client.core.Session.Holds(r.op.Holder) {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}
 	if r.tally.made > 0 {
-		op, err := r.client.journal.Get(&r.pauses, r.op.Ref)
+		op, err := r.client.core.Journal.Get(&r.pauses, r.op.Ref)
 		if err != nil {
 			return fmt.Errorf("the claim can't be checked: %w", err)
 		}
@@ -126,7 +124,7 @@ func (r *run) mayGoOn() error {
 	}
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
-	r.attempt.started = r.client.now()
+	r.attempt.started = r.client.core.Now()
 	if err := r.tooLate(r.attempt.started); err != nil {
 		return err
 	}
@@ -170,7 +168,7 @@ const maxHops = 5
 // operation at another path. Authorize sees ctx.
 func (r *run) exchange(ctx *wire.AttemptContext, req *http.Request) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		resp, err := r.client.base.RoundTrip(req)
+		resp, err := r.client.core.Base.RoundTrip(req)
 		if resp != nil && resp.Body == nil {
 			resp.Body = http.NoBody // as net/http's own client takes it
 		}
@@ -211,10 +209,10 @@ func (r *run) readAnswer() {
 	ctx := a.ctx
 	var err error
 	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
-		a.body, err = wire.ReadUpTo(a.resp.Body, r.client.cfg.MaxResponseBody, a.resp.ContentLength)
+		a.body, err = wire.ReadUpTo(a.resp.Body, r.client.core.MaxResponseBody, a.resp.ContentLength)
 	}
 	switch {
-	case int64(len(a.body)) > r.client.cfg.MaxResponseBody:
+	case int64(len(a.body)) > r.client.core.MaxResponseBody:
 		a.partial = true
 		err = r.readOn(a.resp.Body)
 	case err == nil && wire.EndsWithin(a.resp.Header, a.body):

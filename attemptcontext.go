@@ -11,9 +11,9 @@ import (
 // for another one; where that would not be allowed, it may take all of the call's time
 // once it has a connection.
 func (r *run) startContext() *wire.AttemptContext {
-	c := r.contextFor(r.client.cfg.AttemptTimeout, wire.ErrAttemptTimeout)
-	if rest := r.ends.Sub(r.attempt.started) - r.client.cfg.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.client.cfg.AttemptTimeout)) {
-		c.ExtendDeadline(r.client.cfg.AttemptTimeout, rest)
+	c := r.contextFor(r.client.core.AttemptTimeout, wire.ErrAttemptTimeout)
+	if rest := r.ends.Sub(r.attempt.started) - r.client.core.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.client.core.AttemptTimeout)) {
+		c.ExtendDeadline(r.client.core.AttemptTimeout, rest)
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -21,14 +22,14 @@ import (
 // of one that the journal does not have is ErrNotFound, at once.
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
-		finished := c.singleflight.Finished(ref) // before the look, so that none is missed
+		finished := c.core.Singleflight.Finished(ref) // before the look, so that none is missed
 		op, err := c.look(ctx, ref)
 		switch {
 		case err != nil:
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
 		case op.State == journal.StateCompleted:
 			return operationOf(&op), nil
-		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !(c.stillLooked(&op) && (op.Provider == "" || c.recorded(op.Provider) != nil)):
+		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !(c.stillLooked(&op) && (op.Provider == "" || c.core.Recorded(op.Provider) != nil)):
 			return c.waited(&op, nil)
 		}
 		select {
@@ -36,7 +37,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 		case <-finished:
 		case <-ctx.Done():
 			return c.waited(&op, context.Cause(ctx))
-		case <-c.lifecycle.Closing():
+		case <-c.core.Lifecycle.Closing():
 			return c.waited(&op, ErrShutdown)
 		}
 	}
@@ -44,20 +45,20 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 
 // look reads an operation, once more for who has no time left.
 func (c *Client) look(ctx context.Context, ref Ref) (journal.Operation, error) {
-	op, err := c.journal.Get(ctx, ref)
+	op, err := c.core.Journal.Get(ctx, ref)
 	if err == nil || ctx.Err() == nil {
 		return op, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	return c.journal.Get(ctx, ref)
+	return c.core.Journal.Get(ctx, ref)
 }
 
 func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
-	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
-	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request)
-	if u := parsed(op.Request.URL); u != nil {
-		e.target = target(op.Request.Method, u)
+	e := &Error{Operation: operationOf(op), Kind: core.KindOf(op.State), Err: cause}
+	e.InBackground = op.State == journal.StatePending && c.core.InBackground(op, &op.Request)
+	if u := core.Parsed(op.Request.URL); u != nil {
+		e.target = core.Target(op.Request.Method, u)
 	}
 	return e.Operation, e
 }

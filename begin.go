@@ -20,8 +20,8 @@ func (k *call) begin() (*run, *http.Response, error) {
 	if k.ctx.Err() != nil {
 		return nil, nil, k.notBegun(context.Cause(k.ctx))
 	}
-	k.ends = k.client.endOfWait(k.ctx)
-	k.intent.Trace = k.traced()
+	k.ends = k.client.core.EndOfWait(k.ctx)
+	k.intent.Trace = k.client.core.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
 	if err := k.sign(); err != nil {
 		return nil, nil, err
 	}
@@ -67,7 +67,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 			return run, nil, nil
 		}
 		if k.byItsKey(&res) {
-			k.client.singleflight.Finish(f, nil)
+			k.client.core.Singleflight.Finish(f, nil)
 			f = nil
 			continue
 		}
@@ -86,13 +86,13 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if res.Decision == journal.Misuse {
 			outcome = nil // its bodies may be missing: who follows asks for itself
 		}
-		k.client.singleflight.Finish(f, outcome)
+		k.client.core.Singleflight.Finish(f, outcome)
 		f = nil
 		if res.Decision != journal.Wait {
 			resp, err := k.answerFrom(&res.Operation, res.Decision)
 			return nil, resp, err
 		}
-		if !k.client.sleep(k.ctx, poll, k.ends) {
+		if !k.client.core.Sleep(k.ctx, poll, k.ends) {
 			return nil, nil, k.gaveUpWaiting(&res.Operation)
 		}
 		poll = min(2*poll, 250*time.Millisecond)
@@ -102,7 +102,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 // lead waits until this call leads the flight of its name, or another's has what answers it.
 func (k *call) lead() (*core.Flight, *http.Response, error) {
 	for {
-		f, leader := k.client.singleflight.Join(k.ref)
+		f, leader := k.client.core.Singleflight.Join(k.ref)
 		if leader {
 			return f, nil, nil
 		}
@@ -128,13 +128,13 @@ func (k *call) lead() (*core.Flight, *http.Response, error) {
 // be without an effect: who had asked before that was known asks no sooner. Who can't wait for so long is told at once.
 func (k *call) heed(until time.Time) error {
 	c := k.client
-	pause := until.Sub(c.now())
+	pause := until.Sub(c.core.Now())
 	switch {
-	case pause <= 0 || c.sleep(k.ctx, pause, k.ends):
+	case pause <= 0 || c.core.Sleep(k.ctx, pause, k.ends):
 		return nil
 	case k.ctx.Err() != nil:
 		return k.notBegun(context.Cause(k.ctx))
-	case c.lifecycle.IsShutdown():
+	case c.core.Lifecycle.IsShutdown():
 		return k.fail(ErrShutdown, nil)
 	}
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
@@ -148,10 +148,10 @@ func (k *call) findOut(f *core.Flight, op *journal.Operation) (found bool, leads
 	if now == nil {
 		return false, f, nil
 	}
-	if !f.RetryAfter.After(k.client.now()) {
+	if !f.RetryAfter.After(k.client.core.Now()) {
 		return true, f, nil
 	}
-	k.client.singleflight.Finish(f, now)
+	k.client.core.Singleflight.Finish(f, now)
 	return true, nil, k.heed(f.RetryAfter)
 }
 
@@ -159,15 +159,15 @@ func (k *call) findOut(f *core.Flight, op *journal.Operation) (found bool, leads
 // nil. It finishes the flight only if a hook panics.
 func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
 	c := k.client
-	if c.cfg.Reconcile == nil || !c.now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
+	if c.cfg.Reconcile == nil || !c.core.Now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return nil // a flow asks again and again: what it waits for is Run's to look for
 	}
-	ctx, cancel := c.until(k.ctx, k.ends)
+	ctx, cancel := c.core.Until(k.ctx, k.ends)
 	defer cancel()
 	over := false
 	defer func() {
 		if !over { // a hook panics: nobody is to wait for this flight
-			c.singleflight.Finish(f, nil)
+			c.core.Singleflight.Finish(f, nil)
 		}
 	}()
 	l := &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"}
@@ -186,14 +186,14 @@ func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
 
 // follow waits for another goroutine's call, within this one's time.
 func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
-	ctx, cancel := k.client.until(k.ctx, k.ends)
+	ctx, cancel := k.client.core.Until(k.ctx, k.ends)
 	defer cancel()
 	select {
 	case <-f.Done():
 		return f.Operation(), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-k.client.lifecycle.Closing():
+	case <-k.client.core.Lifecycle.Closing():
 		return nil, ErrShutdown
 	}
 }
@@ -204,7 +204,7 @@ func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
 	asked := false
 	defer func() {
 		if !asked || err != nil {
-			k.client.singleflight.Finish(f, nil)
+			k.client.core.Singleflight.Finish(f, nil)
 		}
 	}()
 	res, err = k.apply()
@@ -214,7 +214,7 @@ func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
 
 // apply puts the question to the journal.
 func (k *call) apply() (journal.Result, error) {
-	op, err := k.client.backlog.CatchUp(k.ctx, k.ref)
+	op, err := k.client.core.Backlog.CatchUp(k.ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
@@ -235,10 +235,10 @@ func (k *call) apply() (journal.Result, error) {
 	}
 	var res journal.Result
 	asked := false
-	err = k.client.session.Do(k.ctx, func(session string) (err error) {
+	err = k.client.core.Session.Do(k.ctx, func(session string) (err error) {
 		return k.inStep(func() (err error) {
-			ev.Session, ev.At = session, k.client.now() // the last session may have been lost by time that went by
-			res, err = k.client.journal.Apply(k.ctx, ev)
+			ev.Session, ev.At = session, k.client.core.Now() // the last session may have been lost by time that went by
+			res, err = k.client.core.Journal.Apply(k.ctx, ev)
 			asked = !errors.Is(err, journal.ErrSessionLost)
 			return err
 		})
@@ -249,7 +249,7 @@ func (k *call) apply() (journal.Result, error) {
 		}
 		return journal.Result{}, k.failed(err)
 	}
-	k.client.idle.See(&res.Operation)
+	k.client.core.Idle.See(&res.Operation)
 	return res, nil
 }
 
@@ -270,12 +270,12 @@ func needless(err error) bool {
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
-	_, again := k.client.journal.Apply(context.WithoutCancel(k.ctx), cancel)
+	_, again := k.client.core.Journal.Apply(context.WithoutCancel(k.ctx), cancel)
 	if needless(again) {
 		return // a journal whose files were moved away may have them back
 	}
 	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateCancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
-	k.client.keepUnsaved(k.ctx, cancel, op, err)
+	k.client.core.KeepUnsaved(k.ctx, cancel, op, err)
 }
 
 // failed is the error for a journal that did not take the intent.
@@ -290,7 +290,7 @@ func (k *call) failed(err error) error {
 	case errors.Is(err, ErrNotSent), !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
 		return k.notBegun(err)
 	}
-	k.client.journalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
+	k.client.core.JournalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
 		journal.EventBegin, "the journal failed; the call is given up before anything is sent", err)
 	return k.fail(ErrJournal, err)
 }
@@ -326,8 +326,8 @@ func (k *call) notBegun(cause error) error {
 	case op.State == journal.StateCompleted && !op.Tombstone:
 		return k.fail(ErrInFlight, cause) // whoever asks again gets the answer
 	}
-	e := k.fail(kindOf(op.State), cause)
-	e.InBackground = op.State == journal.StatePending && k.client.inBackground(&op, &op.Request)
+	e := k.fail(core.KindOf(op.State), cause)
+	e.InBackground = op.State == journal.StatePending && k.client.core.InBackground(&op, &op.Request)
 	return e
 }
 
@@ -343,7 +343,7 @@ func (k *call) mayShare(op *journal.Operation) bool {
 		return false
 	}
 	return op.State == journal.StateCompleted || op.State == journal.StateUnknown ||
-		op.State == journal.StatePending && op.DueAt.After(k.client.now())
+		op.State == journal.StatePending && op.DueAt.After(k.client.core.Now())
 }
 
 // shared is the decision that the journal would give on an operation that may be
@@ -369,7 +369,7 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*ht
 		return replay(k.req, op, k.client.deliverer(op)), nil
 	case journal.Later:
 		if op.Provider != "" && !k.route.Listed {
-			return nil, k.failWith(op, ErrPending, errContractGone)
+			return nil, k.failWith(op, ErrPending, core.ErrContractGone)
 		}
 		return nil, k.failWith(op, ErrPending, nil)
 	case journal.Stop:
@@ -406,21 +406,21 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateInFlight}
 	}
 	cause := context.Cause(k.ctx)
-	if k.client.lifecycle.IsShutdown() {
+	if k.client.core.Lifecycle.IsShutdown() {
 		cause = ErrShutdown
 	}
 	return k.failWith(op, ErrInFlight, cause)
 }
 
 func (k *call) fail(kind, cause error) *Error {
-	return &Error{Kind: kind, Err: cause, target: target(k.req.Method, k.req.URL),
+	return &Error{Kind: kind, Err: cause, target: core.Target(k.req.Method, k.req.URL),
 		Operation: Operation{Seen: Seen{Ref: k.ref}, Flow: k.intent.Flow, Named: k.intent.Naming == journal.Named}}
 }
 
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
 	e := k.fail(kind, cause)
 	e.Operation = operationOf(op)
-	e.InBackground = op.State == journal.StatePending && k.client.inBackground(op, &k.intent.Request)
+	e.InBackground = op.State == journal.StatePending && k.client.core.InBackground(op, &k.intent.Request)
 	return e
 }
 
@@ -432,7 +432,7 @@ func (k *call) startRun(res journal.Result, f *core.Flight) *run {
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request
 	} else if r.op.Request.URL != k.intent.Request.URL {
-		r.target = parsed(r.op.Request.URL)
+		r.target = core.Parsed(r.op.Request.URL)
 	}
 	if r.op.BodyWithheld {
 		r.op.Request = wire.WithBody(r.op.Request, k.intent.Request, k.body)

@@ -99,7 +99,7 @@ func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.O
 }
 
 func (k *call) holder(ctx context.Context, ref Ref) (*journal.Operation, error) {
-	op, err := k.client.journal.Get(ctx, ref)
+	op, err := k.client.core.Journal.Get(ctx, ref)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil
@@ -128,7 +128,7 @@ func (k *call) ofItsVersion() error {
 // get looks up what the call would ask for: by its name or, without one, by its key.
 func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
-		return k.client.journal.Get(ctx, k.ref)
+		return k.client.core.Journal.Get(ctx, k.ref)
 	}
 	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
@@ -137,7 +137,7 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 // name, then by its aliases, but for those of another scope.
 func (c *Client) getByKey(ctx context.Context, refs []Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
-		op, err = c.journal.Get(ctx, ref)
+		op, err = c.core.Journal.Get(ctx, ref)
 		if err == nil && op.Scope != refs[0].Scope {
 			op, err = journal.Operation{}, journal.ErrNotFound
 		}
@@ -161,7 +161,7 @@ func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}
-	route := c.router.Route(req.Method, req.URL)
+	route := c.core.Router.Route(req.Method, req.URL)
 	account := naming.AccountOf(route.Provider, req.Header, n.Account)
 	ref, alias := naming.RefsOfKey(route.Provider, req.URL, n.Scope, account, string(key))
 	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, string(key))...))

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -42,8 +41,8 @@ func (w *waiting) also(other waiting) {
 // journal need not look through a backlog whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
 	p.unheard(ctx, session)
-	now := p.client.now()
-	o := p.client.throttle.Openings(now)
+	now := p.client.core.Now()
+	o := p.client.core.Throttle.Openings(now)
 	w = waiting{slot: o.Full, until: o.Soon}
 	type ask struct {
 		about string
@@ -61,7 +60,7 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 		asks[0].from, asks[0].limit = append(asks[0].from, ""), min(o.Most, o.Hosts)
 	}
 	for _, a := range asks {
-		if p.slow[a.about].After(p.client.now()) {
+		if p.slow[a.about].After(p.client.core.Now()) {
 			w.also(waiting{until: p.slow[a.about]})
 			continue
 		}
@@ -81,10 +80,10 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
 		Kind:      journal.EventClaim,
-		At:        p.client.now(),
+		At:        p.client.core.Now(),
 		Due:       due,
 		Session:   session.ID(),
-		NamedOnly: p.client.cfg.NamedOnly,
+		NamedOnly: p.client.core.NamedOnly,
 		Delivered: !p.client.tells(),
 		Looking:   p.client.cfg.Reconcile != nil,
 		LookAfter: p.client.firstLook(),
@@ -93,7 +92,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Asker:     p.client.begins.Add(1),
 	}
 	// Not under ctx: what is claimed must not be forgotten.
-	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), ev, limit)
+	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !seam.Certain(err) {
 			p.client.offers.doubt(ev.Asker)
@@ -108,12 +107,12 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	switch {
 	case b.passed <= manyPassed:
 	case about == idleOnes && slices.Contains(from, ""):
-		p.apart, more = p.client.now().Add(apartFor), true // which of them are many is seen then
+		p.apart, more = p.client.core.Now().Add(apartFor), true // which of them are many is seen then
 	default:
 		if p.slow == nil {
 			p.slow = map[string]time.Time{}
 		}
-		p.slow[about] = p.client.now().Add(min(slowdown*time.Since(began), seam.PollEvery))
+		p.slow[about] = p.client.core.Now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
 	return more || len(claimed) >= limit, b.waiting, nil
 }
@@ -124,12 +123,12 @@ func (p *pass) unheard(ctx context.Context, session journal.Session) {
 	if len(askers) == 0 {
 		return
 	}
-	for op, err := range p.client.journal.List(ctx, journal.Filter{Undelivered: true}) {
+	for op, err := range p.client.core.Journal.List(ctx, journal.Filter{Undelivered: true}) {
 		if err == nil && (op.Holder != session.ID() || !slices.Contains(askers, op.Asker)) {
 			continue
 		}
 		if err == nil {
-			op, err = p.client.journal.Get(ctx, op.Ref)
+			op, err = p.client.core.Journal.Get(ctx, op.Ref)
 		}
 		if err != nil {
 			return // the next claim asks again, and is not kept from what is due
@@ -181,12 +180,12 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		op := k.op
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
-		_, err := b.client.journal.Apply(context.WithoutCancel(ctx), back)
+		_, err := b.client.core.Journal.Apply(context.WithoutCancel(ctx), back)
 		if needless(err) {
 			continue
 		}
 		op.State = journal.StatePending
-		b.client.backlog.Add(back, op)
+		b.client.core.Backlog.Add(back, op)
 	}
 }
 
@@ -200,14 +199,14 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		b.passed++
 		return journal.Today{}, false
 	}
-	if listedSince(op, route) {
+	if core.ListedSince(op, route) {
 		return journal.Today{Terms: op.Terms, Form: op.Form}, true
 	}
-	today := journal.Today{Terms: termsOf(route), Form: wire.FormOf(route.Endpoint.Key)}
-	if op.BodyWithheld && b.client.needsBody(op) {
+	today := journal.Today{Terms: core.TermsOf(route), Form: wire.FormOf(route.Endpoint.Key)}
+	if op.BodyWithheld && b.client.core.NeedsBody(op) {
 		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}
-	if op.BodyWithheld || op.Naming != journal.Named && (b.client.cfg.NamedOnly || op.Told && op.State == journal.StatePending) {
+	if op.BodyWithheld || op.Naming != journal.Named && (b.client.core.NamedOnly || op.Told && op.State == journal.StatePending) {
 		return today, true // nothing of it is sent
 	}
 	if _, again := b.taken[op.Ref]; again {
@@ -217,7 +216,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		b.passed++
 		return journal.Today{}, false
 	}
-	permit, refusal := b.client.throttle.Enter(to, b.client.now())
+	permit, refusal := b.client.core.Throttle.Enter(to, b.client.core.Now())
 	if permit != nil {
 		b.taken[op.Ref] = booked{permit, *op}
 		return today, true
@@ -237,10 +236,10 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 func (c *Client) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)
-	c.idle.See(&known)
-	now := c.now()
+	c.core.Idle.See(&known)
+	now := c.core.Now()
 	q := known.Question(now, time.Time{}, time.Time{})
-	q.LastEndedAt = core.LastEnded(known.LastEndedAt, c.idle.Since(&known, time.Now()), now)
+	q.LastEndedAt = core.LastEnded(known.LastEndedAt, c.core.Idle.Since(&known, time.Now()), now)
 	return journal.MaySend(q).Answer == journal.NotBefore
 }
 
@@ -266,71 +265,39 @@ func (b *booking) rest() {
 }
 
 var (
-	errContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers. If its table was renamed, set KeysUnder to the old name")
-	errListedSince  = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
-	errNamedOnly    = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
-	errUnreadable   = errors.New("its recorded URL can't be read")
-	errWorkedOn     = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
-	errRests        = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
-	errLimited      = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
+	errListedSince = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
+	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
+	errWorkedOn    = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
+	errRests       = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
+	errLimited     = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
 )
 
 // barred tells why nobody here can send an operation that nobody else holds, or finds
 // its contract and where it goes. A dead process's is claimed all the same if only its
 // credential is missing, since that leaves it to those who have it.
 func (c *Client) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
-	u := parsed(op.Request.URL)
+	u := core.Parsed(op.Request.URL)
 	if u == nil {
-		return route, to, errUnreadable
+		return route, to, core.ErrUnreadable
 	}
-	route = c.contract(&op.Request, u)
-	switch to = targetOf(op, route, u.Host); {
-	case listedSince(op, route) && op.MayHaveRun: // nothing of it is sent any more, by no table
-	case listedSince(op, route):
+	route = c.core.Contract(&op.Request, u)
+	switch to = core.TargetOf(op, route, u.Host); {
+	case core.ListedSince(op, route) && op.MayHaveRun: // nothing of it is sent any more, by no table
+	case core.ListedSince(op, route):
 		return route, to, errListedSince
-	case !sameContract(op, route):
-		return route, to, errContractGone
-	case op.State == journal.StatePending && !c.mayAdd(op, u):
+	case !core.SameContract(op, route):
+		return route, to, core.ErrContractGone
+	case op.State == journal.StatePending && !c.core.MayAdd(op, u):
 		return route, to, fmt.Errorf("%w: %s", ErrCredentialMissing, wire.MissingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, to, nil
-}
-
-// needsBody tells whether only its body says which contract an operation is under.
-func (c *Client) needsBody(op *journal.Operation) bool {
-	u := parsed(op.Request.URL)
-	return u != nil && c.router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
-}
-
-// mayAdd tells whether what an operation's record lacks of credentials can be added
-// here at all.
-func (c *Client) mayAdd(op *journal.Operation, u *url.URL) bool {
-	if c.cfg.Authorize != nil && op.Provider != "" && wire.Confidential(u) {
-		return true
-	}
-	return !wire.NeedsCredential(&op.Request)
-}
-
-// sameContract tells whether an operation is still under the contract that it was
-// begun under, so that its credentials go nowhere else.
-func sameContract(op *journal.Operation, route tables.Route) bool {
-	if op.Provider == "" {
-		return !route.Listed
-	}
-	return route.Listed && op.Provider == route.Provider.KeysUnder
-}
-
-// listedSince tells whether an operation was begun at a host that a provider serves by
-// now, and none did then. It had no terms under which it is sent again.
-func listedSince(op *journal.Operation, route tables.Route) bool {
-	return op.Provider == "" && route.Listed
 }
 
 // passedOver tells of operations that are due and that nobody here can send: Resume in
 // its report, Run once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
 	var unclaimed []string // providers of what is in flight somewhere
-	for op, err := range p.client.journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
+	for op, err := range p.client.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
 		switch {
 		case err != nil:
 			return err
@@ -346,14 +313,14 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return nil
 	}
 	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
-	session, err := p.client.session.Joined(ctx)
+	session, err := p.client.core.Session.Joined(ctx)
 	if err != nil {
 		return err
 	}
 	var orphans []journal.Operation
 	asker := p.client.begins.Add(1)
-	claimed, err := p.client.journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.client.now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: unclaimed,
+	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventClaim, At: p.client.core.Now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: unclaimed,
 		Asker: asker,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
@@ -361,7 +328,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 			}
 			return journal.Today{}, false
 		},
-	}, p.client.cfg.Concurrency)
+	}, p.client.core.Concurrency)
 	if err != nil && !seam.Certain(err) {
 		p.client.offers.doubt(asker)
 	}
@@ -383,16 +350,16 @@ func (p *pass) obstacle(op *journal.Operation) error {
 		return err
 	case op.State == journal.StateInFlight || op.BodyWithheld || op.Naming != journal.Named && op.Told:
 		return nil
-	case op.Naming != journal.Named && p.client.cfg.NamedOnly:
+	case op.Naming != journal.Named && p.client.core.NamedOnly:
 		return errNamedOnly
 	}
-	if what := p.client.throttle.Missing(to); what != "" {
+	if what := p.client.core.Throttle.Missing(to); what != "" {
 		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
 	}
-	if p.client.leftToOthers(op, termsOf(route)) {
+	if p.client.leftToOthers(op, core.TermsOf(route)) {
 		return errWorkedOn
 	}
-	if cause, open := p.client.throttle.Opened(to); open {
+	if cause, open := p.client.core.Throttle.Opened(to); open {
 		return cmp.Or(cause, errRests)
 	}
 	return nil
@@ -406,7 +373,7 @@ func (p *pass) passOver(op *journal.Operation) {
 		return
 	}
 	about := op.Provider
-	if u := parsed(op.Request.URL); about == "" && u != nil {
+	if u := core.Parsed(op.Request.URL); about == "" && u != nil {
 		about = u.Host
 	}
 	about += ": " + err.Error()
@@ -416,7 +383,7 @@ func (p *pass) passOver(op *journal.Operation) {
 	}
 	p.said[about] = true
 	if first && !passes {
-		p.client.note(context.Background(), slog.LevelWarn, logNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+		p.client.core.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
 	if first || !p.runs && !passes {
 		p.count(func(r *Report) { p.client.problem(r, op, err) })

@@ -193,35 +193,23 @@ type Config struct {
 // safe for concurrent use. Make one by New for a process and journal, and end it
 // by Shutdown.
 type Client struct {
-	cfg     Config
-	journal journal.Journal
-	router  *tables.Router
-	base    http.RoundTripper
-	trace   Trace
-	log     *slog.Logger
-	clock   func() time.Time
+	cfg   Config
+	core  *core.Core
+	trace Trace
 
-	budgets map[string]*retry.Bucket // by provider; "" for hosts that none serves
-	paces   map[string]*pace         // of looks, by provider; nil without Config.Reconcile
-	store   journal.Reconciler       // the journal; nil likewise
+	paces map[string]*pace   // of looks, by provider; nil without Config.Reconcile
+	store journal.Reconciler // the journal; nil likewise
 
-	lifecycle    *core.Lifecycle
-	session      *core.Session
-	singleflight core.Singleflight
-	backlog      *core.Backlog
-	offers       offers
-	throttle     *throttle.Throttle
-	idle         core.Idle
-	identities   identities
-	controlled   controls
-	reopened     reopened
-	hinted       reopened // of which a hint was heard, and somebody had been told that they are dead
-	helpless     helpless
-	gaps         gaps
-	flows        flows
+	offers     offers
+	identities identities
+	controlled controls
+	reopened   reopened
+	hinted     reopened // of which a hint was heard, and somebody had been told that they are dead
+	helpless   helpless
+	gaps       gaps
+	flows      flows
 
-	wakes  chan struct{} // tells Run that something is due earlier than it knew
-	begins atomic.Int64  // numbers the Begins and Claims
+	begins atomic.Int64 // numbers the Begins and Claims
 
 	enqueuing atomic.Bool // operations come from transactions
 }
@@ -263,46 +251,54 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	c := &Client{
-		cfg:     cfg,
-		journal: cfg.Journal,
-		router:  router,
-		base:    cfg.HTTPClient.Transport,
-		log:     cfg.Logger,
-		clock:   time.Now,
-		wakes:   make(chan struct{}, 1),
-
-		lifecycle: core.NewLifecycle(),
-		flows:     flows{attached: make(chan struct{})},
-	}
-	c.session = core.NewSession(cfg.Journal, c.sessionLost)
-	c.backlog = core.NewBacklog(cfg.Journal, c.lifecycle.Closing(), c.offers.add, c.wake)
-	if shared, ok := cfg.Journal.(journal.Clock); ok {
-		c.clock = shared.Now
-	}
-	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.session.Rank}
-	c.budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.now())}
-	for i := range cfg.Providers {
-		c.budgets[cfg.Providers[i].KeysUnder] = retry.NewBucket(cfg.RetryBudget, c.now())
-		limits.Providers = append(limits.Providers, cfg.Providers[i].KeysUnder)
-	}
-	c.throttle = throttle.New(limits)
-	if err := c.reconciles(); err != nil {
-		return nil, err
-	}
-	if c.base == nil {
-		c.base = http.DefaultTransport
-	}
-	if err := unsuitable(c.base); err != nil {
-		return nil, err
-	}
+	c := &Client{cfg: cfg, flows: flows{attached: make(chan struct{})}}
 	if cfg.Trace != nil {
 		c.trace = *cfg.Trace
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
+	c.core = &core.Core{
+		Settings: cfg.settings(),
+		Observer: c.trace.observer(cfg.Logger),
+
+		Journal: cfg.Journal,
+		Router:  router,
+		Base:    cfg.HTTPClient.Transport,
+		Clock:   time.Now,
+
+		Lifecycle: core.NewLifecycle(),
+		Wakes:     make(chan struct{}, 1),
+	}
+	if shared, ok := cfg.Journal.(journal.Clock); ok {
+		c.core.Clock = shared.Now
+	}
+	c.core.Session = core.NewSession(cfg.Journal, c.core.SessionLost)
+	c.core.Backlog = core.NewBacklog(cfg.Journal, c.core.Lifecycle.Closing(), c.offers.add, c.core.Wake)
+	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.core.Session.Rank}
+	c.core.Budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.core.Now())}
+	for i := range cfg.Providers {
+		c.core.Budgets[cfg.Providers[i].KeysUnder] = retry.NewBucket(cfg.RetryBudget, c.core.Now())
+		limits.Providers = append(limits.Providers, cfg.Providers[i].KeysUnder)
+	}
+	c.core.Throttle = throttle.New(limits)
+	if err := c.reconciles(); err != nil {
+		return nil, err
+	}
+	if c.core.Base == nil {
+		c.core.Base = http.DefaultTransport
+	}
+	if err := unsuitable(c.core.Base); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// settings are what the parts of a client ask of its configuration.
+func (cfg *Config) settings() core.Settings {
+	return core.Settings{
+		Providers: cfg.Providers, HTTPClient: cfg.HTTPClient, Authorize: cfg.Authorize, Secret: cfg.Secret,
+		Backoff: cfg.Backoff, RetrySafe: cfg.RetrySafe, NamedOnly: cfg.NamedOnly, Strict: cfg.Strict,
+		MaxWait: cfg.MaxWait, AttemptTimeout: cfg.AttemptTimeout, Concurrency: cfg.Concurrency,
+		MaxRequestBody: cfg.MaxRequestBody, MaxResponseBody: cfg.MaxResponseBody, Keep: cfg.Keep,
+	}
 }
 
 func (cfg *Config) setDefaults() error {
@@ -343,47 +339,13 @@ func (cfg *Config) setDefaults() error {
 // HTTPClient returns an http.Client for one's own code or a vendor's SDK: the
 // configured one's Jar, CheckRedirect and Timeout over this client's Transport.
 func (c *Client) HTTPClient() *http.Client {
-	hc := *c.cfg.HTTPClient
+	hc := *c.core.HTTPClient
 	hc.Transport = c.Transport()
 	return &hc
 }
 
 // Transport returns the http.RoundTripper that HTTPClient uses.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
-
-// now is the time by the journal's clock, where it has one (journal.Clock); else by this machine's,
-// which contexts go by.
-func (c *Client) now() time.Time { return c.clock() }
-
-// until is a context that ends at a time of now's.
-func (c *Client) until(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, t.Sub(c.now()))
-}
-
-// endOfWait is when whoever waits under ctx has to have returned: a little before its
-// deadline, since once that has passed net/http keeps no more of an error than its text.
-func (c *Client) endOfWait(ctx context.Context) time.Time {
-	left := c.cfg.MaxWait
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-		left -= min(time.Second, left/10)
-	}
-	return c.now().Add(left)
-}
-
-// sleep reports whether a pause was slept until its end, which is not after ends.
-func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time) bool {
-	if c.now().Add(pause).After(ends) {
-		return false
-	}
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-	case <-c.lifecycle.Closing():
-	}
-	return false
-}
 
 // Shutdown ends the client. New work is refused with ErrShutdown at once; calls
 // that wait for their next attempt park; attempts under way are waited for until
@@ -397,19 +359,19 @@ func (c *Client) sleep(ctx context.Context, pause time.Duration, ends time.Time)
 // answer was recorded: such an operation counts as sent. Shutting down twice is
 // harmless.
 func (c *Client) Shutdown(ctx context.Context) error {
-	c.lifecycle.Close()
+	c.core.Lifecycle.Close()
 	var errs []error
 	select {
-	case <-c.lifecycle.Done():
+	case <-c.core.Lifecycle.Done():
 	case <-ctx.Done():
 		select {
-		case <-c.lifecycle.Done(): // there is nothing to break off
+		case <-c.core.Lifecycle.Done(): // there is nothing to break off
 		default:
 			errs = append(errs, ctx.Err())
 			c.breakOff()
 		}
 	}
-	errs = append(errs, c.backlog.Flush(ctx), c.session.End(context.WithoutCancel(ctx)))
+	errs = append(errs, c.core.Backlog.Flush(ctx), c.core.Session.End(context.WithoutCancel(ctx)))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("onceward: shut down: %w", err)
 	}
@@ -420,25 +382,10 @@ func (c *Client) Shutdown(ctx context.Context) error {
 const grace = time.Second
 
 func (c *Client) breakOff() {
-	c.lifecycle.BreakOff()
+	c.core.Lifecycle.BreakOff()
 	select {
-	case <-c.lifecycle.Done():
+	case <-c.core.Lifecycle.Done():
 	case <-time.After(grace):
-		c.say(context.Background(), slog.LevelWarn, logAbandoned, "Shutdown does not wait any longer for a hook or transport that ignores its context")
-	}
-}
-
-// sessionLost tells the world that the journal has given what this client had to others.
-func (c *Client) sessionLost(ctx context.Context) {
-	c.say(ctx, slog.LevelError, logSessionLost, "the session in the journal is lost: what it had under way counts as sent, and goes on under another")
-	if c.trace.SessionLost != nil {
-		c.trace.SessionLost(ctx)
-	}
-}
-
-func (c *Client) wake() {
-	select {
-	case c.wakes <- struct{}{}:
-	default:
+		c.core.Say(context.Background(), slog.LevelWarn, core.LogAbandoned, "Shutdown does not wait any longer for a hook or transport that ignores its context")
 	}
 }

@@ -99,7 +99,7 @@ func answeredObject(e *providers.Endpoint, a *journal.Answer, body []byte) strin
 		}
 	}
 	if made := a.Header["Location"]; a.Status == http.StatusCreated && len(made) == 1 { // RFC 9110 section 15.3.2
-		if u := parsed(made[0]); u != nil && strings.Trim(u.Path, "/") != "" {
+		if u := core.Parsed(made[0]); u != nil && strings.Trim(u.Path, "/") != "" {
 			return objectOf(e, path.Base(u.Path))
 		}
 	}

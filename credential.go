@@ -8,7 +8,6 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
-	"github.com/onceward/onceward/journal"
 )
 
 // compose makes the request of one attempt, if its credential is the operation's.
@@ -21,7 +20,7 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*wire.MissingCredentialError); is { // not one of a call that Authorize made
-			r.permit.Lacks(lacked.Name, r.attempt.started, r.client.now())
+			r.permit.Lacks(lacked.Name, r.attempt.started, r.client.core.Now())
 		}
 		return nil, err
 	}
@@ -73,18 +72,18 @@ func (k *call) sign() error {
 		return nil
 	}
 	k.intent.Mode = tables.Mode(p, k.req.Header)
-	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.client.cfg.Authorize == nil) {
+	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.client.core.Authorize == nil) {
 		return nil
 	}
 	ctx, end := context.WithCancelCause(naming.Without(k.ctx))
 	defer end(nil)
-	ctx, cancel := context.WithTimeout(ctx, min(k.client.cfg.AttemptTimeout, k.ends.Sub(k.client.now())))
+	ctx, cancel := context.WithTimeout(ctx, min(k.client.core.AttemptTimeout, k.ends.Sub(k.client.core.Now())))
 	defer cancel()
-	defer context.AfterFunc(k.client.lifecycle.Life(), func() { end(context.Cause(k.client.lifecycle.Life())) })()
+	defer context.AfterFunc(k.client.core.Lifecycle.Life(), func() { end(context.Cause(k.client.core.Lifecycle.Life())) })()
 	requests := k.composer()
 	req, err := requests.Compose(ctx, ctx, k.clean)
 	switch {
-	case err != nil && k.client.lifecycle.Life().Err() != nil:
+	case err != nil && k.client.core.Lifecycle.Life().Err() != nil:
 		return k.fail(ErrShutdown, nil)
 	case err != nil && p.CredentialScoped && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
 		return k.fail(ErrCredentialMissing, err)
@@ -106,10 +105,5 @@ func (k *call) sign() error {
 // composer makes requests as the call's attempts would be, but for the key, which the
 // journal has not given out yet.
 func (k *call) composer() wire.Composer {
-	return k.client.composer(k.req, k.query, &k.route, &k.intent.Request)
-}
-
-// composer makes requests of what was frozen, with the credentials of a caller; nil: with those of the background.
-func (c *Client) composer(caller *http.Request, query string, route *tables.Route, frozen *journal.Request) wire.Composer {
-	return wire.Composer{Authorize: c.cfg.Authorize, Jar: c.cfg.HTTPClient.Jar, Caller: caller, Query: query, Route: route, Frozen: frozen}
+	return k.client.core.Composer(k.req, k.query, &k.route, &k.intent.Request)
 }

@@ -78,11 +78,11 @@ func recordable(t time.Time) time.Time {
 // The transaction is the caller's, to be committed soon: nothing else is asked of the
 // journal by whoever has it open.
 func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) (Operation, error) {
-	outbox, ok := c.journal.(journal.Outbox)
+	outbox, ok := c.core.Journal.(journal.Outbox)
 	switch {
 	case !ok:
 		return Operation{}, fmt.Errorf("onceward: enqueue: the journal, a %T, can record nothing in a transaction of the caller's (journal.Outbox): "+
-			"keep it in one that can, such as journal/sqlite", c.journal)
+			"keep it in one that can, such as journal/sqlite", c.core.Journal)
 	case tx == nil:
 		return Operation{}, errors.New("onceward: enqueue: there is no transaction: make one by the journal's package, such as sqlite.Tx of a *sql.Tx")
 	}
@@ -100,10 +100,10 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	if err != nil {
 		return Operation{}, err
 	}
-	if err := c.lifecycle.Enter(); err != nil {
+	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, call.fail(ErrShutdown, nil)
 	}
-	defer c.lifecycle.Leave()
+	defer c.core.Lifecycle.Leave()
 	if err := call.read(); err != nil {
 		return Operation{}, err
 	}
@@ -150,22 +150,22 @@ func (k *call) enqueueable(req *http.Request) error {
 // the journal meanwhile, which may wait for it.
 func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) {
 	c := k.client
-	k.ends, k.enqueues = c.endOfWait(k.ctx), true
-	k.intent.Trace = k.traced()
+	k.ends, k.enqueues = c.core.EndOfWait(k.ctx), true
+	k.intent.Trace = c.core.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
 	frozen := &k.intent.Request
 	switch {
 	case k.carried != "":
 		return Operation{}, k.fail(ErrInvalidRequest, errBringsKey)
 	case k.intent.BodyWithheld:
 		return Operation{}, k.fail(ErrInvalidRequest, errSecretBody)
-	case !c.mayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
+	case !c.core.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
 		return Operation{}, k.fail(ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: k.clean})))
 	}
 	if err := k.sign(); err != nil {
 		return Operation{}, err
 	}
 	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: k.ref, At: c.now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.firstLook(),
+		Kind: journal.EventEnqueue, Ref: k.ref, At: c.core.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.firstLook(),
 	})
 	op := &res.Operation
 	switch {
@@ -180,7 +180,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 		return Operation{}, err
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
 		return Operation{}, k.failWith(op, ErrInFlight, errNotByItself)
-	case op.State == journal.StatePending && !c.mayAdd(op, k.clean): // a call with a credential of its own has begun it
+	case op.State == journal.StatePending && !c.core.MayAdd(op, k.clean): // a call with a credential of its own has begun it
 		return Operation{}, k.failWith(op, ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: k.clean})))
 	}
 	c.enqueuing.Store(true)
@@ -190,7 +190,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 // Wake has Run of this client look now for what is due: after the commit of a transaction in which an operation was
 // enqueued. Else it is found within a second, or within five by a client that has neither enqueued nor
 // sent one before. It waits for nothing, and a needless one does no harm.
-func (c *Client) Wake() { c.wake() }
+func (c *Client) Wake() { c.core.Wake() }
 
 // pollEvery is how often Run looks for what others have left: transactions of the
 // application's own tell nobody of their commit.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -36,24 +37,24 @@ type Event struct {
 // nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
 // nothing in this journal, is no error.
 func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
-	p := c.called(provider)
+	p := c.core.Called(provider)
 	switch {
 	case c.cfg.Reconcile == nil:
 		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
 	case p == nil:
 		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
 	}
-	if err := c.lifecycle.Enter(); err != nil {
+	if err := c.core.Lifecycle.Enter(); err != nil {
 		return nil, fmt.Errorf("onceward: hear an event: %w", err)
 	}
-	defer c.lifecycle.Leave()
+	defer c.core.Lifecycle.Leave()
 	header := e.Header
 	if header.Get("Content-Type") == "" {
 		header = http.Header{"Content-Type": {"application/json"}}
 	}
 	heard, problem := lookup.ReadEvents(p, header, e.Body)
 	if problem != "" {
-		c.say(ctx, slog.LevelWarn, logWebhookBad, "a webhook could not be read", "provider", provider, "why", problem)
+		c.core.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read", "provider", provider, "why", problem)
 	}
 	var about []Operation
 	for len(heard) > 0 {
@@ -70,24 +71,6 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 		about, heard = append(about, ops...), heard[n:]
 	}
 	return about, nil
-}
-
-// called returns the provider that a program calls so, by its Name or KeysUnder, or nil.
-func (c *Client) called(name string) *providers.Provider {
-	for i := range c.cfg.Providers {
-		if p := &c.cfg.Providers[i]; p.Name == name || p.KeysUnder == name {
-			return p
-		}
-	}
-	return nil
-}
-
-// recorded returns the provider that the journal calls so, or nil.
-func (c *Client) recorded(name string) *providers.Provider {
-	if p := c.called(name); p != nil && p.KeysUnder == name {
-		return p
-	}
-	return nil
 }
 
 // concerned is an operation that an event may be about, and what it means for that.
@@ -130,7 +113,7 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	// the operation.
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
-		c.note(ctx, slog.LevelWarn, logWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
+		c.core.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -176,7 +159,7 @@ func (c *Client) apart(fit []concerned) []concerned {
 	}
 	for i := range rivals {
 		o := &rivals[i]
-		c.note(context.Background(), slog.LevelWarn, logWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
+		c.core.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
 		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 	}
 	return rivals
@@ -192,7 +175,7 @@ func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.
 		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
 		}
-		res, err := c.journal.Apply(context.WithoutCancel(ctx), ev)
+		res, err := c.core.Journal.Apply(context.WithoutCancel(ctx), ev)
 		if err != nil {
 			return ops, err
 		}
@@ -237,11 +220,11 @@ func (c *Client) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 // eventOn is what an event means for an operation, if it is about that.
 func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
 	op := &m.Operation
-	u := parsed(op.Request.URL)
+	u := core.Parsed(op.Request.URL)
 	if u == nil && !op.Tombstone {
 		return ev, false
 	}
-	now := c.now()
+	now := c.core.Now()
 	ev = journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
 	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
 		return ev, false
@@ -262,13 +245,13 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	if h.Key != "" || h.Reference != "" {
 		about.Object = ""
 	}
-	endpoint := c.endpointOf(op)
+	endpoint := c.core.EndpointOf(op)
 	if endpoint == nil {
 		return ev, false
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
-		c.note(context.Background(), slog.LevelDebug, logWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
+		c.core.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {
@@ -288,7 +271,7 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		reference = h.Reference
 	}
 	if why, level := c.unproven(op, h, e, basis, reference); why != "" {
-		c.note(context.Background(), level, logWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
+		c.core.Note(context.Background(), level, core.LogWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
 		return ev, true
 	}
 	id := h.ID
@@ -341,30 +324,11 @@ func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 	return why, slog.LevelDebug
 }
 
-// endpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
-func (c *Client) endpointOf(op *journal.Operation) *providers.Endpoint {
-	p := c.recorded(op.Provider)
-	if p == nil {
-		return nil
-	}
-	if u := parsed(op.Request.URL); u != nil && op.Request.Method != "" {
-		if route := c.contract(&op.Request, u); route.Listed && sameContract(op, route) && route.Endpoint.Pattern == op.Endpoint {
-			return route.Endpoint
-		}
-	}
-	for i := range p.Endpoints {
-		if p.Endpoints[i].Pattern == op.Endpoint {
-			return &p.Endpoints[i]
-		}
-	}
-	return nil
-}
-
 // inAccount tells whether what an event says of where it happened is the operation's account.
 // One whose account is not known by its name is only looked for, unless the event shows a mark that
 // nobody else can have.
 func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
-	p := c.recorded(op.Provider)
+	p := c.core.Recorded(op.Provider)
 	headers := ""
 	for _, name := range p.AccountHeaders {
 		if value := op.Request.Header.Get(name); value != "" {

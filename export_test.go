@@ -6,15 +6,7 @@ import (
 )
 
 // SetClock replaces the client's clock before its first use.
-func SetClock(c *Client, clock func() time.Time) { c.clock = clock }
-
-// LogEvents are the values of the key "event" in a client's log.
-func LogEvents() (names []string) {
-	for _, event := range logEvents {
-		names = append(names, string(event))
-	}
-	return names
-}
+func SetClock(c *Client, clock func() time.Time) { c.core.Clock = clock }
 
 // Reopened is how many of n dead operations a process looks for again, in two passes over them.
 func Reopened(n int) (times int) {
@@ -28,7 +20,7 @@ func Reopened(n int) (times int) {
 }
 
 // Quiets is of how many operations a client remembers since when they rest.
-func Quiets(c *Client) int { return c.idle.Len() }
+func Quiets(c *Client) int { return c.core.Idle.Len() }
 
 // Throttled is of how many sites and scopes a client knows how they are.
-func Throttled(c *Client) int { return c.throttle.Known(c.now()) }
+func Throttled(c *Client) int { return c.core.Throttle.Known(c.core.Now()) }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
@@ -19,32 +20,32 @@ func init() { seam.Of = func(c any) seam.Client { return &flowSeam{client: c.(*C
 // flowSeam is what package flow sees of a client.
 type flowSeam struct{ client *Client }
 
-func (s *flowSeam) Journal() journal.Journal { return s.client.journal }
-func (s *flowSeam) Now() time.Time           { return s.client.now() }
-func (s *flowSeam) Log() *slog.Logger        { return s.client.log }
-func (s *flowSeam) Concurrency() int         { return s.client.cfg.Concurrency }
+func (s *flowSeam) Journal() journal.Journal { return s.client.core.Journal }
+func (s *flowSeam) Now() time.Time           { return s.client.core.Now() }
+func (s *flowSeam) Log() *slog.Logger        { return s.client.core.Observer.Log }
+func (s *flowSeam) Concurrency() int         { return s.client.core.Concurrency }
 
-func (s *flowSeam) Enter() error             { return s.client.lifecycle.Enter() }
-func (s *flowSeam) Stay()                    { s.client.lifecycle.Stay() }
-func (s *flowSeam) Leave()                   { s.client.lifecycle.Leave() }
-func (s *flowSeam) Closing() <-chan struct{} { return s.client.lifecycle.Closing() }
-func (s *flowSeam) Life() context.Context    { return s.client.lifecycle.Life() }
-func (s *flowSeam) Survive()                 { s.client.survived(recover()) }
+func (s *flowSeam) Enter() error             { return s.client.core.Lifecycle.Enter() }
+func (s *flowSeam) Stay()                    { s.client.core.Lifecycle.Stay() }
+func (s *flowSeam) Leave()                   { s.client.core.Lifecycle.Leave() }
+func (s *flowSeam) Closing() <-chan struct{} { return s.client.core.Lifecycle.Closing() }
+func (s *flowSeam) Life() context.Context    { return s.client.core.Lifecycle.Life() }
+func (s *flowSeam) Survive()                 { s.client.core.Survived(recover()) }
 
 func (s *flowSeam) PassFailed(ctx context.Context, err error) {
-	s.client.passFailed(ctx, "a pass over the flows failed; it is made again", err)
+	s.client.core.PassFailed(ctx, "a pass over the flows failed; it is made again", err)
 }
 
-func (s *flowSeam) Holds(session string) bool { return s.client.session.Holds(session) }
+func (s *flowSeam) Holds(session string) bool { return s.client.core.Session.Holds(session) }
 
 func (s *flowSeam) InSession(ctx context.Context, do func(session string) error) error {
-	return s.client.session.Do(ctx, do)
+	return s.client.core.Session.Do(ctx, do)
 }
 
-func (s *flowSeam) EndOfWait(ctx context.Context) time.Time { return s.client.endOfWait(ctx) }
+func (s *flowSeam) EndOfWait(ctx context.Context) time.Time { return s.client.core.EndOfWait(ctx) }
 
 func (s *flowSeam) Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool {
-	return s.client.sleep(ctx, pause, ends)
+	return s.client.core.Sleep(ctx, pause, ends)
 }
 
 func (s *flowSeam) Attach(b seam.Background) error {
@@ -63,8 +64,8 @@ func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key, inboundEn
 	case n.Parent != nil:
 		ref.Parent, inboundEndpoint = n.Parent.Ref, n.Parent.Endpoint
 		key = n.Parent.Derive(n.Scope, "flow\n"+id)
-	case s.client.cfg.Secret != nil:
-		key = naming.Derive(s.client.cfg.Secret, "flow", n.Scope, id)
+	case s.client.core.Secret != nil:
+		key = naming.Derive(s.client.core.Secret, "flow", n.Scope, id)
 	default:
 		key = naming.NewKey()
 	}
@@ -79,13 +80,13 @@ func (s *flowSeam) Under(ctx context.Context, p seam.Parent) context.Context {
 }
 
 func (s *flowSeam) Unanswered(op *journal.Operation) error {
-	return &Error{Operation: operationOf(op), Kind: kindOf(op.State), InBackground: op.State == journal.StatePending && s.client.inBackground(op, &op.Request)}
+	return &Error{Operation: operationOf(op), Kind: core.KindOf(op.State), InBackground: op.State == journal.StatePending && s.client.core.InBackground(op, &op.Request)}
 }
 
-func (s *flowSeam) Kind(state State) error { return kindOf(state) }
+func (s *flowSeam) Kind(state State) error { return core.KindOf(state) }
 
 func (s *flowSeam) TookEffect(op *journal.Operation) bool {
-	a, u := op.Answer, parsed(op.Request.URL)
+	a, u := op.Answer, core.Parsed(op.Request.URL)
 	switch {
 	case a == nil:
 		return true
@@ -94,7 +95,7 @@ func (s *flowSeam) TookEffect(op *journal.Operation) bool {
 	case a.Cut, a.Omitted, u == nil:
 		return true
 	}
-	route := s.client.router.Route(op.Request.Method, u)
+	route := s.client.core.Router.Route(op.Request.Method, u)
 	return !route.Listed || route.Provider.KeysUnder != op.Provider ||
 		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
 }

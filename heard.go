@@ -22,7 +22,7 @@ func (r *run) lookForIt(actor string) *seen {
 		return nil
 	}
 	l := &looking{client: c, caller: r.caller, query: r.requests.Query, actor: actor, ends: r.ends}
-	if most := c.now().Add(askedFor); most.Before(l.ends) {
+	if most := c.core.Now().Add(askedFor); most.Before(l.ends) {
 		l.ends = most
 	}
 	ctx, cancel := context.WithDeadline(&r.pauses, l.ends)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/naming"
-	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
@@ -54,7 +53,7 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, nil
 	}
-	route := c.router.Route(req.Method, req.URL).For(tables.Message{Header: req.Header, Query: req.URL.RawQuery})
+	route := c.core.Router.Route(req.Method, req.URL).For(tables.Message{Header: req.Header, Query: req.URL.RawQuery})
 	if !route.Effect {
 		return nil, nil
 	}
@@ -116,8 +115,8 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		key = k.name.Parent.Derive(k.name.Scope, k.name.ID)
 	case isCarried:
 		in.KeyCarried = true
-	case k.name.Named && k.client.cfg.Secret != nil:
-		key = naming.Derive(k.client.cfg.Secret, "operation", k.name.Scope, k.name.ID)
+	case k.name.Named && k.client.core.Secret != nil:
+		key = naming.Derive(k.client.core.Secret, "operation", k.name.Scope, k.name.ID)
 	default:
 		key = naming.NewKey()
 	}
@@ -130,7 +129,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		in.Naming = journal.Named
 		first := key
 		in.NextKey = func(generation int) string {
-			return naming.LaterKey(k.client.cfg.Secret, k.ref, first, generation, version)
+			return naming.LaterKey(k.client.core.Secret, k.ref, first, generation, version)
 		}
 	case isCarried:
 		in.Naming = journal.Carried
@@ -153,16 +152,8 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 	return tables.Key(k.route.Endpoint.Key).OfAnyVersion().Check(in.Key)
 }
 
-func target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
-
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		req.Body.Close()
 	}
-}
-
-// parsed is nil for what is no URL.
-func parsed(rawURL string) *url.URL {
-	u, _ := url.Parse(rawURL)
-	return u
 }

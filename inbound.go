@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
@@ -86,7 +87,7 @@ func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts Inboun
 	if tenant == nil {
 		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")
 	}
-	if _, err := DeriveKey(c.cfg.Secret, "child"); err != nil {
+	if _, err := DeriveKey(c.core.Secret, "child"); err != nil {
 		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
 	}
 	in := inbound{client: c, tenant: tenant, endpoint: opts.Endpoint, perEndpoint: opts.KeysPerEndpoint, keyless: opts.AllowKeyless}
@@ -122,7 +123,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	tenant, err := in.tenantOf(r)
 	if err != nil {
-		in.client.say(r.Context(), slog.LevelError, logTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
+		in.client.core.Say(r.Context(), slog.LevelError, core.LogTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}
@@ -156,7 +157,7 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 		Endpoint: at,
 		Scope:    tenant,
 		Derive: func(_, step string) string { // the scope is the tenant
-			return naming.Derive(in.client.cfg.Secret, "child", tenant, whole, step)
+			return naming.Derive(in.client.core.Secret, "child", tenant, whole, step)
 		},
 		Steps: &naming.Ordinals{},
 	}

@@ -85,7 +85,7 @@ func (r *run) judge() {
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.budget().Success(r.tally.ended)
+		r.client.core.Budget(r.route).Success(r.tally.ended)
 		if a.cut != nil {
 			r.tally.mayHaveRun = true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
@@ -134,7 +134,7 @@ func (r *run) credentialRefused() {
 		r.end.kind = journal.EventPark
 	}
 	if r.permit != nil { // a caller may have another one
-		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.client.now()))
+		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.client.core.Now()))
 	}
 }
 
@@ -143,7 +143,7 @@ func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.Statu
 // judgeLocal is for an attempt that was not made.
 func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errInterrupted) {
-		r.interrupted(r.client.now())
+		r.interrupted(r.client.core.Now())
 		return
 	}
 	if err == errHeard {
@@ -161,29 +161,29 @@ func (r *run) judgeLocal(err error) {
 		return
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
-	r.end = &ending{kind: r.givesUp(), due: r.client.now(), wake: r.client.now().Add(r.pause(false)), cause: describe(err, true), err: err}
-	r.end.wake = core.Later(r.end.wake, r.permit.Beyond(r.client.now()))
+	r.end = &ending{kind: r.givesUp(), due: r.client.core.Now(), wake: r.client.core.Now().Add(r.pause(false)), cause: describe(err, true), err: err}
+	r.end.wake = core.Later(r.end.wake, r.permit.Beyond(r.client.core.Now()))
 	if errors.Is(err, wire.ErrOutOfTime) {
 		r.end.wake = time.Time{}
 	}
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
 		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it rests as after any attempt
-			r.end.due, r.end.own = r.client.now().Add(r.pause(false)), true
+			r.end.due, r.end.own = r.client.core.Now().Add(r.pause(false)), true
 		}
 	}
 	switch changed := errors.Is(err, wire.ErrCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
 	case changed, err == wire.ErrModeChanged: // until somebody brings the other credential back
-		r.end.cause, r.end.wake = err.Error(), r.client.now().Add(retry.UpperHalf(retry.LongestPause))
+		r.end.cause, r.end.wake = err.Error(), r.client.core.Now().Add(retry.UpperHalf(retry.LongestPause))
 	}
 	if err == wire.ErrModeChanged {
 		r.end.errKind = ErrKeyReused
 	}
 	if r.isOfFlow() && r.ctx.Err() == nil && wire.NeedsOtherCredential(err) {
 		// The flow waits for it.
-		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.now().Add(r.pause(false)), true
+		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.core.Now().Add(r.pause(false)), true
 	}
 	if errors.Is(err, ErrCredentialMissing) {
 		r.end.errKind, r.end.cause = ErrCredentialMissing, err.Error()
@@ -197,18 +197,18 @@ func (r *run) interrupted(due time.Time) {
 		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
-		r.park(core.Later(r.client.now(), due), "the client was shut down", ErrShutdown)
+		r.park(core.Later(r.client.core.Now(), due), "the client was shut down", ErrShutdown)
 		r.end.own = r.asked.IsZero()
 		return
 	}
-	r.abandon(core.Later(r.client.now(), due), "")
+	r.abandon(core.Later(r.client.core.Now(), due), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
 // operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
 // operation stays due when it was.
 func (r *run) abandon(due time.Time, cause string) {
-	e := &ending{kind: r.givesUp(), due: core.Later(r.client.now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	e := &ending{kind: r.givesUp(), due: core.Later(r.client.core.Now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
 	if r.caller == nil {
 		e.due, e.cause = due, "Run or Resume ended"
 	}
@@ -245,11 +245,11 @@ func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHav
 // retryOrEnd decides on another attempt. busy: the provider is still working on an
 // earlier one of ours, which does not count as an attempt, though against the budget.
 func (r *run) retryOrEnd(busy bool, cause string, err error) {
-	policy := r.client.cfg.Backoff.WithDefaults()
+	policy := r.client.core.Backoff.WithDefaults()
 	if !busy {
 		r.tally.counted++
 	}
-	now := r.client.now()
+	now := r.client.core.Now()
 	delay, asked := r.delay(policy, busy)
 	at := now.Add(delay)
 	var wake time.Time
@@ -286,7 +286,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end.own, r.end.wake = !asked, wake
 		return
 	}
-	if ok, _ := r.budget().Take(now); !ok {
+	if ok, _ := r.client.core.Budget(r.route).Take(now); !ok {
 		// It was local: the provider was not asked. It does not come back as soon as the
 		// budget has a retry again, since all that wait for one would, and first attempts
 		// are free.
@@ -296,17 +296,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		return
 	}
 	r.wait, r.until = at.Sub(now), at
-	if r.client.trace.Delayed != nil {
-		r.client.trace.Delayed(r.ctx, operationOf(&r.op), r.wait)
-	}
-}
-
-// budget is shared by all operations with the provider.
-func (r *run) budget() *retry.Bucket {
-	if r.route.Listed {
-		return r.client.budgets[r.route.Provider.KeysUnder]
-	}
-	return r.client.budgets[""]
+	r.client.core.Delayed(r.ctx, &r.op, r.wait)
 }
 
 // delay is what the provider asks for, else the policy's. Where it is busy with an
@@ -318,8 +308,8 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	own := r.delays.Next()
 	r.asked = time.Time{}
 	if r.attempt.resp != nil {
-		if asked, ok := retry.After(r.attempt.resp.Header, r.client.now(), policy.MaxRetryAfter); ok {
-			r.asked = r.client.now().Add(asked)
+		if asked, ok := retry.After(r.attempt.resp.Header, r.client.core.Now(), policy.MaxRetryAfter); ok {
+			r.asked = r.client.core.Now().Add(asked)
 			if busy {
 				asked = max(asked, own)
 			}
@@ -332,7 +322,7 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 // soonest is when the provider's last answer, if there is one, wants to be asked again. Where it is busy with an
 // earlier attempt that is never at once.
 func (r *run) soonest() time.Time {
-	now, policy := r.client.now(), r.client.cfg.Backoff.WithDefaults()
+	now, policy := r.client.core.Now(), r.client.core.Backoff.WithDefaults()
 	if r.attempt.resp == nil {
 		return now
 	}
@@ -349,7 +339,7 @@ func (r *run) askedUntil() time.Time {
 	switch {
 	case r.attempt.judged.Credential:
 		return time.Time{}
-	case r.asked.After(r.client.now()):
+	case r.asked.After(r.client.core.Now()):
 		return r.asked
 	}
 	return r.soonest()
@@ -357,7 +347,7 @@ func (r *run) askedUntil() time.Time {
 
 // afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
 func (r *run) afterRefusal() (due time.Time, own bool) {
-	asked, now := r.soonest(), r.client.now()
+	asked, now := r.soonest(), r.client.core.Now()
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
@@ -382,7 +372,7 @@ func (r *run) question(at time.Time) journal.Question {
 	if r.tally.maybeSent {
 		ended = time.Time{} // by this very run
 	}
-	ended = core.LastEnded(ended, r.idleSince, core.Later(r.client.now(), last))
+	ended = core.LastEnded(ended, r.idleSince, core.Later(r.client.core.Now(), last))
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
 		Failed:       r.op.Found.Failed || r.tally.failed,
@@ -402,7 +392,7 @@ func (r *run) question(at time.Time) journal.Question {
 // leapt tells whether the clock has gone further ahead since the claim than this process's own time allows: the journal
 // has not seen it there, and decides whether it is believed.
 func (r *run) leapt() bool {
-	return r.client.now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
+	return r.client.core.Now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
 }
 
 func (r *run) park(due time.Time, cause string, err error) {

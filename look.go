@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
@@ -88,22 +89,22 @@ func inconclusive(why string) seen {
 // the program's own.
 func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 	c := l.client
-	u := parsed(op.Request.URL)
+	u := core.Parsed(op.Request.URL)
 	if u == nil {
-		s := inconclusive(errUnreadable.Error())
+		s := inconclusive(core.ErrUnreadable.Error())
 		s.dead = s.evidence.Why
 		return s
 	}
-	route := c.contract(&op.Request, u)
+	route := c.core.Contract(&op.Request, u)
 	var best *seen
 	var passed []string
 	switch {
 	case op.Provider == "": // no table speaks of it
-	case !sameContract(op, route):
-		s := inconclusive(errContractGone.Error())
+	case !core.SameContract(op, route):
+		s := inconclusive(core.ErrContractGone.Error())
 		s.dead, s.others = s.evidence.Why, true
 		return s
-	case op.BodyWithheld && c.needsBody(op):
+	case op.BodyWithheld && c.core.NeedsBody(op):
 		s := inconclusive(bodyTells + byHand)
 		best = &s
 	case route.Endpoint.Pattern != op.Endpoint:
@@ -180,7 +181,7 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 	var unread error
 	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil {
-		l.client.note(ctx, slog.LevelError, logLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
+		l.client.core.Note(ctx, slog.LevelError, core.LogLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
 		f = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
 	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
@@ -269,21 +270,21 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 	about := operationOf(op)
 	if looked != nil {
 		e := looked.evidence
-		e.At, e.Generation = c.now(), op.Generation
+		e.At, e.Generation = c.core.Now(), op.Generation
 		about.Evidence = append(slices.Clone(about.Evidence), e)
 	}
-	absence := &journal.Absence{Began: c.now()}
-	if e := c.endpointOf(op); e != nil {
+	absence := &journal.Absence{Began: c.core.Now()}
+	if e := c.core.EndpointOf(op); e != nil {
 		absence.Handling = e.HandlingTime
 	}
-	ctx, cancel := l.client.until(naming.Without(ctx), l.ends)
+	ctx, cancel := l.client.core.Until(naming.Without(ctx), l.ends)
 	defer cancel()
 	f, err := c.cfg.Reconcile.Lookup(ctx, about)
 	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
 	switch {
 	case err != nil:
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
-		c.note(ctx, slog.LevelWarn, logLookFailed, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
+		c.core.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
 		return s
 	case f.Found == 0:
 		s.evidence.Finding = journal.FindingInconclusive
@@ -298,7 +299,7 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 // namedObject is kind and id of what the program's own look-up found, also where that gave the id alone: a look, an
 // event or an answer names it so, and it proves one operation.
 func (c *Client) namedObject(op *journal.Operation, object string) string {
-	if e := c.endpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
+	if e := c.core.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
 		return objectOf(e, object)
 	}
 	return object
@@ -312,10 +313,10 @@ func (c *Client) assertedAnswer(op *journal.Operation, f Finding) *journal.Answe
 		return a
 	}
 	secret := op.BodyWithheld
-	if e := c.endpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
+	if e := c.core.EndpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
 		secret = true
 	}
-	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.cfg.MaxResponseBody {
+	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.core.MaxResponseBody {
 		return &journal.Answer{Omitted: true, Pointer: cmp.Or(a.Pointer, f.Object)}
 	}
 	return a
@@ -351,7 +352,7 @@ func objectOf(e *providers.Endpoint, id string) string {
 // been answered with, or only where it is.
 func (c *Client) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
 	answer := &journal.Answer{Omitted: true, Pointer: id}
-	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.cfg.MaxResponseBody {
+	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.core.MaxResponseBody {
 		answer = &journal.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: slices.Clone(body), Pointer: id}
 	}
 	return answer

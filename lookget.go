@@ -47,7 +47,7 @@ func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.R
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.core.AttemptTimeout)
 	defer cancel()
 	req, err := l.compose(ctx, op, route, planned)
 	if err == nil && credential != "" && c.identities.credentialOf(req, planned.URL) != credential {
@@ -56,13 +56,13 @@ func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.R
 	if err != nil {
 		return got{err: err}
 	}
-	resp, err := c.base.RoundTrip(req)
+	resp, err := c.core.Base.RoundTrip(req)
 	if err != nil {
 		return got{err: errors.Join(errNoAnswer, err)}
 	}
 	defer resp.Body.Close()
-	now := c.now()
-	if asked, ok := retry.After(resp.Header, now, c.cfg.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
+	now := c.core.Now()
+	if asked, ok := retry.After(resp.Header, now, c.core.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
 		pace.rest(now.Add(asked))
 	} else if resp.StatusCode == http.StatusTooManyRequests {
 		pace.rest(now.Add(time.Minute))
@@ -95,7 +95,7 @@ func skewed(h http.Header, now time.Time) bool {
 func (l *looking) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
 	frozen := op.Request
 	frozen.Header = planned.Header
-	requests := l.client.composer(l.caller, l.query, &route, &frozen)
+	requests := l.client.core.Composer(l.caller, l.query, &route, &frozen)
 	var body []byte
 	if planned.Body != nil {
 		body, _ = io.ReadAll(planned.Body) // it is in memory

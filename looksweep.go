@@ -63,11 +63,11 @@ func comparedOf(route tables.Route, method string, u *url.URL, m tables.Message)
 func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, whose identity) *swept {
 	p, e := route.Provider, route.Endpoint
 	about := l.subject(op, u, whose)
-	now := l.client.now()
+	now := l.client.core.Now()
 	window, key := about.Window(now), ""
 	if lookup.Shared(look) {
 		key = strings.Join([]string{p.Name, u.Scheme, u.Host, e.Pattern, e.Action.Value, fmt.Sprint(slices.IndexFunc(e.Lookups, func(o providers.Lookup) bool { return o.Path == look.Path && o.Query == look.Query && o.By == look.By })),
-			op.Scope, op.Mode, whose.key, accountHeaders(p, op.Request.Header)}, "\n")
+			op.Scope, op.Mode, whose.key, core.AccountHeaders(p, op.Request.Header)}, "\n")
 		if w := l.swept[key]; w != nil && w.sweep.Serves(&about) == "" {
 			return w
 		}
@@ -93,10 +93,10 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL) (about []*journal.Operation) {
 	for i := range l.group {
 		other := &l.group[i]
-		to := parsed(other.Request.URL)
+		to := core.Parsed(other.Request.URL)
 		if other.Ref != op.Ref && to != nil && other.Provider == op.Provider && other.Endpoint == op.Endpoint && other.Scope == op.Scope && other.Mode == op.Mode &&
 			other.Account == op.Account && to.Scheme == u.Scheme && to.Host == u.Host &&
-			accountHeaders(route.Provider, other.Request.Header) == accountHeaders(route.Provider, op.Request.Header) {
+			core.AccountHeaders(route.Provider, other.Request.Header) == core.AccountHeaders(route.Provider, op.Request.Header) {
 			about = append(about, other)
 		}
 	}

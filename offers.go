@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
@@ -142,9 +143,9 @@ func (c *Client) makeOffer(ctx context.Context, o *offer) (told bool, err error)
 	defer func() {
 		switch {
 		case !returned: // a hook has ended its goroutine
-			c.offers.later(o, c.now())
+			c.offers.later(o, c.core.Now())
 		case err == nil && c.offers.done(o):
-			c.wake()
+			c.core.Wake()
 		}
 	}()
 	told, err = c.handOver(ctx, o)
@@ -159,14 +160,14 @@ func (c *Client) handOver(ctx context.Context, o *offer) (told bool, err error) 
 	told = c.isTold(ctx, &o.op)
 	if !o.opened {
 		if err = c.reopenFlowOf(ctx, &o.op); err != nil {
-			c.offers.later(o, c.now())
+			c.offers.later(o, c.core.Now())
 			return false, err
 		}
 		o.opened = true
 	}
 	if !told {
 		if err = c.delivered(delivery(&o.op)); err != nil {
-			c.offers.later(o, c.now())
+			c.offers.later(o, c.core.Now())
 		}
 		return false, err
 	}
@@ -183,26 +184,22 @@ func (c *Client) handOver(ctx context.Context, o *offer) (told bool, err error) 
 		err, hook = c.callOnSettled(ctx, operationOf(&o.op)), "OnSettled"
 	}
 	if err != nil {
-		c.offers.later(o, c.now())
-		c.note(ctx, slog.LevelError, logSettleFailed, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
+		c.offers.later(o, c.core.Now())
+		c.core.Note(ctx, slog.LevelError, core.LogSettleFailed, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
 	} else if c.cfg.OnSettledTx == nil {
 		_ = c.delivered(delivery(&o.op))
 	}
-	if c.trace.Settled != nil {
-		reported := operationOf(&o.op)
-		reported.Answer = nil
-		c.trace.Settled(ctx, reported, err)
-	}
+	c.core.Settled(ctx, &o.op, err)
 	return true, err
 }
 
 // stillWaits looks again at an outcome that has waited since it was refused:
 // somebody may have resolved, completed or delivered it meanwhile.
 func (c *Client) stillWaits(ctx context.Context, o *offer) bool {
-	if _, err := c.backlog.CatchUp(ctx, o.op.Ref); err != nil {
+	if _, err := c.core.Backlog.CatchUp(ctx, o.op.Ref); err != nil {
 		return true // the journal does not have it yet
 	}
-	op, err := c.journal.Get(ctx, o.op.Ref)
+	op, err := c.core.Journal.Get(ctx, o.op.Ref)
 	if err != nil {
 		return !errors.Is(err, journal.ErrNotFound)
 	}
@@ -222,7 +219,7 @@ func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err 
 	told := operationOf(op)
 	defer func() {
 		if p := recover(); p != nil {
-			c.say(ctx, slog.LevelError, logHookPanicked, "Reconcile.OnUnknown panicked", "operation", told.printed(), "stack", string(debug.Stack()))
+			c.core.Say(ctx, slog.LevelError, core.LogHookPanicked, "Reconcile.OnUnknown panicked", "operation", told.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("Reconcile.OnUnknown panicked: %v", p)
 		}
 	}()
@@ -232,7 +229,7 @@ func (c *Client) callOnUnknown(ctx context.Context, op *journal.Operation) (err 
 func (c *Client) callOnSettled(ctx context.Context, op Operation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.say(ctx, slog.LevelError, logHookPanicked, "OnSettled panicked", "operation", op.printed(), "stack", string(debug.Stack()))
+			c.core.Say(ctx, slog.LevelError, core.LogHookPanicked, "OnSettled panicked", "operation", op.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("OnSettled panicked: %v", p)
 		}
 	}()

@@ -255,7 +255,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 // whose SDK hides the response. The error of one that the journal does not have
 // is ErrNotFound.
 func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
-	op, err := c.journal.Get(ctx, ref)
+	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation: %w", err)
 	}
@@ -279,9 +279,9 @@ func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, 
 	return func(yield func(Operation, error) bool) {
 		filter := journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}
 		if f.NeedsAttention {
-			filter.NeedsAttention = c.now()
+			filter.NeedsAttention = c.core.Now()
 		}
-		for op, err := range c.journal.List(ctx, filter) {
+		for op, err := range c.core.Journal.List(ctx, filter) {
 			if !yield(operationOf(&op), err) || err != nil {
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/secret"
@@ -22,7 +23,7 @@ import (
 func (k *call) read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
-		limit := k.client.cfg.MaxRequestBody
+		limit := k.client.core.MaxRequestBody
 		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
 		stop := context.AfterFunc(k.ctx, k.shut)
@@ -107,15 +108,7 @@ func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
 
 // message is what the request says besides its method and path.
 func (k *call) message() tables.Message {
-	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: asRead(k.body)}
-}
-
-// asRead marks a body that may be empty as one that has been read.
-func asRead(body []byte) []byte {
-	if body == nil {
-		return []byte{}
-	}
-	return body
+	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: core.AsRead(k.body)}
 }
 
 var errStreams = errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or neither name nor parent")
@@ -182,7 +175,7 @@ func (k *call) freeze(m tables.Message) error {
 
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, wire.FormOf(endpoint.Key)
-	in.Terms, in.Patience = termsOf(k.route), retry.Patience(k.client.cfg.Backoff)
+	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.client.core.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.KeysUnder
@@ -202,20 +195,10 @@ func (k *call) freeze(m tables.Message) error {
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
 		Secret:          k.secrets.Found,
-		Key:             k.client.cfg.Secret,
+		Key:             k.client.core.Secret,
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
 	return err
-}
-
-// termsOf puts the endpoint's contract in the resend rule's words.
-func termsOf(route tables.Route) journal.Terms {
-	e := route.Endpoint
-	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
-	if e.Key.Place != providers.KeyNone {
-		t.Remembers = e.Remembers
-	}
-	return t
 }
 
 // unread is the caller's request with the body that was taken from it.

@@ -131,14 +131,14 @@ func (c *Client) reconciles() (err error) {
 	if c.cfg.Reconcile, err = c.cfg.Reconcile.withDefaults(); err != nil {
 		return err
 	}
-	store, ok := c.journal.(journal.Reconciler)
+	store, ok := c.core.Journal.(journal.Reconciler)
 	if !ok {
 		return errors.New("onceward: Config.Reconcile needs a journal that keeps what was found out: " +
 			"use one of journal/sqlite or journal/memory, or implement journal.Reconciler")
 	}
 	c.store, c.paces = store, map[string]*pace{}
-	for i := range c.cfg.Providers {
-		c.paces[c.cfg.Providers[i].KeysUnder] = newPace(c.cfg.Reconcile.Budget, c.now())
+	for i := range c.core.Providers {
+		c.paces[c.core.Providers[i].KeysUnder] = newPace(c.cfg.Reconcile.Budget, c.core.Now())
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (p *pace) rest(until time.Time) {
 // wait lets a request go once it may, which for somebody who asks is now or never.
 func (l *looking) wait(ctx context.Context, p *pace) error {
 	for {
-		now := l.client.now()
+		now := l.client.core.Now()
 		ok, next := p.take(now)
 		switch {
 		case ok:
@@ -252,7 +252,7 @@ func (l *looking) wait(ctx context.Context, p *pace) error {
 		case <-time.After(max(next.Sub(now), time.Millisecond)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-l.client.lifecycle.Closing():
+		case <-l.client.core.Lifecycle.Closing():
 			return ErrShutdown
 		}
 	}
@@ -268,11 +268,11 @@ const (
 // so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
 // present word is returned. The error is as Wait's; nil for one that is completed.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
-	if err := c.lifecycle.Enter(); err != nil {
+	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
 	}
-	defer c.lifecycle.Leave()
-	op, err := c.journal.Get(ctx, ref)
+	defer c.core.Lifecycle.Leave()
+	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
 	}
@@ -296,22 +296,22 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 // lookNow makes one look for somebody who asks, if it was not made within a minute, and
 // returns the operation as it stands then.
 func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking) (*journal.Operation, error) {
-	now := c.now()
-	l.ends = c.endOfWait(ctx)
+	now := c.core.Now()
+	l.ends = c.core.EndOfWait(ctx)
 	if most := now.Add(askedFor); most.Before(l.ends) {
 		l.ends = most
 	}
-	res, err := c.journal.Apply(context.WithoutCancel(ctx), journal.Event{
+	res, err := c.core.Journal.Apply(context.WithoutCancel(ctx), journal.Event{
 		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(l.ends, now).Add(time.Minute), Asked: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if res.Decision != journal.Look {
-		latest, err := c.journal.Get(ctx, op.Ref)
+		latest, err := c.core.Journal.Get(ctx, op.Ref)
 		return &latest, err
 	}
-	ctx, cancel := l.client.until(ctx, l.ends)
+	ctx, cancel := l.client.core.Until(ctx, l.ends)
 	defer cancel()
 	l.group, l.quiet = []journal.Operation{res.Operation}, op.Attention != "" && op.Delivered
 	l.due, l.unsure = op.LookAt, !res.Unconfirmed.IsZero()
@@ -319,7 +319,7 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 	if err != nil {
 		return nil, err
 	}
-	latest, err := c.journal.Get(context.WithoutCancel(ctx), op.Ref)
+	latest, err := c.core.Journal.Get(context.WithoutCancel(ctx), op.Ref)
 	if err != nil {
 		return &found.Operation, nil
 	}
@@ -328,9 +328,9 @@ func (c *Client) lookNow(ctx context.Context, op *journal.Operation, l *looking)
 
 // lookAt looks for one operation, whose look is this client's, and records what came of it.
 func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) (res journal.Result, err error) {
-	c.idle.See(op)
+	c.core.Idle.See(op)
 	s := l.looked(ctx, op)
-	now := c.now()
+	now := c.core.Now()
 	r := c.cfg.Reconcile
 	ev := journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
@@ -349,8 +349,8 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 	if (l.quiet || c.hinted.has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
 		ev.Delivered = true
 	}
-	if res, err = c.journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
-		c.note(ctx, slog.LevelError, logJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
+	if res, err = c.core.Journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
+		c.core.Note(ctx, slog.LevelError, core.LogJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
 		return res, err
 	}
 	c.found(ctx, &res, &s.evidence, s.object)
@@ -361,7 +361,7 @@ func (c *Client) lookAt(ctx context.Context, l *looking, op *journal.Operation) 
 func (l *looking) looked(ctx context.Context, op *journal.Operation) (s seen) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.client.survived(v)
+			l.client.core.Survived(v)
 			s = inconclusive("a hook panicked")
 		}
 		s.evidence.Actor = l.actor
@@ -373,12 +373,12 @@ func (l *looking) looked(ctx context.Context, op *journal.Operation) (s seen) {
 // instant from which its absence could be proven.
 func (c *Client) nextLook(op *journal.Operation, now time.Time) time.Time {
 	due := c.cfg.Reconcile.after(op.SettledAt, now)
-	u := parsed(op.Request.URL)
+	u := core.Parsed(op.Request.URL)
 	if u == nil {
 		return due
 	}
-	route := c.contract(&op.Request, u)
-	if !sameContract(op, route) || !route.Listed {
+	route := c.core.Contract(&op.Request, u)
+	if !core.SameContract(op, route) || !route.Listed {
 		return due
 	}
 	for i := range route.Endpoint.Lookups {
@@ -420,31 +420,29 @@ func (c *Client) found(ctx context.Context, res *journal.Result, e *Evidence, ob
 	op := &res.Operation
 	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
 	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
-		defer c.wake() // whatever hooks do
+		defer c.core.Wake() // whatever hooks do
 		c.wakeFlowOf(ctx, op.Ref)
 	}
-	level, event, msg := slog.LevelDebug, logLooked, "looked for"
+	level, event, msg := slog.LevelDebug, core.LogLooked, "looked for"
 	switch {
 	case res.Decision == journal.SecondEffect:
-		level, event, msg = slog.LevelError, logConflict, "it took effect twice"
+		level, event, msg = slog.LevelError, core.LogConflict, "it took effect twice"
 	case res.Decision == journal.Contradicted:
-		level, event, msg = slog.LevelError, logContradicted, "what was found contradicts what is recorded"
+		level, event, msg = slog.LevelError, core.LogContradicted, "what was found contradicts what is recorded"
 	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
 		level, msg = slog.LevelDebug, "what was found changes nothing"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
-		level, event, msg = slog.LevelInfo, logFound, "found out"
+		level, event, msg = slog.LevelInfo, core.LogFound, "found out"
 	case op.Attention != "":
-		level, event, msg = slog.LevelWarn, logDead, "it can't be found out, and needs attention"
+		level, event, msg = slog.LevelWarn, core.LogDead, "it can't be found out, and needs attention"
 	}
-	c.note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
-	reported := operationOf(op)
-	reported.Answer = nil
-	if res.Decision == journal.SecondEffect && c.trace.Conflicted != nil {
-		c.trace.Conflicted(ctx, reported, 0, true)
+	c.core.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
+	if res.Decision == journal.SecondEffect {
+		reported := *op
+		reported.Answer = nil
+		c.core.Conflicted(ctx, &reported, 0, true)
 	}
-	if c.trace.Looked != nil {
-		c.trace.Looked(ctx, reported, *e)
-	}
+	c.core.Looked(ctx, op, e)
 }
 
 // tells tells whether there is somebody who is told of outcomes.
@@ -472,26 +470,26 @@ func (p *pass) runLooks(ctx context.Context) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut() // Shutdown waits for no look: another process makes it again
 	for {
-		if p.client.lifecycle.Enter() != nil {
+		if p.client.core.Lifecycle.Enter() != nil {
 			return
 		}
 		err := p.startLooks(ctx)
-		if now := p.client.now(); err == nil && !now.Before(reopens) {
+		if now := p.client.core.Now(); err == nil && !now.Before(reopens) {
 			reopens = now.Add(reapEvery)
 			if err = p.reopen(ctx); err == nil {
 				err = p.abandoned(ctx)
 			}
 		}
-		p.client.lifecycle.Leave()
+		p.client.core.Lifecycle.Leave()
 		switch {
 		case errors.Is(err, journal.ErrClosed):
 			return
 		case err != nil && ctx.Err() == nil:
-			p.client.passFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
+			p.client.core.PassFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
 		}
 		select {
 		case <-time.After(seam.PollUnder(ctx)):
-		case <-p.client.lifecycle.Closing():
+		case <-p.client.core.Lifecycle.Closing():
 			return
 		case <-ctx.Done():
 			return
@@ -503,10 +501,10 @@ func (p *pass) runLooks(ctx context.Context) {
 // is read.
 func (p *pass) startLooks(ctx context.Context) error {
 	c := p.client
-	now := c.now()
+	now := c.core.Now()
 	names := []string{""}
-	for i := range c.cfg.Providers {
-		names = append(names, c.cfg.Providers[i].KeysUnder)
+	for i := range c.core.Providers {
+		names = append(names, c.core.Providers[i].KeysUnder)
 	}
 	due, err := c.store.Looks(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
 	type about struct{ provider, endpoint string }
@@ -527,7 +525,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 			}
 			l := &looking{client: c, actor: "Client.Run", group: group, patient: true, ends: now.Add(lookLease / 2), unsure: unsure}
 			for i := range group {
-				if p.interrupted(ctx) != nil || c.now().After(now.Add(lookLease*3/4)) {
+				if p.interrupted(ctx) != nil || c.core.Now().After(now.Add(lookLease*3/4)) {
 					p.giveBack(ctx, group[i:])
 					return
 				}
@@ -547,7 +545,7 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	c := p.client
 	for i := range group {
 		op := &group[i]
-		if _, err := c.journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.now(), Due: op.LookAt, GivesBack: true}); err != nil {
+		if _, err := c.core.Journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
 			return // they pass by themselves
 		}
 	}
@@ -557,20 +555,20 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 // have one by now: a later release may have brought it.
 func (p *pass) reopen(ctx context.Context) error {
 	c := p.client
-	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: c.now()}) {
+	for op, err := range c.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: c.core.Now()}) {
 		if err != nil {
 			return err
 		}
-		u := parsed(op.Request.URL)
+		u := core.Parsed(op.Request.URL)
 		if u == nil || op.Attention == "" {
 			continue
 		}
-		route := c.contract(&op.Request, u)
+		route := c.core.Contract(&op.Request, u)
 		if (c.lackedControl(&op, u, route) || c.lackedLookup(&op, u, route)) && !c.reopened.has(op.Ref, op.Generation) {
 			if op.Delivered {
 				c.hinted.once(op.Ref, op.Generation) // who was told is not told again of a look that tells nothing
 			}
-			if _, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.now()}); err != nil {
+			if _, err := c.core.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.core.Now()}); err != nil {
 				return err
 			}
 			c.reopened.once(op.Ref, op.Generation) // not before: what the journal did not take is tried again
@@ -581,7 +579,7 @@ func (p *pass) reopen(ctx context.Context) error {
 
 // lackedControl tells whether a dead operation's look lacked a control, and there is one by now.
 func (c *Client) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
-	return route.Listed && sameContract(op, route) && c.hasControl(op, u, route.Endpoint.HandlingTime) &&
+	return route.Listed && core.SameContract(op, route) && c.hasControl(op, u, route.Endpoint.HandlingTime) &&
 		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") })
 }
 
@@ -589,19 +587,19 @@ func (c *Client) lackedControl(op *journal.Operation, u *url.URL, route tables.R
 func (c *Client) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
 	case op.Attention == errWithheld:
-		return c.cfg.Authorize != nil
-	case op.Attention == errContractGone.Error():
-		return route.Listed && sameContract(op, route)
+		return c.core.Authorize != nil
+	case op.Attention == core.ErrContractGone.Error():
+		return route.Listed && core.SameContract(op, route)
 	case !strings.HasPrefix(op.Attention, noLookup) && !strings.HasPrefix(op.Attention, unservedBy):
 		return false
 	case c.cfg.Reconcile.Lookup != nil:
 		return true
-	case !route.Listed || !sameContract(op, route) || route.Endpoint.Pattern != op.Endpoint:
+	case !route.Listed || !core.SameContract(op, route) || route.Endpoint.Pattern != op.Endpoint:
 		return false
 	}
 	about := subjectOf(op, u)
 	return slices.ContainsFunc(route.Endpoint.Lookups, func(look providers.Lookup) bool {
-		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.now()))
+		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.core.Now()))
 		return err == nil
 	})
 }
@@ -649,16 +647,16 @@ func (h *helpless) forADay(op *journal.Operation, why string) bool {
 // more. Otherwise no person would learn of it.
 func (p *pass) abandoned(ctx context.Context) error {
 	c := p.client
-	now := c.now()
-	for op, err := range c.journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
+	now := c.core.Now()
+	for op, err := range c.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
 		switch {
 		case err != nil:
 			return err
-		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.recorded(op.Provider) != nil,
-			!c.helpless.forADay(&op, errContractGone.Error()) && now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)), now.Before(op.LookAt.Add(leftFor)):
+		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.core.Recorded(op.Provider) != nil,
+			!c.helpless.forADay(&op, core.ErrContractGone.Error()) && now.Before(op.SettledAt.Add(c.cfg.Reconcile.GiveUpAfter)), now.Before(op.LookAt.Add(leftFor)):
 			continue
 		}
-		res, err := c.journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
+		res, err := c.core.Journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func (k *call) refer(m tables.Message) {
 			if at.Set(&trial, like) == nil {
 				in.ReferenceName, in.ReferenceOurs = form, true
 				in.NextReference = func(key string, generation int) string {
-					return naming.SpelledLike(like, naming.NewReference(k.client.cfg.Secret, k.ref, in.Naming, key, generation))
+					return naming.SpelledLike(like, naming.NewReference(k.client.core.Secret, k.ref, in.Naming, key, generation))
 				}
 				break
 			}

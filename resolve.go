@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
@@ -90,12 +91,12 @@ type ResolveOptions struct {
 // ErrNotFound where there is none, and ErrInvalidEvent where the
 // outcome, or the answer, is known already.
 func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
-	op, err := c.journal.Get(ctx, seen.Ref)
+	op, err := c.core.Journal.Get(ctx, seen.Ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
 	}
 	ev := journal.Event{
-		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.now(),
+		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(),
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
 		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.firstLook(),
 	}
@@ -122,15 +123,15 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	}
 	if resolution == SendAgain {
 		version := 0
-		if u := parsed(op.Request.URL); u != nil {
-			version = c.contract(&op.Request, u).Endpoint.Key.UUIDVersion
+		if u := core.Parsed(op.Request.URL); u != nil {
+			version = c.core.Contract(&op.Request, u).Endpoint.Key.UUIDVersion
 		}
-		ev.Key = naming.LaterKey(c.cfg.Secret, op.Ref, op.Key, seen.Generation+1, version)
+		ev.Key = naming.LaterKey(c.core.Secret, op.Ref, op.Key, seen.Generation+1, version)
 		if op.ReferenceOurs {
-			ev.Reference = naming.SpelledLike(op.Reference, naming.NewReference(c.cfg.Secret, op.Ref, op.Naming, ev.Key, seen.Generation+1))
+			ev.Reference = naming.SpelledLike(op.Reference, naming.NewReference(c.core.Secret, op.Ref, op.Naming, ev.Key, seen.Generation+1))
 		}
 	}
-	res, err := c.journal.Apply(ctx, ev)
+	res, err := c.core.Journal.Apply(ctx, ev)
 	if err != nil {
 		result := operationOf(&op)
 		return result, fmt.Errorf("onceward: resolve %s: %w", result.printed(), err)
@@ -148,14 +149,10 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	case journal.Gone:
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
-	defer c.wake() // whatever the hook does
+	defer c.core.Wake() // whatever the hook does
 	c.wakeFlowOf(ctx, op.Ref)
-	c.note(ctx, slog.LevelInfo, logResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
-	if c.trace.Resolved != nil {
-		reported := result
-		reported.Answer = nil
-		c.trace.Resolved(ctx, reported, resolution)
-	}
+	c.core.Note(ctx, slog.LevelInfo, core.LogResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
+	c.core.Resolved(ctx, now, resolution)
 	return result, nil
 }
 
@@ -196,11 +193,11 @@ func candidateOf(op *journal.Operation, named string, generation int) (string, e
 // recognises tells whether the answer that is recorded of an operation is the
 // provider's by what its table says now. What is no success was read by a rule.
 func (c *Client) recognises(op *journal.Operation) bool {
-	a, u := op.Answer, parsed(op.Request.URL)
+	a, u := op.Answer, core.Parsed(op.Request.URL)
 	if a == nil || u == nil || a.Status/100 != 2 {
 		return true
 	}
-	route := c.contract(&op.Request, u)
+	route := c.core.Contract(&op.Request, u)
 	if !route.Listed || route.Provider.KeysUnder != op.Provider {
 		return true
 	}

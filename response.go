@@ -6,10 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-
-	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/wire"
-	"github.com/onceward/onceward/journal"
 )
 
 // Response is what a provider answered, where that is not the operation's outcome.
@@ -41,7 +37,7 @@ func (r *run) response(a *attempt) *Response {
 		return nil
 	}
 	body := a.body
-	if limit := r.client.cfg.MaxResponseBody; int64(len(body)) > limit {
+	if limit := r.client.core.MaxResponseBody; int64(len(body)) > limit {
 		body = body[:limit:limit]
 	}
 	return &Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
@@ -60,38 +56,4 @@ func (a *attempt) discard() {
 	if a.partial && !a.closed {
 		a.resp.Body.Close()
 	}
-}
-
-// inBackground tells whether Run and Resume send a pending operation, as far as this
-// client knows.
-func (c *Client) inBackground(op *journal.Operation, frozen *journal.Request) bool {
-	switch {
-	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.cfg.NamedOnly), c.isStranger(op, frozen), c.lacksCredential(op, frozen):
-		return false
-	case !op.MayHaveRun && !op.NotAfter.IsZero() && core.Later(c.now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
-		return false
-	case c.cfg.Authorize != nil && op.Provider != "" && wire.Confidential(parsed(frozen.URL)):
-		return true
-	}
-	return !wire.NeedsCredential(frozen)
-}
-
-// lacksCredential tells whether Run or Resume have found of late that they lack a credential
-// that an operation needs, whose contract they know.
-func (c *Client) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
-	u := parsed(frozen.URL)
-	asked := *op
-	asked.Request = *frozen
-	return c.throttle.Missing(targetOf(&asked, c.router.Route(frozen.Method, u), u.Host)) != ""
-}
-
-// isStranger tells whether this client knows no contract of the name that the operation
-// has, and leaves it to those who do.
-func (c *Client) isStranger(op *journal.Operation, frozen *journal.Request) bool {
-	u := parsed(frozen.URL)
-	if u == nil {
-		return true
-	}
-	route := c.router.Route(frozen.Method, u)
-	return !route.Undecided && !sameContract(op, route)
 }

@@ -5,17 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/url"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
-	"github.com/onceward/onceward/internal/secret"
-	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -71,10 +66,10 @@ func (r Report) String() string {
 // journal's, ctx's, or ErrShutdown. After an error the report says what was done
 // until then.
 func (c *Client) Resume(ctx context.Context) (Report, error) {
-	if err := c.lifecycle.Enter(); err != nil {
+	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Report{}, fmt.Errorf("onceward: resume: %w", err)
 	}
-	defer c.lifecycle.Leave()
+	defer c.core.Lifecycle.Leave()
 	p := c.newPass(&Report{}, new(sync.Mutex))
 	err := p.walk(ctx)
 	if err == nil {
@@ -112,7 +107,7 @@ const (
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.lifecycle.Life(), func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(c.core.Lifecycle.Life(), func() { cancel(ErrShutdown) })()
 	total, counting := &Report{}, new(sync.Mutex)
 	flows := c.newPass(total, counting)
 	var running sync.WaitGroup
@@ -128,18 +123,18 @@ func (c *Client) Run(ctx context.Context) error {
 	defer p.tasks.Wait()         // before their context is cancelled
 	var reaps, reports time.Time // when it does next
 	for {
-		if err := c.lifecycle.Enter(); err != nil {
+		if err := c.core.Lifecycle.Enter(); err != nil {
 			return nil
 		}
-		freed := c.throttle.Freed()
+		freed := c.core.Throttle.Freed()
 		w, err := p.sweep(ctx)
-		now := c.now()
+		now := c.core.Now()
 		if err == nil && !now.Before(reaps) {
 			reaps = now.Add(reapEvery)
 			var more bool
 			if more, err = p.reap(ctx); more {
 				reaps = now // it goes on after the next pass
-				c.wake()
+				c.core.Wake()
 			}
 		}
 		if err == nil && !now.Before(reports) {
@@ -147,35 +142,35 @@ func (c *Client) Run(ctx context.Context) error {
 			err = p.passedOver(ctx)
 		}
 		p.reportProgress(true)
-		c.lifecycle.Leave()
+		c.core.Lifecycle.Leave()
 		pause := c.untilNext(ctx, p.started)
 		if !w.until.IsZero() {
-			pause = min(max(w.until.Sub(c.now()), 0), pause)
+			pause = min(max(w.until.Sub(c.core.Now()), 0), pause)
 		}
 		if !w.slot {
 			freed = nil
 		}
-		if errors.Is(err, journal.ErrClosed) && !c.lifecycle.IsShutdown() {
+		if errors.Is(err, journal.ErrClosed) && !c.core.Lifecycle.IsShutdown() {
 			p.tasks.Wait()
 			cancel(err)
 			return fmt.Errorf("onceward: run: %w", err)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrShutdown) {
-			c.passFailed(ctx, "a pass over the journal failed; it is made again", err)
+			c.core.PassFailed(ctx, "a pass over the journal failed; it is made again", err)
 			pause, freed = time.Second, nil
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-freed:
-		case <-c.wakes:
+		case <-c.core.Wakes:
 			// Operations that are parked together become due together.
 			timer.Reset(min(pause, 10*time.Millisecond))
 			<-timer.C
-		case <-c.lifecycle.Closing():
+		case <-c.core.Lifecycle.Closing():
 			return nil
 		case <-ctx.Done():
-			if c.lifecycle.IsShutdown() {
+			if c.core.Lifecycle.IsShutdown() {
 				return nil
 			}
 			return context.Cause(ctx)
@@ -186,14 +181,14 @@ func (c *Client) Run(ctx context.Context) error {
 // untilNext is how long Run has nothing to do, as far as is known, after a sweep of what
 // was due by then.
 func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
-	now, pause := c.now(), c.pollEvery(ctx)
+	now, pause := c.core.Now(), c.pollEvery(ctx)
 	if due, any := c.offers.next(); any {
 		pause = min(pause, due.Sub(now))
 	}
-	if o := c.throttle.Openings(now); !o.Next.IsZero() {
+	if o := c.core.Throttle.Openings(now); !o.Next.IsZero() {
 		pause = min(pause, o.Next.Sub(now))
 	}
-	for op, err := range c.journal.List(ctx, journal.Filter{ByWake: true, Limit: lookAhead}) {
+	for op, err := range c.core.Journal.List(ctx, journal.Filter{ByWake: true, Limit: lookAhead}) {
 		if err == nil && op.WakeAt.After(swept) { // else it was passed over
 			pause = min(pause, op.WakeAt.Sub(now))
 			break
@@ -225,8 +220,8 @@ type pass struct {
 }
 
 func (c *Client) newPass(total *Report, counting *sync.Mutex) *pass {
-	now := c.now()
-	return &pass{client: c, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, c.cfg.Concurrency)}
+	now := c.core.Now()
+	return &pass{client: c, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, c.core.Concurrency)}
 }
 
 // walk is Resume's: it goes on until nothing is left that has a slot.
@@ -234,21 +229,21 @@ func (p *pass) walk(ctx context.Context) error {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.total.Elapsed = p.client.now().Sub(p.began)
+		p.total.Elapsed = p.client.core.Now().Sub(p.began)
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(p.client.lifecycle.Life(), func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(p.client.core.Lifecycle.Life(), func() { cancel(ErrShutdown) })()
 	defer p.tasks.Wait() // before its context is cancelled
 	for {
-		freed := p.client.throttle.Freed()
+		freed := p.client.core.Throttle.Freed()
 		w, err := p.sweepFrom(ctx, p.started)
 		if err != nil || w == (waiting{}) {
 			return err
 		}
 		pause := seam.PollEvery
 		if !w.until.IsZero() {
-			pause = min(max(w.until.Sub(p.client.now()), 0), pause)
+			pause = min(max(w.until.Sub(p.client.core.Now()), 0), pause)
 		}
 		if !w.slot {
 			freed = nil
@@ -256,7 +251,7 @@ func (p *pass) walk(ctx context.Context) error {
 		select {
 		case <-freed:
 		case <-time.After(pause):
-		case <-p.client.lifecycle.Closing():
+		case <-p.client.core.Lifecycle.Closing():
 		case <-ctx.Done():
 		}
 	}
@@ -264,20 +259,20 @@ func (p *pass) walk(ctx context.Context) error {
 
 // sweep is Run's: it claims what has a slot now, and waits for nothing.
 func (p *pass) sweep(ctx context.Context) (waiting, error) {
-	p.started = p.client.now()
+	p.started = p.client.core.Now()
 	return p.sweepFrom(ctx, p.started)
 }
 
 // sweepFrom starts what is due by then and has a slot now.
 func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
-	for _, o := range p.client.offers.take(p.client.now()) {
+	for _, o := range p.client.offers.take(p.client.core.Now()) {
 		p.startOffer(ctx, o)
 	}
 	for {
 		if err := p.interrupted(ctx); err != nil {
 			return waiting{}, err
 		}
-		session, err := p.client.session.Joined(ctx)
+		session, err := p.client.core.Session.Joined(ctx)
 		if err != nil {
 			return waiting{}, err
 		}
@@ -289,7 +284,7 @@ func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 
 func (p *pass) interrupted(ctx context.Context) error {
 	select {
-	case <-p.client.lifecycle.Closing():
+	case <-p.client.core.Lifecycle.Closing():
 		return ErrShutdown
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -300,9 +295,9 @@ func (p *pass) interrupted(ctx context.Context) error {
 
 // spawn runs a task, which counts as work that Shutdown waits for.
 func (p *pass) spawn(task func()) {
-	p.client.lifecycle.Stay()
+	p.client.core.Lifecycle.Stay()
 	p.tasks.Go(func() {
-		defer p.client.lifecycle.Leave()
+		defer p.client.core.Lifecycle.Leave()
 		defer p.survive()
 		task()
 	})
@@ -310,22 +305,7 @@ func (p *pass) spawn(task func()) {
 
 // survive keeps a panic of a hook or of Authorize, whose operation is parked by
 // then, from ending the program: nobody called it who could handle it.
-func (p *pass) survive() { p.client.survived(recover()) }
-
-// passFailed tells logs and Trace of a pass over the journal that is made again.
-func (c *Client) passFailed(ctx context.Context, text string, err error) {
-	c.say(ctx, slog.LevelError, logPassFailed, text, "error", err)
-	if c.trace.PassFailed != nil {
-		defer func() { c.survived(recover()) }()
-		c.trace.PassFailed(ctx, err)
-	}
-}
-
-func (c *Client) survived(v any) {
-	if v != nil {
-		c.say(context.Background(), slog.LevelError, logHookPanicked, "a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
-	}
-}
+func (p *pass) survive() { p.client.core.Survived(recover()) }
 
 // take goes on from what the journal decided of one operation, which gives back its permit.
 func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Permit) {
@@ -342,7 +322,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 		}
 		// Who asks for it from here on waits for this run.
 		var f *core.Flight
-		if joined, leader := p.client.singleflight.Join(op.Ref); leader {
+		if joined, leader := p.client.core.Singleflight.Join(op.Ref); leader {
 			f = joined
 		}
 		p.spawn(func() {
@@ -352,10 +332,10 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 	case journal.Offer:
 		p.offer(ctx, op)
 	default:
-		p.client.idle.See(op)
+		p.client.core.Idle.See(op)
 		func() {
 			defer p.survive()
-			p.client.ended(ctx, op, nil, false)
+			p.client.core.Ended(ctx, op, nil, false)
 		}()
 		p.end(ctx, op, nil)
 	}
@@ -363,17 +343,17 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 
 // send works off one operation whose caller is gone.
 func (p *pass) send(ctx context.Context, res journal.Result, f *core.Flight, permit *throttle.Permit) {
-	r := newRun(ctx, p.client, res, f, p.client.now().Add(p.client.cfg.MaxWait))
-	r.target, r.permit = parsed(r.op.Request.URL), permit
+	r := newRun(ctx, p.client, res, f, p.client.core.Now().Add(p.client.core.MaxWait))
+	r.target, r.permit = core.Parsed(r.op.Request.URL), permit
 	var problem error
 	if r.target == nil {
-		problem = errUnreadable
-	} else if r.route = p.client.contract(&r.op.Request, r.target); !sameContract(&r.op, r.route) {
-		problem = errContractGone
+		problem = core.ErrUnreadable
+	} else if r.route = p.client.core.Contract(&r.op.Request, r.target); !core.SameContract(&r.op, r.route) {
+		problem = core.ErrContractGone
 	}
 	if problem != nil {
-		r.park(p.client.now(), problem.Error(), problem)
-		r.end.wake = p.client.now().Add(r.pause(false))
+		r.park(p.client.core.Now(), problem.Error(), problem)
+		r.end.wake = p.client.core.Now().Add(r.pause(false))
 	}
 	recorded := r.work()
 	cause := r.end.err
@@ -381,11 +361,6 @@ func (p *pass) send(ctx context.Context, res journal.Result, f *core.Flight, per
 		cause = errors.Join(r.end.errKind, cause)
 	}
 	p.end(ctx, &recorded.Operation, cause)
-}
-
-// contract is that of a frozen request.
-func (c *Client) contract(req *journal.Request, u *url.URL) tables.Route {
-	return c.router.Route(req.Method, u).For(tables.Message{Header: req.Header, Query: u.RawQuery, Body: asRead(req.Body)})
 }
 
 // end counts what became of an operation and offers it.
@@ -417,12 +392,12 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 	if len(r.Problems) >= maxProblems {
 		return
 	}
-	e := &Error{Operation: operationOf(op), Kind: kindOf(op.State), Err: cause}
+	e := &Error{Operation: operationOf(op), Kind: core.KindOf(op.State), Err: cause}
 	// What was begun with a credential that is gone is for its caller to ask for again.
 	gone := errors.Is(cause, wire.ErrCredentialChanged) || errors.Is(cause, wire.ErrModeChanged)
-	e.InBackground = op.State == journal.StatePending && c.inBackground(op, &op.Request) && !gone
-	if u := parsed(op.Request.URL); u != nil {
-		e.target = target(op.Request.Method, u)
+	e.InBackground = op.State == journal.StatePending && c.core.InBackground(op, &op.Request) && !gone
+	if u := core.Parsed(op.Request.URL); u != nil {
+		e.target = core.Target(op.Request.Method, u)
 	}
 	r.Problems = append(r.Problems, e)
 }
@@ -437,7 +412,7 @@ func (p *pass) offer(ctx context.Context, op *journal.Operation) {
 		}
 	}
 	p.client.offers.add(op)
-	for _, o := range p.client.offers.take(p.client.now()) {
+	for _, o := range p.client.offers.take(p.client.core.Now()) {
 		p.startOffer(ctx, o)
 	}
 }
@@ -468,14 +443,14 @@ func (p *pass) makeOffer(ctx context.Context, o *offer) {
 // reap reaps operations, and then flows. It reports whether it stopped because there is
 // more than it takes on at a time.
 func (p *pass) reap(ctx context.Context) (more bool, err error) {
-	until := p.client.now().Add(reapFor)
+	until := p.client.core.Now().Add(reapFor)
 	more, err = p.reapBy(ctx, until, func() (int, error) {
-		return p.client.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
+		return p.client.core.Journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.client.core.Now(), Keep: p.client.core.Keep}, reapBatch)
 	})
-	if store, ok := p.client.journal.(journal.Flows); ok && !more { // whatever came of operations: it may be one of them
+	if store, ok := p.client.core.Journal.(journal.Flows); ok && !more { // whatever came of operations: it may be one of them
 		var flows error
 		more, flows = p.reapBy(ctx, until, func() (int, error) {
-			return store.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: p.client.now(), Keep: p.client.cfg.Keep}, reapBatch)
+			return store.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: p.client.core.Now(), Keep: p.client.core.Keep}, reapBatch)
 		})
 		err = cmp.Or(err, flows)
 	}
@@ -491,9 +466,7 @@ func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, er
 		n, err := reap()
 		if n != 0 {
 			p.count(func(r *Report) { r.Reaped += n })
-			if p.client.trace.Reaped != nil {
-				p.client.trace.Reaped(ctx, n)
-			}
+			p.client.core.Reaped(ctx, n)
 		}
 		if err != nil {
 			return more, err
@@ -501,7 +474,7 @@ func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, er
 		if n != reapBatch {
 			return more, nil
 		}
-		if p.client.now().After(until) {
+		if p.client.core.Now().After(until) {
 			return true, nil
 		}
 	}
@@ -528,7 +501,7 @@ func (p *pass) reportProgress(end bool) {
 		return
 	}
 	p.mu.Lock()
-	now := p.client.now()
+	now := p.client.core.Now()
 	if !p.did || !end && now.Sub(p.reported) < time.Second {
 		p.mu.Unlock()
 		return

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -17,12 +18,12 @@ func (p *pass) resumeFlows(ctx context.Context) error {
 	if flows := p.client.flows.runner(); flows != nil {
 		return flows.Resume(ctx, p.countFlow)
 	}
-	store, ok := p.client.journal.(journal.Flows)
+	store, ok := p.client.core.Journal.(journal.Flows)
 	if !ok {
 		return nil
 	}
-	return p.client.session.Do(ctx, func(session string) error {
-		results, err := store.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.client.now(), Session: session}, p.client.cfg.Concurrency)
+	return p.client.core.Session.Do(ctx, func(session string) error {
+		results, err := store.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.client.core.Now(), Session: session}, p.client.core.Concurrency)
 		for i := range results {
 			p.countFlow(seam.Unregistered, fmt.Errorf("flow %s waits for a process that runs flows: see flow.New", results[i].Flow.ID))
 		}
@@ -35,7 +36,7 @@ func (p *pass) runFlows(ctx context.Context) {
 	select {
 	case <-p.client.flows.attached:
 		p.client.flows.runner().Run(ctx, p.countFlow)
-	case <-p.client.lifecycle.Closing():
+	case <-p.client.core.Lifecycle.Closing():
 	case <-ctx.Done():
 	}
 }
@@ -89,7 +90,7 @@ func (p *pass) countFlow(what seam.Outcome, problem error) {
 // afterItsFlow tells whether an operation was found out only after its flow had come to its end, or was given
 // up: nobody asks for it there any more. A flow that ends after it was found has heard of it, however soon it does.
 func (c *Client) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
-	store, ok := c.journal.(journal.Flows)
+	store, ok := c.core.Journal.(journal.Flows)
 	if !ok || op.Answer == nil || !op.Answer.Found {
 		return false
 	}
@@ -131,7 +132,7 @@ var errBeingUndone = errors.New("its flow is being undone just now, and may have
 // effect after all. One whose steps are forgotten, or that came to its end otherwise, stays as it is: the
 // operation is offered to OnSettled. After an error it is to be tried again.
 func (c *Client) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
-	store, ok := c.journal.(journal.Flows)
+	store, ok := c.core.Journal.(journal.Flows)
 	if !ok || !opensItsFlow(op) {
 		return nil
 	}
@@ -140,7 +141,7 @@ func (c *Client) reopenFlowOf(ctx context.Context, op *journal.Operation) error 
 		case errors.Is(err, journal.ErrNotFound):
 			return nil
 		case err != nil:
-			c.say(ctx, slog.LevelError, logNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+			c.core.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
 				"operation", op.ID, "error", err)
 			return err
 		case seam.ParentOf(&f) != op.Parent:
@@ -154,16 +155,16 @@ func (c *Client) reopenFlowOf(ctx context.Context, op *journal.Operation) error 
 }
 
 func (c *Client) reopen(ctx context.Context, store journal.Flows, op *journal.Operation, f *journal.Flow) error {
-	res, err := store.ApplyFlow(context.WithoutCancel(ctx), journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now(), Found: true})
+	res, err := store.ApplyFlow(context.WithoutCancel(ctx), journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.core.Now(), Found: true})
 	switch {
 	case err != nil:
-		c.say(ctx, slog.LevelError, logNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+		c.core.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
 			"operation", op.ID, "flow", f.ID, "error", err)
 		return err
 	case res.Decision != journal.Recorded:
 		return nil // somebody else was faster
 	}
-	c.say(ctx, slog.LevelWarn, logReopened, "a flow that was given up is undone once more: an operation of it took effect after all",
+	c.core.Say(ctx, slog.LevelWarn, core.LogReopened, "a flow that was given up is undone once more: an operation of it took effect after all",
 		"operation", op.ID, "flow", f.ID)
 	if flows := c.flows.runner(); flows != nil {
 		flows.Wake()
@@ -175,7 +176,7 @@ func (c *Client) reopen(ctx context.Context, store journal.Flows, op *journal.Op
 // background has settled, or because it has failed without its answer. Where that fails, the flow
 // looks by itself within ten minutes.
 func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
-	store, ok := c.journal.(journal.Flows)
+	store, ok := c.core.Journal.(journal.Flows)
 	if !ok || !seam.IsOfFlow(op.Parent) {
 		return
 	}
@@ -184,12 +185,12 @@ func (c *Client) wakeFlowOf(ctx context.Context, op Ref) {
 			break
 		}
 		if err != nil {
-			c.say(ctx, slog.LevelWarn, logNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
+			c.core.Say(ctx, slog.LevelWarn, core.LogNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
 			return
 		}
 		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
 		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !rests) {
-			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now()})
+			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.core.Now()})
 			break
 		}
 	}

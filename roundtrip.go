@@ -40,10 +40,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // ask is the way of a request that is an operation.
 func (call *call) ask() (*http.Response, error) {
 	c := call.client
-	if err := c.lifecycle.Enter(); err != nil {
+	if err := c.core.Lifecycle.Enter(); err != nil {
 		return nil, call.fail(ErrShutdown, nil)
 	}
-	defer c.lifecycle.Leave()
+	defer c.core.Lifecycle.Leave()
 
 	// Read: the body, what it says of the operation, and what is recorded of the request.
 	if err := call.read(); err != nil {
@@ -53,7 +53,7 @@ func (call *call) ask() (*http.Response, error) {
 		return nil, err
 	} else if !effect {
 		call.passed = true
-		return c.base.RoundTrip(call.unread())
+		return c.core.Base.RoundTrip(call.unread())
 	}
 
 	// Name: an unnamed call under a parent is one of its steps. See step.go.
@@ -112,13 +112,13 @@ func (c *Client) tellAsked(ctx context.Context, outcome Outcome, resp *http.Resp
 // it is all that is left of RoundTrip: see resume.go. However it is left, a hook's panic
 // included, the claim ends.
 func (r *run) work() (res journal.Result) {
-	r.client.lifecycle.Begin(r)
-	defer r.client.lifecycle.End(r)
+	r.client.core.Lifecycle.Begin(r)
+	defer r.client.core.Lifecycle.End(r)
 	defer func() { // whatever hooks do meanwhile
 		if r.flight != nil {
 			r.flight.RetryAfter = r.askedUntil()
 		}
-		r.client.singleflight.Finish(r.flight, &res.Operation)
+		r.client.core.Singleflight.Finish(r.flight, &res.Operation)
 	}()
 	defer func() {
 		r.permit.Free()
@@ -138,7 +138,7 @@ func (r *run) work() (res journal.Result) {
 		r.engine.repeat(&r.pauses, r.op.Request.Method, r.target, r)
 	}
 	if r.end == nil {
-		due := r.client.now().Add(r.wait)
+		due := r.client.core.Now().Add(r.wait)
 		if r.until.Before(due) { // which a clock that was set back meanwhile puts further off
 			due = r.until
 		}

@@ -82,9 +82,9 @@ func (t *tally) breakOff() {
 // caller's to fill in, and whose request it is.
 func newRun(ctx context.Context, c *Client, res journal.Result, f *core.Flight, ends time.Time) *run {
 	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
-	r.idleSince = c.idle.Since(&r.op, r.began)
-	r.pauses = c.lifecycle.NewPauses(ctx)
-	r.requests = c.composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
+	r.idleSince = c.core.Idle.Since(&r.op, r.began)
+	r.pauses = c.core.Lifecycle.NewPauses(ctx)
+	r.requests = c.core.Composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
 	r.requests.Key, r.requests.FirstSent, r.requests.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return r
 }

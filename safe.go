@@ -19,22 +19,22 @@ import (
 func (c *Client) pass(req *http.Request) (*http.Response, error) {
 	budget := c.safeBudget(req)
 	if budget == nil {
-		return c.base.RoundTrip(req)
+		return c.core.Base.RoundTrip(req)
 	}
-	ends := c.endOfWait(req.Context())
-	policy := c.cfg.Backoff.WithDefaults()
+	ends := c.core.EndOfWait(req.Context())
+	policy := c.core.Backoff.WithDefaults()
 	delays := retry.NewDelays(policy)
 	for n, sent := 1, req; ; n++ {
-		resp, err := c.base.RoundTrip(sent)
+		resp, err := c.core.Base.RoundTrip(sent)
 		if resp != nil && n > 1 {
 			resp.Request = req
 		}
 		wait, again := c.repeatsSafe(req, resp, err, policy, delays)
 		switch {
 		case !again && err == nil:
-			budget.Success(c.now())
+			budget.Success(c.core.Now())
 			return resp, nil
-		case !again || n >= policy.MaxAttempts || c.now().Add(wait).After(ends) || c.lifecycle.IsShutdown():
+		case !again || n >= policy.MaxAttempts || c.core.Now().Add(wait).After(ends) || c.core.Lifecycle.IsShutdown():
 			return resp, err
 		}
 		// A body is asked for before the response that it may not be there for is given up.
@@ -45,7 +45,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 				return resp, err
 			}
 		}
-		if ok, _ := budget.Take(c.now()); !ok {
+		if ok, _ := budget.Take(c.core.Now()); !ok {
 			closeBody(next)
 			return resp, err
 		}
@@ -74,18 +74,18 @@ func (c *Client) safeBudget(req *http.Request) *retry.Bucket {
 	if req.URL == nil || req.URL.Host == "" || streams(req) || hasBody(req) && req.GetBody == nil {
 		return nil
 	}
-	p := c.router.Route(req.Method, req.URL).Provider
+	p := c.core.Router.Route(req.Method, req.URL).Provider
 	repeats := p != nil
-	if c.cfg.RetrySafe != nil {
-		repeats = c.cfg.RetrySafe(req)
+	if c.core.RetrySafe != nil {
+		repeats = c.core.RetrySafe(req)
 	}
 	switch {
 	case !repeats:
 		return nil
 	case p != nil:
-		return c.budgets[p.KeysUnder]
+		return c.core.Budgets[p.KeysUnder]
 	}
-	return c.budgets[""]
+	return c.core.Budgets[""]
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
@@ -102,7 +102,7 @@ func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 	}
 	wait := delays.Next()
 	if resp != nil {
-		if asked, ok := retry.After(resp.Header, c.now(), policy.MaxRetryAfter); ok {
+		if asked, ok := retry.After(resp.Header, c.core.Now(), policy.MaxRetryAfter); ok {
 			wait = asked
 		}
 	}

@@ -3,6 +3,8 @@ package onceward
 import (
 	"errors"
 	"log/slog"
+
+	"github.com/onceward/onceward/internal/core"
 )
 
 var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")
@@ -18,6 +20,6 @@ func (k *call) withholdBody() {
 	if field == "" || !k.client.gaps.isFirst("body of "+host+" "+k.intent.Endpoint) {
 		return
 	}
-	k.client.say(k.ctx, slog.LevelWarn, logWithheld, "a body is not kept, since a field has the name of a credential, or it can't be read: only its caller can have the operation sent again. "+
+	k.client.core.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since a field has the name of a credential, or it can't be read: only its caller can have the operation sent again. "+
 		"Nothing more is said of this endpoint. List the field in Endpoint.OpenRequest if it is no secret", "host", host, "endpoint", k.intent.Endpoint, "field", field)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -40,12 +41,12 @@ func (c *Client) settlesAlso(op *journal.Operation) bool {
 // settleInTx gives an outcome to OnSettledTx, in the transaction by which it is delivered. One
 // that was delivered meanwhile, or is not the operation's any more, is given to nobody.
 func (c *Client) settleInTx(ctx context.Context, op *journal.Operation) error {
-	if _, err := c.backlog.CatchUp(ctx, op.Ref); err != nil {
+	if _, err := c.core.Backlog.CatchUp(ctx, op.Ref); err != nil {
 		return fmt.Errorf("the outcome is not recorded yet: %w", err)
 	}
 	ev := delivery(op)
-	ev.At, ev.Session = c.now(), op.Holder
-	_, err := c.journal.(journal.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
+	ev.At, ev.Session = c.core.Now(), op.Holder
+	_, err := c.core.Journal.(journal.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
 		return c.callOnSettledTx(seam.InTransaction(ctx), tx, operationOf(op))
 	})
 	return err
@@ -54,7 +55,7 @@ func (c *Client) settleInTx(ctx context.Context, op *journal.Operation) error {
 func (c *Client) callOnSettledTx(ctx context.Context, tx journal.Tx, op Operation) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.say(ctx, slog.LevelError, logHookPanicked, "OnSettledTx panicked", "operation", op.printed(), "stack", string(debug.Stack()))
+			c.core.Say(ctx, slog.LevelError, core.LogHookPanicked, "OnSettledTx panicked", "operation", op.printed(), "stack", string(debug.Stack()))
 			err = fmt.Errorf("OnSettledTx panicked: %v", p)
 		}
 	}()

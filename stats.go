@@ -1,5 +1,7 @@
 package onceward
 
+import ()
+
 // Stats is how a client does at a moment: what it alone knows. The journal's own Stats are of
 // all that share it.
 type Stats struct {
@@ -14,9 +16,9 @@ type Stats struct {
 
 // Stats tells how the client does. It asks nothing of the journal, and never fails.
 func (c *Client) Stats() Stats {
-	s := Stats{Running: c.lifecycle.Running(), Backlog: c.backlog.Len(), Offers: c.offers.size(), RetryBudget: map[string]float64{}}
-	now := c.now()
-	for name, b := range c.budgets {
+	s := Stats{Running: c.core.Lifecycle.Running(), Backlog: c.core.Backlog.Len(), Offers: c.offers.size(), RetryBudget: map[string]float64{}}
+	now := c.core.Now()
+	for name, b := range c.core.Budgets {
 		s.RetryBudget[name] = b.Used(now)
 	}
 	return s

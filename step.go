@@ -60,7 +60,7 @@ func (k *call) takeFlowStep() (leave func(*http.Response, error), err error) {
 	switch {
 	case step == nil:
 		return nil, k.fail(ErrNameNeeded, errors.New("it is made in a flow and outside its steps: make it in a Step"))
-	case k.client.journal != flow.Journal:
+	case k.client.core.Journal != flow.Journal:
 		return nil, k.fail(ErrInvalidRequest, errors.New("its flow is in another journal than its client's"))
 	case k.name.Scope != flow.Scope:
 		return nil, k.fail(ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -51,15 +52,15 @@ func (k *call) gap() error {
 	if why == "" {
 		return nil
 	}
-	if k.client.cfg.Strict {
+	if k.client.core.Strict {
 		return k.fail(ErrUnprotected, errors.New(why))
 	}
 	host := k.req.URL.Host
 	if !k.client.gaps.isFirst(host) {
 		return nil
 	}
-	k.client.say(k.ctx, slog.LevelWarn, logUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
-		"host", host, "request", target(k.req.Method, k.req.URL), "reason", why)
+	k.client.core.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+		"host", host, "request", core.Target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (k *call) misses() string {
 		return "no provider of Config.Providers serves its host, and it has no name: " +
 			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
 	}
-	if tidy := cleaned(u); tidy != nil && k.client.router.Route(k.req.Method, tidy).Listed {
+	if tidy := cleaned(u); tidy != nil && k.client.core.Router.Route(k.req.Method, tidy).Listed {
 		return fmt.Sprintf("a server may read its path as another one, so that no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
 	}
 	if named {
@@ -94,8 +95,8 @@ func (k *call) misses() string {
 // otherPort finds a host of the tables that is u's but for the port.
 func (k *call) otherPort(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	for i := range k.client.cfg.Providers {
-		for _, host := range k.client.cfg.Providers[i].Hosts {
+	for i := range k.client.core.Providers {
+		for _, host := range k.client.core.Providers[i].Hosts {
 			listed := (&url.URL{Host: strings.ToLower(host)}).Hostname()
 			if parent, below := strings.CutPrefix(listed, "*."); listed == name || below && strings.HasSuffix(name, "."+parent) {
 				return host

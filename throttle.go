@@ -5,35 +5,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/retry"
-	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
-	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
-
-// siteOf returns the site that a request of a route to a host goes to.
-func siteOf(route tables.Route, host string) throttle.Site {
-	if route.Listed {
-		return throttle.Site{Provider: route.Provider.KeysUnder}
-	}
-	return throttle.Site{Host: strings.ToLower(host)}
-}
-
-// targetOf returns the site, scope and account of an operation. Operations that have these in common are held back
-// together.
-func targetOf(op *journal.Operation, route tables.Route, host string) throttle.Target {
-	to := throttle.Target{Site: siteOf(route, host), Scope: op.Scope, Account: op.Account, Needs: wire.Withheld(&op.Request), Handle: op.Handle}
-	if route.Provider != nil {
-		to.Account += "\x00" + accountHeaders(route.Provider, op.Request.Header)
-	}
-	return to
-}
 
 var errHeldBack = errors.New("its provider has failed, or has as much under way as it gets, and is sent less for a while")
 
@@ -49,13 +28,13 @@ func (k *call) enter() (heldBack bool) {
 		return false
 	}
 	c := k.client
-	to := targetOf(&journal.Operation{Ref: k.ref, Account: k.intent.Account, Request: k.intent.Request}, k.route, k.clean.Host)
+	to := core.TargetOf(&journal.Operation{Ref: k.ref, Account: k.intent.Account, Request: k.intent.Request}, k.route, k.clean.Host)
 	to.Needs = nil // the function may have what Run has not
-	timeout := time.NewTimer(min(c.cfg.AttemptTimeout, k.ends.Sub(c.now())))
+	timeout := time.NewTimer(min(c.core.AttemptTimeout, k.ends.Sub(c.core.Now())))
 	defer timeout.Stop()
 	for waits := true; ; {
-		freed := c.throttle.Freed()
-		permit, refusal := c.throttle.Enter(to, c.now())
+		freed := c.core.Throttle.Freed()
+		permit, refusal := c.core.Throttle.Enter(to, c.core.Now())
 		k.permit, k.asked = permit, refusal.Beyond
 		if permit != nil || refusal.Verdict != throttle.Full || !waits {
 			return permit == nil
@@ -66,7 +45,7 @@ func (k *call) enter() (heldBack bool) {
 			waits = false
 		case <-k.ctx.Done():
 			waits = false
-		case <-c.lifecycle.Closing():
+		case <-c.core.Lifecycle.Closing():
 			waits = false
 		}
 	}
@@ -75,16 +54,16 @@ func (k *call) enter() (heldBack bool) {
 // holdBack parks a run before its first attempt. The operation stays due: another process, a caller, and Run once the
 // breaker closes may send it. The flow asks again at the time that enter drew.
 func (r *run) holdBack() {
-	r.park(r.client.now(), errHeldBack.Error(), errHeldBack)
+	r.park(r.client.core.Now(), errHeldBack.Error(), errHeldBack)
 }
 
 // seen tells the breakers what the attempt says of its site and scope. A caller's own attempt tells them only that the
 // request got through.
 func (r *run) seen() {
-	a, now, more := &r.attempt, r.client.now(), false
+	a, now, more := &r.attempt, r.client.core.Now(), false
 	switch {
 	case r.permit == nil:
-		more = a.works() && r.client.throttle.Answered(siteOf(r.route, r.target.Host), now)
+		more = a.works() && r.client.core.Throttle.Answered(core.SiteOf(r.route, r.target.Host), now)
 	case r.stopped():
 	case a.err == nil && a.judged.Credential:
 		r.permit.Refused(a.started, now, ErrCredentialRefused)
@@ -96,7 +75,7 @@ func (r *run) seen() {
 		r.permit.Fails(a.started, now)
 	}
 	if more {
-		r.client.wake() // it may go on sooner than Run knew
+		r.client.core.Wake() // it may go on sooner than Run knew
 	}
 }
 
@@ -120,17 +99,17 @@ func (r *run) stopped() bool {
 
 // pause returns how long the operation rests once this call has used up its attempts.
 func (r *run) pause(busy bool) time.Duration {
-	return retry.Pause(r.client.cfg.Backoff, r.op.Attempts+r.tally.made, r.client.now().Sub(r.op.CreatedAt), busy)
+	return retry.Pause(r.client.core.Backoff, r.op.Attempts+r.tally.made, r.client.core.Now().Sub(r.op.CreatedAt), busy)
 }
 
 // rest returns when a caller may have an operation sent again that this call does not try any more, and when Run and
 // Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
 // waits no longer.
 func (r *run) rest(at time.Time, asked, busy bool) (due, wake time.Time) {
-	now := r.client.now()
+	now := r.client.core.Now()
 	wake = core.Later(at, now.Add(r.pause(busy)))
 	if due = wake; asked {
-		due = core.Later(at, now.Add(retry.Patience(r.client.cfg.Backoff)))
+		due = core.Later(at, now.Add(retry.Patience(r.client.core.Backoff)))
 	}
 	return due, core.Later(wake, r.permit.Beyond(now))
 }

@@ -2,9 +2,10 @@ package onceward
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
-	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -159,14 +160,6 @@ func outcomeOf(e *Error) Outcome {
 	return OutcomeRefused
 }
 
-// traced is the traceparent that is kept with the operation.
-func (k *call) traced() string {
-	if hook := k.client.trace.Parent; hook != nil {
-		return seam.TraceParent(hook(k.ctx))
-	}
-	return seam.TraceParent(k.req.Header.Get("Traceparent"))
-}
-
 // whyOf tells why a claim was made from what it found.
 func whyOf(op *journal.Operation, background bool) Why {
 	why := Why{Reason: ReasonAgain, Background: background}
@@ -179,6 +172,69 @@ func whyOf(op *journal.Operation, background bool) Why {
 		why.Reason = ReasonTakenOver // the claim is what ended the dead one's
 	}
 	return why
+}
+
+// observer has the parts of a client tell these hooks, and a logger, what happens. No logger: nobody is told.
+func (t *Trace) observer(log *slog.Logger) core.Observer {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	o := core.Observer{Log: log, Logged: logged, Parent: t.Parent, Reaped: t.Reaped, SessionLost: t.SessionLost, PassFailed: t.PassFailed}
+	if hook := t.Started; hook != nil {
+		o.Started = func(ctx context.Context, op *journal.Operation, background bool) context.Context {
+			return hook(ctx, operationOf(op), whyOf(op, background))
+		}
+	}
+	if hook := t.AttemptStarted; hook != nil {
+		o.AttemptStarted = func(ctx context.Context, op *journal.Operation, n int) context.Context {
+			return hook(ctx, operationOf(op), n)
+		}
+	}
+	if hook := t.AttemptEnded; hook != nil {
+		o.AttemptEnded = func(ctx context.Context, op *journal.Operation, a core.Attempt) {
+			hook(ctx, operationOf(op), Attempt(a))
+		}
+	}
+	if hook := t.KeyReplaced; hook != nil {
+		o.KeyReplaced = func(ctx context.Context, op *journal.Operation) { hook(ctx, operationOf(op)) }
+	}
+	if hook := t.Conflicted; hook != nil {
+		o.Conflicted = func(ctx context.Context, op *journal.Operation, status int, secondEffect bool) {
+			hook(ctx, operationOf(op), status, secondEffect)
+		}
+	}
+	if hook := t.Ended; hook != nil {
+		o.Ended = func(ctx context.Context, op *journal.Operation, err error, replayed bool) {
+			reported := withoutAnswer(op)
+			reported.Replayed = replayed
+			hook(ctx, reported, err)
+		}
+	}
+	if hook := t.JournalFailed; hook != nil {
+		o.JournalFailed = func(ctx context.Context, op *journal.Operation, event string, err error) {
+			hook(ctx, operationOf(op), event, err)
+		}
+	}
+	o.Delayed = told(t.Delayed, operationOf)
+	o.Looked = told(t.Looked, withoutAnswer)
+	o.Settled = told(t.Settled, withoutAnswer)
+	o.Resolved = told(t.Resolved, withoutAnswer)
+	return o
+}
+
+// told has a hook get what of makes of an operation. It returns nil if there is none.
+func told[T any](hook func(context.Context, Operation, T), of func(*journal.Operation) Operation) func(context.Context, *journal.Operation, T) {
+	if hook == nil {
+		return nil
+	}
+	return func(ctx context.Context, op *journal.Operation, what T) { hook(ctx, of(op), what) }
+}
+
+// withoutAnswer is operationOf for those that get no answer.
+func withoutAnswer(op *journal.Operation) Operation {
+	o := operationOf(op)
+	o.Answer = nil
+	return o
 }
 
 // JoinTraces returns a Trace that calls the hooks of each of them, in this order. The context

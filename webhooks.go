@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/webhook"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 	if v == nil {
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
 	}
-	switch p := c.called(provider); {
+	switch p := c.core.Called(provider); {
 	case p == nil:
 		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
 	case len(p.WebhookSchemes) > 0 && !slices.Contains(p.WebhookSchemes, v.Scheme()):
@@ -50,7 +51,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 	return &webhook.Handler{
 		Verifier: v,
 		Refused: func(r *http.Request, err error) {
-			c.say(r.Context(), slog.LevelWarn, logWebhookBad, "a webhook was refused", "provider", provider, "error", err)
+			c.core.Say(r.Context(), slog.LevelWarn, core.LogWebhookBad, "a webhook was refused", "provider", provider, "error", err)
 		},
 		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.hearRequest(w, r, provider, next) }),
 	}
@@ -73,7 +74,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 		return
 	}
 	// The application gets every delivery; the provider repeats this one.
-	c.say(r.Context(), slog.LevelError, logWebhookFailed, "a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
+	c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
 	next.ServeHTTP(&unheard{header: http.Header{}}, r)
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }
@@ -82,7 +83,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 func (c *Client) heard(ctx context.Context, provider string, e Event) (about []Operation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.survived(v)
+			c.core.Survived(v)
 			err = errors.New("onceward: hear an event: a hook or the journal panicked: see the log")
 		}
 	}()

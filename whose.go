@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
@@ -116,7 +117,7 @@ const (
 
 // keyOf tells credentials apart, and the accounts that they act for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
-	return strings.Join([]string{p.Name, req.URL.Host, accountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{})}, "\n")
+	return strings.Join([]string{p.Name, req.URL.Host, core.AccountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{})}, "\n")
 }
 
 // credentialOf tells credentials apart that are added to requests which are sent to different places. to is where
@@ -152,7 +153,7 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	for {
 		is.mu.Lock()
 		known, asked := is.by[key], is.asks[key]
-		if known.until.After(l.client.now()) {
+		if known.until.After(l.client.core.Now()) {
 			is.mu.Unlock()
 			return known.account, known.why
 		}
@@ -191,9 +192,9 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	if errors.Is(answer.err, context.Canceled) {
 		return account, why
 	}
-	learned := identified{account, why, l.client.now().Add(identityKeeps)}
+	learned := identified{account, why, l.client.core.Now().Add(identityKeeps)}
 	if why != "" {
-		learned.until = l.client.now().Add(identityFails)
+		learned.until = l.client.core.Now().Add(identityFails)
 	}
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -202,16 +203,6 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	}
 	is.by[key] = learned
 	return account, why
-}
-
-// accountHeaders are the values of the headers by which a provider's requests say on whose
-// behalf they are made.
-func accountHeaders(p *providers.Provider, h http.Header) string {
-	var values []string
-	for _, name := range p.AccountHeaders {
-		values = append(values, strings.Join(h.Values(name), ","))
-	}
-	return strings.Join(values, "\x00")
 }
 
 // whoSends is the account that a call is made for, as far as its provider tells.

@@ -1,8 +1,13 @@
-// Package core has what all parts of a client share: the work that is under way and how it comes to its end, the session in
-// the journal, who leads a call of several for one operation, since when no attempt is under way, and the events that the
-// journal has not taken yet.
+// Package core has what all parts of a client share:
 //
-// It knows the journal. It knows no request and no provider, and sends nothing; whom it tells of something is handed to it.
+//   - the settings, the clock, and the contract that an operation is under;
+//   - the work that is under way, and how it comes to its end;
+//   - the session in the journal, and the events that the journal has not taken yet;
+//   - who leads the calls for one operation, and since when no attempt is under way;
+//   - the log, and the hooks of Trace.
+//
+// It sends nothing and decides nothing of an operation. It knows none of the parts that hold it, and no type of package
+// onceward: that package hands it functions.
 package core
 
 import "time"

@@ -1,0 +1,188 @@
+package core
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Why an operation is under no contract that the client knows.
+var (
+	ErrContractGone = errors.New("no provider of this name serves its URL any more: add it to Config.Providers. If its table was renamed, set KeysUnder to the old name")
+	ErrUnreadable   = errors.New("its recorded URL can't be read")
+)
+
+// Contract is that of a frozen request.
+func (c *Core) Contract(req *journal.Request, u *url.URL) tables.Route {
+	return c.Router.Route(req.Method, u).For(tables.Message{Header: req.Header, Query: u.RawQuery, Body: AsRead(req.Body)})
+}
+
+// NeedsBody tells whether only its body says which contract an operation is under.
+func (c *Core) NeedsBody(op *journal.Operation) bool {
+	u := Parsed(op.Request.URL)
+	return u != nil && c.Router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
+}
+
+// SameContract tells whether an operation is still under the contract that it was
+// begun under, so that its credentials go nowhere else.
+func SameContract(op *journal.Operation, route tables.Route) bool {
+	if op.Provider == "" {
+		return !route.Listed
+	}
+	return route.Listed && op.Provider == route.Provider.KeysUnder
+}
+
+// ListedSince tells whether an operation was begun at a host that a provider serves by
+// now, and none did then. It had no terms under which it is sent again.
+func ListedSince(op *journal.Operation, route tables.Route) bool {
+	return op.Provider == "" && route.Listed
+}
+
+// TermsOf puts the endpoint's contract in the resend rule's words.
+func TermsOf(route tables.Route) journal.Terms {
+	e := route.Endpoint
+	t := journal.Terms{Retention: e.Retention, Guard: e.InFlightGuard, Handling: e.HandlingTime}
+	if e.Key.Place != providers.KeyNone {
+		t.Remembers = e.Remembers
+	}
+	return t
+}
+
+// AsRead marks a body that may be empty as one that has been read.
+func AsRead(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body
+}
+
+// Parsed is nil for what is no URL.
+func Parsed(rawURL string) *url.URL {
+	u, _ := url.Parse(rawURL)
+	return u
+}
+
+// Target is how errors and logs call what a request is sent to.
+func Target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
+
+// Called returns the provider that a program calls so, by its Name or KeysUnder, or nil.
+func (c *Core) Called(name string) *providers.Provider {
+	for i := range c.Providers {
+		if p := &c.Providers[i]; p.Name == name || p.KeysUnder == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Recorded returns the provider that the journal calls so, or nil.
+func (c *Core) Recorded(name string) *providers.Provider {
+	if p := c.Called(name); p != nil && p.KeysUnder == name {
+		return p
+	}
+	return nil
+}
+
+// EndpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
+func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
+	p := c.Recorded(op.Provider)
+	if p == nil {
+		return nil
+	}
+	if u := Parsed(op.Request.URL); u != nil && op.Request.Method != "" {
+		if route := c.Contract(&op.Request, u); route.Listed && SameContract(op, route) && route.Endpoint.Pattern == op.Endpoint {
+			return route.Endpoint
+		}
+	}
+	for i := range p.Endpoints {
+		if p.Endpoints[i].Pattern == op.Endpoint {
+			return &p.Endpoints[i]
+		}
+	}
+	return nil
+}
+
+// Budget is shared by all operations with the provider of a route.
+func (c *Core) Budget(route tables.Route) *retry.Bucket {
+	if route.Listed {
+		return c.Budgets[route.Provider.KeysUnder]
+	}
+	return c.Budgets[""]
+}
+
+// SiteOf returns the site that a request of a route to a host goes to.
+func SiteOf(route tables.Route, host string) throttle.Site {
+	if route.Listed {
+		return throttle.Site{Provider: route.Provider.KeysUnder}
+	}
+	return throttle.Site{Host: strings.ToLower(host)}
+}
+
+// TargetOf returns the site, scope and account of an operation. Operations that have these in common are held back
+// together.
+func TargetOf(op *journal.Operation, route tables.Route, host string) throttle.Target {
+	to := throttle.Target{Site: SiteOf(route, host), Scope: op.Scope, Account: op.Account, Needs: wire.Withheld(&op.Request), Handle: op.Handle}
+	if route.Provider != nil {
+		to.Account += "\x00" + AccountHeaders(route.Provider, op.Request.Header)
+	}
+	return to
+}
+
+// AccountHeaders are the values of the headers by which a provider's requests say on whose
+// behalf they are made.
+func AccountHeaders(p *providers.Provider, h http.Header) string {
+	var values []string
+	for _, name := range p.AccountHeaders {
+		values = append(values, strings.Join(h.Values(name), ","))
+	}
+	return strings.Join(values, "\x00")
+}
+
+// MayAdd tells whether what an operation's record lacks of credentials can be added
+// here at all.
+func (c *Core) MayAdd(op *journal.Operation, u *url.URL) bool {
+	return c.Authorize != nil && op.Provider != "" && wire.Confidential(u) || !wire.NeedsCredential(&op.Request)
+}
+
+// InBackground tells whether Run and Resume send a pending operation, as far as this
+// client knows.
+func (c *Core) InBackground(op *journal.Operation, frozen *journal.Request) bool {
+	switch {
+	case op.BodyWithheld, op.Naming != journal.Named && (op.Told || c.NamedOnly), c.isStranger(op, frozen), c.lacksCredential(op, frozen):
+		return false
+	case !op.MayHaveRun && !op.NotAfter.IsZero() && Later(c.Now(), op.DueAt).After(op.NotAfter): // it is cancelled, then
+		return false
+	case c.Authorize != nil && op.Provider != "" && wire.Confidential(Parsed(frozen.URL)):
+		return true
+	}
+	return !wire.NeedsCredential(frozen)
+}
+
+// lacksCredential tells whether Run or Resume have found of late that they lack a credential
+// that an operation needs, whose contract they know.
+func (c *Core) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
+	u := Parsed(frozen.URL)
+	asked := *op
+	asked.Request = *frozen
+	return c.Throttle.Missing(TargetOf(&asked, c.Router.Route(frozen.Method, u), u.Host)) != ""
+}
+
+// isStranger tells whether this client knows no contract of the name that the operation
+// has, and leaves it to those who do.
+func (c *Core) isStranger(op *journal.Operation, frozen *journal.Request) bool {
+	u := Parsed(frozen.URL)
+	if u == nil {
+		return true
+	}
+	route := c.Router.Route(frozen.Method, u)
+	return !route.Undecided && !SameContract(op, route)
+}

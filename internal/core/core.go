@@ -1,0 +1,103 @@
+package core
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Core is what the parts of a client hold of it.
+type Core struct {
+	Settings
+
+	Observer Observer
+
+	Journal journal.Journal
+	Router  *tables.Router
+	Base    http.RoundTripper // what attempts go through
+	Clock   func() time.Time
+	Budgets map[string]*retry.Bucket // by provider; "" for hosts that none serves
+
+	Lifecycle    *Lifecycle
+	Session      *Session
+	Singleflight Singleflight
+	Backlog      *Backlog
+	Throttle     *throttle.Throttle
+	Idle         Idle
+
+	Wakes chan struct{} // tells Run that something is due earlier than it knew; one fits in
+}
+
+// Settings are those of the client's configuration that its parts ask for. Package onceward documents them.
+type Settings struct {
+	Providers  []providers.Provider
+	HTTPClient *http.Client
+	Authorize  func(*http.Request) error
+	Secret     []byte
+
+	Backoff   backoff.Policy
+	RetrySafe func(*http.Request) bool
+	NamedOnly bool
+	Strict    bool
+
+	MaxWait         time.Duration
+	AttemptTimeout  time.Duration
+	Concurrency     int
+	MaxRequestBody  int64
+	MaxResponseBody int64
+	Keep            time.Duration
+}
+
+// Now is the time by the journal's clock, where it has one (journal.Clock); else by this machine's, which contexts go by.
+func (c *Core) Now() time.Time { return c.Clock() }
+
+// Until returns a context that ends at a time of Now's.
+func (c *Core) Until(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, t.Sub(c.Now()))
+}
+
+// EndOfWait is when whoever waits under ctx has to have returned: a little before its deadline, since once that has passed
+// net/http keeps no more of an error than its text.
+func (c *Core) EndOfWait(ctx context.Context) time.Time {
+	left := c.MaxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+		left -= min(time.Second, left/10)
+	}
+	return c.Now().Add(left)
+}
+
+// Sleep reports whether a pause was slept until its end, which is not after ends.
+func (c *Core) Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool {
+	if c.Now().Add(pause).After(ends) {
+		return false
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+	case <-c.Lifecycle.Closing():
+	}
+	return false
+}
+
+// Wake has Run look now for what is due.
+func (c *Core) Wake() {
+	select {
+	case c.Wakes <- struct{}{}:
+	default:
+	}
+}
+
+// Composer makes requests of what was frozen, with the credentials of a caller; nil: with those of the background.
+func (c *Core) Composer(caller *http.Request, query string, route *tables.Route, frozen *journal.Request) wire.Composer {
+	return wire.Composer{Authorize: c.Authorize, Jar: c.HTTPClient.Jar, Caller: caller, Query: query, Route: route, Frozen: frozen}
+}

@@ -1,0 +1,48 @@
+package core
+
+// LogEvent is the value of the key "event" that every line of a client's log has. It stays
+// when the line's words change: docs/runbook.md lists them.
+type LogEvent string
+
+// The events.
+const (
+	LogCompleted     LogEvent = "operation.completed"
+	LogPending       LogEvent = "operation.pending"
+	LogUnknown       LogEvent = "operation.unknown"
+	LogCancelled     LogEvent = "operation.cancelled"
+	LogAttempt       LogEvent = "operation.attempt"
+	LogConflict      LogEvent = "operation.conflict"
+	LogResolved      LogEvent = "operation.resolved"
+	LogNotClaimed    LogEvent = "operation.not_claimed"
+	LogLooked        LogEvent = "operation.looked"
+	LogFound         LogEvent = "operation.found"
+	LogDead          LogEvent = "operation.needs_attention"
+	LogContradicted  LogEvent = "operation.contradicted"
+	LogLookFailed    LogEvent = "look.failed"
+	LogSettleFailed  LogEvent = "settle.failed"
+	LogJournalFailed LogEvent = "journal.failed"
+	LogPassFailed    LogEvent = "journal.pass_failed"
+	LogSessionLost   LogEvent = "journal.session_lost"
+	LogHookPanicked  LogEvent = "hook.panicked"
+	LogUnprotected   LogEvent = "request.unprotected"
+	LogWithheld      LogEvent = "request.withheld"
+	LogTenantUnknown LogEvent = "inbound.tenant_unknown"
+	LogWebhookBad    LogEvent = "webhook.refused"
+	LogWebhookOdd    LogEvent = "webhook.ambiguous"
+	LogWebhookPassed LogEvent = "webhook.passed_over"
+	LogWebhookHint   LogEvent = "webhook.hint"
+	LogWebhookFailed LogEvent = "webhook.failed"
+	LogSetAside      LogEvent = "flow.set_aside" // of package flow, as the next
+	LogFlowLeft      LogEvent = "flow.left"
+	LogNotWoken      LogEvent = "flow.not_woken"
+	LogReopened      LogEvent = "flow.reopened"
+	LogAbandoned     LogEvent = "shutdown.abandoned"
+)
+
+// LogEvents are all of them.
+var LogEvents = []LogEvent{
+	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
+	LogLooked, LogFound, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
+	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogUnprotected, LogWithheld, LogTenantUnknown,
+	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
+}

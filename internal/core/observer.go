@@ -1,0 +1,228 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Observer is whom the client tells what happens: the log, and the hooks of Trace, which package onceward documents. A nil
+// hook is not called. A hook gets a copy of the operation as it stands.
+type Observer struct {
+	Log    *slog.Logger
+	Logged func(op *journal.Operation) slog.Attr // what logs tell of an operation
+
+	Parent         func(ctx context.Context) string
+	Started        func(ctx context.Context, op *journal.Operation, background bool) context.Context
+	AttemptStarted func(ctx context.Context, op *journal.Operation, n int) context.Context
+	AttemptEnded   func(ctx context.Context, op *journal.Operation, a Attempt)
+	KeyReplaced    func(ctx context.Context, op *journal.Operation)
+	Delayed        func(ctx context.Context, op *journal.Operation, pause time.Duration)
+	Conflicted     func(ctx context.Context, op *journal.Operation, status int, secondEffect bool)
+	Ended          func(ctx context.Context, op *journal.Operation, err error, replayed bool)
+	Looked         func(ctx context.Context, op *journal.Operation, e journal.Evidence)
+	Settled        func(ctx context.Context, op *journal.Operation, err error)
+	Resolved       func(ctx context.Context, op *journal.Operation, resolution journal.Resolution)
+	JournalFailed  func(ctx context.Context, op *journal.Operation, event string, err error)
+	Reaped         func(ctx context.Context, n int)
+	SessionLost    func(ctx context.Context)
+	PassFailed     func(ctx context.Context, err error)
+}
+
+// Attempt is one try on the wire, as hooks get it.
+type Attempt struct {
+	Number   int
+	Status   int
+	Proto    string
+	Verdict  providers.Verdict
+	Unsent   bool
+	Err      error
+	Duration time.Duration
+}
+
+// KindOf is the kind of error for an operation without an answer.
+func KindOf(s journal.State) error {
+	switch s {
+	case journal.StateCancelled:
+		return fault.ErrNotSent
+	case journal.StateUnknown:
+		return fault.ErrOutcomeUnknown
+	case journal.StateInFlight:
+		return fault.ErrInFlight
+	case journal.StateCompleted:
+		return fault.ErrAnswerGone
+	}
+	return fault.ErrPending
+}
+
+// copied keeps the caller's operation off the heap where there is no hook.
+func copied(op *journal.Operation) *journal.Operation {
+	told := *op
+	return &told
+}
+
+// Note logs something about an operation, if anybody listens. A handler may take from ctx what it is part of, such as a
+// trace.
+func (c *Core) Note(ctx context.Context, level slog.Level, event LogEvent, msg string, op *journal.Operation, args ...any) {
+	if log := c.Observer.Log; log.Enabled(ctx, level) {
+		log.Log(ctx, level, msg, append([]any{"event", string(event), c.Observer.Logged(copied(op))}, args...)...)
+	}
+}
+
+// Say logs something that is not about one operation.
+func (c *Core) Say(ctx context.Context, level slog.Level, event LogEvent, msg string, args ...any) {
+	if log := c.Observer.Log; log.Enabled(ctx, level) {
+		log.Log(ctx, level, msg, append([]any{"event", string(event)}, args...)...)
+	}
+}
+
+// TraceParent is what is kept with an operation of the trace that its request is part of, whose header says ofRequest.
+func (c *Core) TraceParent(ctx context.Context, ofRequest string) string {
+	if hook := c.Observer.Parent; hook != nil {
+		return seam.TraceParent(hook(ctx))
+	}
+	return seam.TraceParent(ofRequest)
+}
+
+// Started tells that a claim was recorded, and returns the context of the claim.
+func (c *Core) Started(ctx context.Context, op *journal.Operation, background bool) context.Context {
+	if hook := c.Observer.Started; hook != nil {
+		if of := hook(ctx, copied(op), background); of != nil {
+			return of
+		}
+	}
+	return ctx
+}
+
+// AttemptStarted tells that the n-th attempt of a claim is next, and returns the hook's context; nil if there is none.
+func (c *Core) AttemptStarted(ctx context.Context, op *journal.Operation, n int) context.Context {
+	if hook := c.Observer.AttemptStarted; hook != nil {
+		return hook(ctx, copied(op), n)
+	}
+	return nil
+}
+
+// AttemptEnded tells that an attempt has ended.
+func (c *Core) AttemptEnded(ctx context.Context, op *journal.Operation, a Attempt) {
+	c.Note(ctx, slog.LevelDebug, LogAttempt, "attempt", op, "number", a.Number, "status", a.Status, "unsent", a.Unsent, "error", a.Err)
+	if hook := c.Observer.AttemptEnded; hook != nil {
+		hook(ctx, copied(op), a)
+	}
+}
+
+// KeyReplaced tells that another key is sent than the request carried.
+func (c *Core) KeyReplaced(ctx context.Context, op *journal.Operation) {
+	if hook := c.Observer.KeyReplaced; hook != nil {
+		hook(ctx, copied(op))
+	}
+}
+
+// Delayed tells that an operation waits for its next attempt.
+func (c *Core) Delayed(ctx context.Context, op *journal.Operation, pause time.Duration) {
+	if hook := c.Observer.Delayed; hook != nil {
+		hook(ctx, copied(op), pause)
+	}
+}
+
+// Conflicted tells that a second answer came for an operation that has one.
+func (c *Core) Conflicted(ctx context.Context, op *journal.Operation, status int, secondEffect bool) {
+	if hook := c.Observer.Conflicted; hook != nil {
+		hook(ctx, copied(op), status, secondEffect)
+	}
+}
+
+// Ended tells that a claim of an operation has ended.
+func (c *Core) Ended(ctx context.Context, op *journal.Operation, err error, replayed bool) {
+	switch op.State {
+	case journal.StateCompleted:
+		c.Note(ctx, slog.LevelDebug, LogCompleted, "completed", op, "attempts", op.Attempts, "replayed", replayed)
+	case journal.StateUnknown:
+		c.Note(ctx, slog.LevelWarn, LogUnknown, "outcome unknown", op, "cause", op.Cause)
+	case journal.StatePending:
+		c.Note(ctx, slog.LevelInfo, LogPending, "pending", op, "cause", op.Cause, "due", op.DueAt)
+	default:
+		c.Note(ctx, slog.LevelInfo, LogCancelled, op.State.String(), op, "cause", op.Cause)
+	}
+	hook := c.Observer.Ended
+	if hook == nil {
+		return
+	}
+	if err == nil && op.State != journal.StateCompleted {
+		err = KindOf(op.State)
+	}
+	hook(ctx, copied(op), err, replayed)
+}
+
+// Looked tells that a look, or an event, has told something of an operation.
+func (c *Core) Looked(ctx context.Context, op *journal.Operation, e *journal.Evidence) {
+	if hook := c.Observer.Looked; hook != nil {
+		hook(ctx, copied(op), *e)
+	}
+}
+
+// Settled tells that somebody was told of an outcome, or with which error not.
+func (c *Core) Settled(ctx context.Context, op *journal.Operation, err error) {
+	if hook := c.Observer.Settled; hook != nil {
+		hook(ctx, copied(op), err)
+	}
+}
+
+// Resolved tells that somebody's word on an operation was recorded.
+func (c *Core) Resolved(ctx context.Context, op *journal.Operation, resolution journal.Resolution) {
+	if hook := c.Observer.Resolved; hook != nil {
+		hook(ctx, copied(op), resolution)
+	}
+}
+
+// Reaped tells that n operations or flows were reaped.
+func (c *Core) Reaped(ctx context.Context, n int) {
+	if hook := c.Observer.Reaped; hook != nil {
+		hook(ctx, n)
+	}
+}
+
+// KeepUnsaved takes an event that could not be recorded because of err.
+func (c *Core) KeepUnsaved(ctx context.Context, ev journal.Event, op journal.Operation, err error) {
+	c.Backlog.Add(ev, op) // before any hook, which may panic
+	c.JournalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
+}
+
+// JournalFailed tells that an event could not be recorded.
+func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
+	c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err)
+	if hook := c.Observer.JournalFailed; hook != nil {
+		hook(ctx, copied(op), event.String(), err)
+	}
+}
+
+// PassFailed tells of a pass over the journal that is made again.
+func (c *Core) PassFailed(ctx context.Context, text string, err error) {
+	c.Say(ctx, slog.LevelError, LogPassFailed, text, "error", err)
+	if hook := c.Observer.PassFailed; hook != nil {
+		defer func() { c.Survived(recover()) }()
+		hook(ctx, err)
+	}
+}
+
+// SessionLost tells that the journal has given what this client had to others.
+func (c *Core) SessionLost(ctx context.Context) {
+	c.Say(ctx, slog.LevelError, LogSessionLost, "the session in the journal is lost: what it had under way counts as sent, and goes on under another")
+	if hook := c.Observer.SessionLost; hook != nil {
+		hook(ctx)
+	}
+}
+
+// Survived tells of a panic that was recovered from, if v is one.
+func (c *Core) Survived(v any) {
+	if v != nil {
+		c.Say(context.Background(), slog.LevelError, LogHookPanicked, "a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))
+	}
+}
