@@ -215,7 +215,7 @@ func (c *Client) owed(op *journal.Operation) bool {
 func (c *Client) deliverOnReturn(op *journal.Operation) {
 	switch {
 	case !c.settles() || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
-	case c.owed(op), c.settlesAlso(op) && c.stillLooked(op):
+	case c.owed(op), c.settlesAlso(op) && c.finder.StillLooks(op):
 	case c.settlesAlso(op):
 		c.offers.add(op)
 		c.core.Wake()

@@ -29,7 +29,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
 		case op.State == journal.StateCompleted:
 			return operationOf(&op), nil
-		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !(c.stillLooked(&op) && (op.Provider == "" || c.core.Recorded(op.Provider) != nil)):
+		case op.State == journal.StateCancelled || op.State == journal.StateUnknown && !(c.finder.StillLooks(&op) && (op.Provider == "" || c.core.Recorded(op.Provider) != nil)):
 			return c.waited(&op, nil)
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -170,8 +171,8 @@ func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
 			c.core.Singleflight.Finish(f, nil)
 		}
 	}()
-	l := &looking{client: c, caller: k.req, query: k.query, actor: "who asked for it"}
-	now, err := c.lookNow(ctx, op, l)
+	l := &reconcile.Pass{Caller: k.req, Query: k.query, Actor: "who asked for it"}
+	now, err := c.finder.LookNow(ctx, op, l)
 	over = true
 	switch {
 	case err != nil:
@@ -231,7 +232,7 @@ func (k *call) apply() (journal.Result, error) {
 		Intent: &k.intent,
 		Asker:  k.client.begins.Add(1),
 
-		LookAfter: k.client.firstLook(),
+		LookAfter: k.client.finder.FirstLook(),
 	}
 	var res journal.Result
 	asked := false

@@ -86,7 +86,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		NamedOnly: p.client.core.NamedOnly,
 		Delivered: !p.client.tells(),
 		Looking:   p.client.cfg.Reconcile != nil,
-		LookAfter: p.client.firstLook(),
+		LookAfter: p.client.finder.FirstLook(),
 		From:      from,
 		Today:     b.today,
 		Asker:     p.client.begins.Add(1),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -197,17 +198,11 @@ type Client struct {
 	core  *core.Core
 	trace Trace
 
-	paces map[string]*pace   // of looks, by provider; nil without Config.Reconcile
-	store journal.Reconciler // the journal; nil likewise
+	finder *reconcile.Finder
 
-	offers     offers
-	identities identities
-	controlled controls
-	reopened   reopened
-	hinted     reopened // of which a hint was heard, and somebody had been told that they are dead
-	helpless   helpless
-	gaps       gaps
-	flows      flows
+	offers offers
+	gaps   gaps
+	flows  flows
 
 	begins atomic.Int64 // numbers the Begins and Claims
 

@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
 )
 
 // compose makes the request of one attempt, if its credential is the operation's.
@@ -33,7 +35,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.inItsAccount(req); err != nil {
+	if err := r.client.finder.CheckAccount(&r.pauses, r.caller, r.requests.Query, req, &r.op, r.route, r.target); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -67,7 +69,7 @@ func (r *run) checkMode(req *http.Request) error {
 // sign has the intent say what the journal keeps of the credential: its mode, where it
 // shows that, and a digest, where the provider knows the key under that one only.
 func (k *call) sign() error {
-	p, looks := k.route.Provider, k.client.looksFor(k.route)
+	p, looks := k.route.Provider, k.client.finder.LooksFor(k.route)
 	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 && !looks {
 		return nil
 	}
@@ -106,4 +108,13 @@ func (k *call) sign() error {
 // journal has not given out yet.
 func (k *call) composer() wire.Composer {
 	return k.client.core.Composer(k.req, k.query, &k.route, &k.intent.Request)
+}
+
+// whoSends is the account that a call is made for, as far as its provider tells.
+func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
+	if k.enqueues { // which waits for no provider
+		return journal.OwnCredential
+	}
+	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
+	return cmp.Or(k.client.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, k.clean), journal.OwnCredential)
 }

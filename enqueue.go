@@ -165,7 +165,7 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) 
 		return Operation{}, err
 	}
 	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: k.ref, At: c.core.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.firstLook(),
+		Kind: journal.EventEnqueue, Ref: k.ref, At: c.core.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.finder.FirstLook(),
 	})
 	op := &res.Operation
 	switch {

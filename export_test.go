@@ -3,6 +3,8 @@ package onceward
 import (
 	"strconv"
 	"time"
+
+	"github.com/onceward/onceward/internal/reconcile"
 )
 
 // SetClock replaces the client's clock before its first use.
@@ -10,9 +12,9 @@ func SetClock(c *Client, clock func() time.Time) { c.core.Clock = clock }
 
 // Reopened is how many of n dead operations a process looks for again, in two passes over them.
 func Reopened(n int) (times int) {
-	var r reopened
+	var r reconcile.SeenSet
 	for i := range 2 * n {
-		if r.once(Ref{ID: strconv.Itoa(i % n)}, 0) {
+		if r.Once(Ref{ID: strconv.Itoa(i % n)}, 0) {
 			times++
 		}
 	}

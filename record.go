@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
@@ -47,14 +48,14 @@ func (r *run) record(result *journal.Result) {
 		Mode:       r.mode,
 		Told:       r.caller != nil,
 		Delivered:  !r.client.settles(),
-		LookAfter:  r.client.firstLook(),
+		LookAfter:  r.client.finder.FirstLook(),
 		Account:    r.op.Account,
 	}
 	switch {
 	case e.found:
 		ev.Object = e.object
-	case e.answer != nil && r.client.looksFor(r.route):
-		ev.Object = answeredObject(r.route.Endpoint, e.answer, r.attempt.body)
+	case e.answer != nil && r.client.finder.LooksFor(r.route):
+		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
 		ev.Due = r.soonest() // for whoever may repeat it
@@ -79,7 +80,7 @@ func (r *run) record(result *journal.Result) {
 		res.Operation.Answer = e.answer
 	}
 	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
-		r.controls(&res.Operation, ev.Object)
+		r.client.finder.Completed(&r.op, res.Operation.Account, r.route, r.target, ev.Object)
 	}
 	*result = res
 	r.recorded(res)

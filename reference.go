@@ -2,6 +2,7 @@ package onceward
 
 import (
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -13,11 +14,11 @@ import (
 // whatever the table says by then.
 func (k *call) refer(m tables.Message) {
 	r := k.client.cfg.Reconcile
-	if !k.client.looksFor(k.route) {
+	if !k.client.finder.LooksFor(k.route) {
 		return
 	}
 	in, ref := &k.intent, k.route.Endpoint.Reference
-	in.Compare = comparedOf(k.route, k.req.Method, k.req.URL, m)
+	in.Compare = reconcile.ComparedOf(k.route, k.req.Method, k.req.URL, m)
 	if ref.Place == providers.KeyNone {
 		return
 	}

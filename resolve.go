@@ -98,7 +98,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	ev := journal.Event{
 		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(),
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
-		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.firstLook(),
+		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.finder.FirstLook(),
 	}
 	switch {
 	case how.Candidate == "":

@@ -382,7 +382,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 	if op.State.Settled() {
 		p.client.wakeFlowOf(ctx, op.Ref) // it may have been told of another time, as by a clock that was ahead
 	}
-	if op.State.Settled() || op.State == journal.StateUnknown && !p.client.stillLooked(op) {
+	if op.State.Settled() || op.State == journal.StateUnknown && !p.client.finder.StillLooks(op) {
 		p.offer(ctx, op)
 	}
 }

@@ -122,7 +122,7 @@ func flowsOf(ctx context.Context, store journal.Flows, op Ref, of FlowRef, state
 // It is delivered only once the flow knows, whichever process that falls to.
 func opensItsFlow(op *journal.Operation) bool {
 	a := op.Answer
-	return seam.IsOfFlow(op.Parent) && !isUndo(op) && op.State == journal.StateCompleted && a != nil && !a.Refused &&
+	return seam.IsOfFlow(op.Parent) && !seam.IsUndo(op) && op.State == journal.StateCompleted && a != nil && !a.Refused &&
 		(a.Found || a.ByHand || op.Resolved != nil || a.Generation < op.Generation)
 }
 

@@ -12,8 +12,53 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/webhook"
 )
+
+// Event is one delivery of a provider's webhooks, or what a queue has kept of one.
+type Event struct {
+	Body []byte // as it was signed
+
+	// Evidence says that its signature was verified, by a scheme that proves who wrote the
+	// body: webhook.Message.Evidence. Without it nothing is believed, and what it is
+	// about is looked for.
+	Evidence bool
+
+	Header http.Header // of the delivery; only Content-Type is looked at. nil: the body is JSON
+}
+
+// Hear takes note of what a provider tells by a webhook of one of this journal's operations, by
+// the provider's table (providers.Provider.Events). For those that don't come by
+// Client.Webhooks: from a queue, or another host. What took effect, or was refused, is recorded with
+// the evidence and the event's id in one commit; a second delivery of it changes nothing. What
+// comes before the response is weighed when its attempt ends: the caller's own answer wins.
+//
+// It returns the operations that the event is about, as they stand then. An error wraps what the journal said:
+// nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
+// nothing in this journal, is no error.
+func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
+	p := c.core.Called(provider)
+	switch {
+	case c.cfg.Reconcile == nil:
+		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
+	case p == nil:
+		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
+	}
+	if err := c.core.Lifecycle.Enter(); err != nil {
+		return nil, fmt.Errorf("onceward: hear an event: %w", err)
+	}
+	defer c.core.Lifecycle.Leave()
+	ops, err := c.finder.Hear(ctx, p, provider, reconcile.Event(e))
+	var about []Operation
+	for i := range ops {
+		about = append(about, operationOf(&ops[i]))
+	}
+	if err != nil {
+		err = fmt.Errorf("onceward: hear an event: %w", err)
+	}
+	return about, err
+}
 
 // Webhooks returns a handler for the webhooks of a provider, one of Config.Providers by its
 // name. It verifies each request by v (see webhook.Handler for what becomes of those that are
@@ -106,3 +151,7 @@ type unheard struct{ header http.Header }
 func (u *unheard) Header() http.Header            { return u.header }
 func (u *unheard) Write(text []byte) (int, error) { return len(text), nil }
 func (u *unheard) WriteHeader(int)                {}
+
+// LookOf tells, in Config.Authorize, whether a request only looks for what became of an
+// operation, and of which: whose credential it is that reads what that one has written.
+func LookOf(ctx context.Context) (ref Ref, looks bool) { return reconcile.LookOf(ctx) }

@@ -190,6 +190,12 @@ func IsOfFlow(parent string) bool {
 	return strings.HasPrefix(parent, flowParent) && strings.Contains(parent, " ")
 }
 
+// IsUndo reports whether an operation undoes a step of a flow. Absence never frees one: the flow would
+// undo it again, by itself.
+func IsUndo(op *journal.Operation) bool {
+	return IsOfFlow(op.Parent) && strings.HasPrefix(op.ID, "undo/")
+}
+
 // FlowOf is the name of the flow in a Ref.Parent, where it has one.
 func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(parent, flowParent+" ") }
 

@@ -1,4 +1,4 @@
-package onceward
+package reconcile
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// swept is what one look-up's requests came to, for all operations that share them.
-type swept struct {
+// listing is what one look-up's requests came to, for all operations that share them.
+type listing struct {
 	began  time.Time
 	sweep  *lookup.Sweep
 	status int
@@ -44,14 +44,14 @@ func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
 }
 
 // subject is subjectOf with what the provider calls its account.
-func (l *looking) subject(op *journal.Operation, u *url.URL, whose identity) lookup.Subject {
+func (l *Pass) subject(op *journal.Operation, u *url.URL, whose identity) lookup.Subject {
 	s := subjectOf(op, u)
 	s.Account = whose.named
 	return s
 }
 
-// comparedOf is what is recorded of a request to tell its object by.
-func comparedOf(route tables.Route, method string, u *url.URL, m tables.Message) (compare []journal.Field) {
+// ComparedOf is what is recorded of a request to tell its object by.
+func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message) (compare []journal.Field) {
 	values := lookup.Values(route.Provider, route.Endpoint, method, u, m)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		compare = append(compare, journal.Field{Name: name, Value: values[name]})
@@ -60,15 +60,15 @@ func comparedOf(route tables.Route, method string, u *url.URL, m tables.Message)
 }
 
 // sweep reads what a look-up lists, once for all operations of the pass that share it.
-func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, whose identity) *swept {
+func (l *Pass) sweep(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, whose identity) *listing {
 	p, e := route.Provider, route.Endpoint
 	about := l.subject(op, u, whose)
-	now := l.client.core.Now()
+	now := l.finder.Now()
 	window, key := about.Window(now), ""
 	if lookup.Shared(look) {
 		key = strings.Join([]string{p.Name, u.Scheme, u.Host, e.Pattern, e.Action.Value, fmt.Sprint(slices.IndexFunc(e.Lookups, func(o providers.Lookup) bool { return o.Path == look.Path && o.Query == look.Query && o.By == look.By })),
 			op.Scope, op.Mode, whose.key, core.AccountHeaders(p, op.Request.Header)}, "\n")
-		if w := l.swept[key]; w != nil && w.sweep.Serves(&about) == "" {
+		if w := l.listed[key]; w != nil && w.sweep.Serves(&about) == "" {
 			return w
 		}
 		for _, other := range l.sharing(op, route, u) {
@@ -76,23 +76,23 @@ func (l *looking) sweep(ctx context.Context, op *journal.Operation, route tables
 			window = window.Joined(s.Window(now))
 		}
 	}
-	w := &swept{began: now}
+	w := &listing{began: now}
 	if w.sweep, w.passed = lookup.Plan(p, e, look, about, window); w.passed == nil {
 		w.digest = l.read(ctx, op, route, w.sweep, w, whose)
 	}
 	if key != "" && w.passed == nil {
-		if l.swept == nil {
-			l.swept = map[string]*swept{}
+		if l.listed == nil {
+			l.listed = map[string]*listing{}
 		}
-		l.swept[key] = w
+		l.listed[key] = w
 	}
 	return w
 }
 
 // sharing are the other operations of the pass that one sweep serves.
-func (l *looking) sharing(op *journal.Operation, route tables.Route, u *url.URL) (about []*journal.Operation) {
-	for i := range l.group {
-		other := &l.group[i]
+func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (about []*journal.Operation) {
+	for i := range l.Group {
+		other := &l.Group[i]
 		to := core.Parsed(other.Request.URL)
 		if other.Ref != op.Ref && to != nil && other.Provider == op.Provider && other.Endpoint == op.Endpoint && other.Scope == op.Scope && other.Mode == op.Mode &&
 			other.Account == op.Account && to.Scheme == u.Scheme && to.Host == u.Host &&
@@ -108,11 +108,11 @@ func namesAccount(account string) bool { return account != "" && account != ownC
 
 // taken tells of an object whether it proves another operation already. The journal decides: it is asked
 // once more in the commit.
-func (l *looking) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
+func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
 		// What it was recorded as, and before the table said of what kind it is.
 		for _, object := range []string{objectOf(route.Endpoint, id), objectOf(&providers.Endpoint{}, id)} {
-			matches, err := l.client.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
+			matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
 			*unread = cmp.Or(*unread, err)
 			if slices.ContainsFunc(matches, func(m journal.Match) bool {
 				return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)

@@ -1,4 +1,4 @@
-package onceward
+package reconcile
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
@@ -18,7 +19,7 @@ import (
 )
 
 // read sends the requests of a sweep, and returns a digest of what was read.
-func (l *looking) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *swept, whose identity) string {
+func (l *Pass) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *listing, whose identity) string {
 	sum := sha256.New()
 	for req := s.Next(); req != nil; req = s.Next() {
 		got := l.get(ctx, op, route, req, w, whose.bound())
@@ -41,13 +42,13 @@ type got struct {
 }
 
 // get sends one request of a look, within the provider's budget, and with this very credential, if one is named.
-func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *swept, credential string) got {
-	c := l.client
+func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *listing, credential string) got {
+	c := l.finder
 	pace := c.paces[route.Provider.KeysUnder]
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.core.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
 	defer cancel()
 	req, err := l.compose(ctx, op, route, planned)
 	if err == nil && credential != "" && c.identities.credentialOf(req, planned.URL) != credential {
@@ -56,13 +57,13 @@ func (l *looking) get(ctx context.Context, op *journal.Operation, route tables.R
 	if err != nil {
 		return got{err: err}
 	}
-	resp, err := c.core.Base.RoundTrip(req)
+	resp, err := c.Base.RoundTrip(req)
 	if err != nil {
 		return got{err: errors.Join(errNoAnswer, err)}
 	}
 	defer resp.Body.Close()
-	now := c.core.Now()
-	if asked, ok := retry.After(resp.Header, now, c.core.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
+	now := c.Now()
+	if asked, ok := retry.After(resp.Header, now, c.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
 		pace.rest(now.Add(asked))
 	} else if resp.StatusCode == http.StatusTooManyRequests {
 		pace.rest(now.Add(time.Minute))
@@ -92,15 +93,15 @@ func skewed(h http.Header, now time.Time) bool {
 
 // compose makes a request of a look: what the look-up asks for, with the operation's
 // credential, and with nothing of its key and its body.
-func (l *looking) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
+func (l *Pass) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
 	frozen := op.Request
 	frozen.Header = planned.Header
-	requests := l.client.core.Composer(l.caller, l.query, &route, &frozen)
+	requests := l.finder.Composer(l.Caller, l.Query, &route, &frozen)
 	var body []byte
 	if planned.Body != nil {
 		body, _ = io.ReadAll(planned.Body) // it is in memory
 	}
-	authorized := context.WithValue(naming.Without(ctx), lookKey, op.Ref)
+	authorized := context.WithValue(naming.Without(ctx), lookKey{}, op.Ref)
 	req, err := requests.AddCredentials(authorized, requests.Frame(ctx, planned.Method, planned.URL), body)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func describeLook(err error) string {
 	switch {
 	case errors.Is(err, errLookBudget), errors.Is(err, wire.ErrModeChanged), errors.Is(err, errAnotherCredential):
 		return err.Error()
-	case errors.Is(err, ErrCredentialMissing):
+	case errors.Is(err, fault.ErrCredentialMissing):
 		return errWithheld
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "Config.Authorize failed"
@@ -136,11 +137,10 @@ func describeLook(err error) string {
 	return errNoAnswer.Error()
 }
 
-var lookKey = &contextKey{"look"}
+type lookKey struct{}
 
-// LookOf tells, in Config.Authorize, whether a request only looks for what became of an
-// operation, and of which: whose credential it is that reads what that one has written.
-func LookOf(ctx context.Context) (ref Ref, looks bool) {
-	ref, looks = ctx.Value(lookKey).(Ref)
+// LookOf tells of the context of a request whether that only looks for an operation, and for which.
+func LookOf(ctx context.Context) (ref journal.Ref, looks bool) {
+	ref, looks = ctx.Value(lookKey{}).(journal.Ref)
 	return ref, looks
 }

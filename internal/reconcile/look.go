@@ -1,4 +1,4 @@
-package onceward
+package reconcile
 
 import (
 	"cmp"
@@ -22,29 +22,34 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// looking is one pass of looks: on behalf of somebody who asks, or in the background, where
-// operations that became unknown together share what is read. It is one goroutine's.
-type looking struct {
-	client *Client
-	caller *http.Request // whose credentials are used; nil in the background
-	query  string        // the caller's withheld query parameters
-	actor  string        // who looks, for the evidence
-	ends   time.Time     // when it has to be over
-	due    time.Time     // when the operation would have been looked for, had nobody asked
-	rests  time.Time     // the provider's budget lets no request go before
-	// patient: it waits for the provider's budget, as nobody waits for it.
-	patient bool
+// Pass is one pass of looks, for a caller or in the background. It is one goroutine's. A pass in the background looks
+// together for operations that became unknown together, and reads a list once for all of them.
+type Pass struct {
+	Caller *http.Request // whose credentials are used; nil in the background
+	Query  string        // the caller's withheld query parameters
+	Actor  string        // who looks, for the evidence
+	Ends   time.Time     // when it has to be over
+
+	// Patient: it waits for the provider's budget, as nobody waits for it.
+	Patient bool
+
+	// Unsure: the clock at its beginning is not believed, so that nothing is given up by it.
+	Unsure bool
+
+	// Group are the operations that became unknown together, and share what is read.
+	Group []journal.Operation
+
+	finder *Finder
+	due    time.Time // when the operation would have been looked for, had nobody asked
+	rests  time.Time // the provider's budget lets no request go before
 	// quiet: somebody was told that it is dead, and is not told again of a look that changes
 	// nothing.
-	quiet bool
-	// unsure: the clock at its beginning is not believed, so that nothing is given up by it.
-	unsure bool
-	group  []journal.Operation
-	swept  map[string]*swept
+	quiet  bool
+	listed map[string]*listing
 }
 
-// seen is what a look at one operation came to.
-type seen struct {
+// result is what a look at one operation came to.
+type result struct {
 	evidence journal.Evidence
 	object   string
 	account  string
@@ -60,8 +65,8 @@ type seen struct {
 // outweighs tells whether a look says more than the one before it. What one has seen and could
 // not tell is not absent because another did not see it, and of two that found nothing
 // the one counts that may prove it.
-func (s *seen) outweighs(best *seen) bool {
-	weight := func(s *seen) int {
+func (s *result) outweighs(best *result) bool {
+	weight := func(s *result) int {
 		switch a := s.absence; {
 		case s.evidence.Finding > journal.FindingAbsent:
 			return 6
@@ -81,22 +86,22 @@ func (s *seen) outweighs(best *seen) bool {
 	return best == nil || weight(s) > weight(best)
 }
 
-func inconclusive(why string) seen {
-	return seen{evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: why}}
+func inconclusive(why string) result {
+	return result{evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: why}}
 }
 
 // look looks at one operation by the look-ups of its endpoint, in their order, and then by
 // the program's own.
-func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
-	c := l.client
+func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
+	c := l.finder
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
 		s := inconclusive(core.ErrUnreadable.Error())
 		s.dead = s.evidence.Why
 		return s
 	}
-	route := c.core.Contract(&op.Request, u)
-	var best *seen
+	route := c.Contract(&op.Request, u)
+	var best *result
 	var passed []string
 	switch {
 	case op.Provider == "": // no table speaks of it
@@ -104,7 +109,7 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 		s := inconclusive(core.ErrContractGone.Error())
 		s.dead, s.others = s.evidence.Why, true
 		return s
-	case op.BodyWithheld && c.core.NeedsBody(op):
+	case op.BodyWithheld && c.NeedsBody(op):
 		s := inconclusive(bodyTells + byHand)
 		best = &s
 	case route.Endpoint.Pattern != op.Endpoint:
@@ -124,7 +129,7 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 			}
 		}
 	}
-	if hook := c.cfg.Reconcile.Lookup; hook != nil {
+	if c.settings.Lookup != nil {
 		if s := l.askHook(ctx, op, best); s.outweighs(best) {
 			best = &s
 		}
@@ -143,7 +148,7 @@ func (l *looking) look(ctx context.Context, op *journal.Operation) seen {
 
 // comparesMore tells whether an operation was begun by a table that compares more than this one: this one is older then.
 func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
-	today := comparedOf(route, op.Request.Method, u, tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: op.Request.Body})
+	today := ComparedOf(route, op.Request.Method, u, tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: op.Request.Body})
 	return op.Reference != "" && route.Endpoint.Reference.Place == providers.KeyNone ||
 		slices.ContainsFunc(op.Compare, func(f journal.Field) bool {
 			return !slices.ContainsFunc(today, func(t journal.Field) bool { return t.Name == f.Name })
@@ -162,11 +167,11 @@ const (
 )
 
 // lookBy looks by one look-up, or says why that does not serve the operation.
-func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) (s seen, passedOver string) {
+func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup) (s result, passedOver string) {
 	whose, why := l.identify(ctx, op, route, u)
 	if why != "" {
 		s = l.noted(inconclusive(why), u, look, nil)
-		if l.caller == nil && why == errWithheld {
+		if l.Caller == nil && why == errWithheld {
 			s.dead, s.others = why, true // in this process, only a caller who asks can look
 		}
 		return s, ""
@@ -181,7 +186,7 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 	var unread error
 	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil {
-		l.client.core.Note(ctx, slog.LevelError, core.LogLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
+		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
 		f = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
 	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
@@ -200,9 +205,9 @@ func (l *looking) lookBy(ctx context.Context, op *journal.Operation, route table
 }
 
 // noted adds to what was seen where it was.
-func (l *looking) noted(s seen, u *url.URL, look *providers.Lookup, w *swept) seen {
+func (l *Pass) noted(s result, u *url.URL, look *providers.Lookup, w *listing) result {
 	e := &s.evidence
-	e.Actor, e.Rule = l.actor, look.Source
+	e.Actor, e.Rule = l.Actor, look.Source
 	e.Target = cmp.Or(look.Method, http.MethodGet) + " " + u.Scheme + "://" + u.Host + look.Path
 	if w != nil {
 		e.Status, e.Digest = w.status, w.digest
@@ -221,8 +226,8 @@ var findingOf = map[providers.Outcome]journal.Finding{
 }
 
 // verdict puts what was found into the journal's words.
-func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *swept, f lookup.Finding, whose identity) seen {
-	s := seen{account: whose.account, saw: len(f.Objects) > 0, evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: f.Why}}
+func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *listing, f lookup.Finding, whose identity) result {
+	s := result{account: whose.account, saw: len(f.Objects) > 0, evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: f.Why}}
 	objects := make([]string, len(f.Objects))
 	for i, id := range f.Objects {
 		objects[i] = objectOf(route.Endpoint, id)
@@ -245,7 +250,7 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 		if look.By == providers.ByReference && !f.Exact {
 			s.reference = op.Reference
 		}
-		s.answer = l.client.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
+		s.answer = l.finder.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
 	case lookup.Nothing:
 		s.evidence.Finding = journal.FindingAbsent
 		s.absence = &journal.Absence{
@@ -253,42 +258,42 @@ func (l *looking) verdict(ctx context.Context, op *journal.Operation, route tabl
 			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
 			Handling: route.Endpoint.HandlingTime, Account: whose.proven(), Skewed: w.skewed,
 		}
-		if isUndo(op) {
+		if seam.IsUndo(op) {
 			s.absence.Whole = false
 			s.evidence.Why = "it undoes a step of a flow, and what is not found of that is not undone again by itself: resolve it"
 		}
 		if look.Absent != (providers.Absence{}) {
-			s.absence.Control = l.control(ctx, op, route, u, look, w, whose)
+			s.absence.Control = l.canary(ctx, op, route, u, look, w, whose)
 		}
 	}
 	return s
 }
 
 // askHook asks the program's own look-up, which learns what the table's came to, if there are any.
-func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *seen) seen {
-	c := l.client
-	about := operationOf(op)
+func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *result) result {
+	c := l.finder
+	about := *op
 	if looked != nil {
 		e := looked.evidence
-		e.At, e.Generation = c.core.Now(), op.Generation
+		e.At, e.Generation = c.Now(), op.Generation
 		about.Evidence = append(slices.Clone(about.Evidence), e)
 	}
-	absence := &journal.Absence{Began: c.core.Now()}
-	if e := c.core.EndpointOf(op); e != nil {
+	absence := &journal.Absence{Began: c.Now()}
+	if e := c.EndpointOf(op); e != nil {
 		absence.Handling = e.HandlingTime
 	}
-	ctx, cancel := l.client.core.Until(naming.Without(ctx), l.ends)
+	ctx, cancel := l.finder.Until(naming.Without(ctx), l.Ends)
 	defer cancel()
-	f, err := c.cfg.Reconcile.Lookup(ctx, about)
-	s := seen{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
+	f, err := c.settings.Lookup(ctx, &about)
+	s := result{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
 	switch {
 	case err != nil:
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
-		c.core.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
+		c.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
 		return s
 	case f.Found == 0:
 		s.evidence.Finding = journal.FindingInconclusive
-	case f.Found.TookEffect() && f.Object == "", f.Found == journal.FindingAbsent && isUndo(op):
+	case f.Found.TookEffect() && f.Object == "", f.Found == journal.FindingAbsent && seam.IsUndo(op):
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup names no object, or says of an undo that it is absent"
 	}
 	s.evidence.Basis = journal.BasisPerson
@@ -298,8 +303,8 @@ func (l *looking) askHook(ctx context.Context, op *journal.Operation, looked *se
 
 // namedObject is kind and id of what the program's own look-up found, also where that gave the id alone: a look, an
 // event or an answer names it so, and it proves one operation.
-func (c *Client) namedObject(op *journal.Operation, object string) string {
-	if e := c.core.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
+func (c *Finder) namedObject(op *journal.Operation, object string) string {
+	if e := c.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
 		return objectOf(e, object)
 	}
 	return object
@@ -307,16 +312,16 @@ func (c *Client) namedObject(op *journal.Operation, object string) string {
 
 // assertedAnswer is what is recorded of the answer that the program's own look-up gave: its pointer alone, where
 // the rest is none that could be handed over, or is not to be in the journal.
-func (c *Client) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
+func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
 	a := f.Answer
 	if a == nil || a.Omitted {
 		return a
 	}
 	secret := op.BodyWithheld
-	if e := c.core.EndpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
+	if e := c.EndpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
 		secret = true
 	}
-	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.core.MaxResponseBody {
+	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.MaxResponseBody {
 		return &journal.Answer{Omitted: true, Pointer: cmp.Or(a.Pointer, f.Object)}
 	}
 	return a
@@ -350,16 +355,10 @@ func objectOf(e *providers.Endpoint, id string) string {
 
 // foundAnswer is what is handed over of an object that was found: what the create would have
 // been answered with, or only where it is.
-func (c *Client) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
+func (c *Finder) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
 	answer := &journal.Answer{Omitted: true, Pointer: id}
-	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.core.MaxResponseBody {
+	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.MaxResponseBody {
 		answer = &journal.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: slices.Clone(body), Pointer: id}
 	}
 	return answer
-}
-
-// isUndo tells whether an operation undoes a step of a flow. Absence never frees one: the flow would
-// undo it again, by itself.
-func isUndo(op *journal.Operation) bool {
-	return seam.IsOfFlow(op.Parent) && strings.HasPrefix(op.ID, "undo/")
 }

@@ -1,4 +1,4 @@
-package onceward
+package reconcile
 
 import (
 	"context"
@@ -38,11 +38,11 @@ const errWhose = "it is not proven that the credential is of the account that it
 // that was made at random for this operation alone can be in no other account; anything else
 // may.
 func (w identity) admits(op *journal.Operation, exact bool) bool {
-	return w.account != "" || exact && ownMark(op)
+	return w.account != "" || exact && hasUniqueMarker(op)
 }
 
-// ownMark tells whether the operation has a mark that no other operation can have. A derived one may be in two accounts.
-func ownMark(op *journal.Operation) bool {
+// hasUniqueMarker tells whether the operation has a mark that no other operation can have. A derived one may be in two accounts.
+func hasUniqueMarker(op *journal.Operation) bool {
 	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
@@ -60,7 +60,7 @@ func (w identity) bound() string {
 
 // identify tells whose the credential of a look is, or why a look would tell nothing. It is
 // asked before anything is read.
-func (l *looking) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
+func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
 	planned := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
 	for _, name := range route.Provider.AccountHeaders {
 		if values := op.Request.Header.Values(name); len(values) > 0 {
@@ -71,11 +71,11 @@ func (l *looking) identify(ctx context.Context, op *journal.Operation, route tab
 	if err != nil {
 		return identity{}, describeLook(err)
 	}
-	whose := l.client.identities.whose(req, route.Provider, u)
+	whose := l.finder.identities.whose(req, route.Provider, u)
 	same := op.Credential != "" && wire.SameCredential(op.Credential, req, route.Endpoint.Key)
 	var why string
 	if route.Provider.Identity.Path != "" {
-		whose.named, why = l.client.identities.of(ctx, l, op, route, u, whose)
+		whose.named, why = l.finder.identities.of(ctx, l, op, route, u, whose)
 	}
 	stated := op.Account != "" && op.Account != ownCredential
 	switch {
@@ -86,7 +86,7 @@ func (l *looking) identify(ctx context.Context, op *journal.Operation, route tab
 		if op.Account == "" {
 			whose.account = ownCredential
 		}
-	case ownMark(op): // see admits
+	case hasUniqueMarker(op): // see admits
 	case why != "":
 		return whose, why
 	default:
@@ -146,14 +146,14 @@ func (is *identities) salted() []byte {
 const errSlowIdentity = "whose credential it is could not be read in time"
 
 // of asks the provider whose a credential is, once in a while, and by that credential alone.
-func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
+func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
 	key := whose.key
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
 	defer cancel()
 	for {
 		is.mu.Lock()
 		known, asked := is.by[key], is.asks[key]
-		if known.until.After(l.client.core.Now()) {
+		if known.until.After(l.finder.Now()) {
 			is.mu.Unlock()
 			return known.account, known.why
 		}
@@ -192,9 +192,9 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	if errors.Is(answer.err, context.Canceled) {
 		return account, why
 	}
-	learned := identified{account, why, l.client.core.Now().Add(identityKeeps)}
+	learned := identified{account, why, l.finder.Now().Add(identityKeeps)}
 	if why != "" {
-		learned.until = l.client.core.Now().Add(identityFails)
+		learned.until = l.finder.Now().Add(identityFails)
 	}
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -203,21 +203,6 @@ func (is *identities) of(ctx context.Context, l *looking, op *journal.Operation,
 	}
 	is.by[key] = learned
 	return account, why
-}
-
-// whoSends is the account that a call is made for, as far as its provider tells.
-func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
-	c := k.client
-	if k.route.Provider.Identity.Path == "" || k.enqueues { // which waits for no provider
-		return ownCredential
-	}
-	l := &looking{client: c, caller: k.req, query: k.query}
-	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	account, _ := c.identities.of(ctx, l, op, k.route, k.clean, c.identities.whose(signed, k.route.Provider, k.clean))
-	if account == "" {
-		return ownCredential
-	}
-	return account
 }
 
 // anotherAccount: in another account it would be another effect.
@@ -229,22 +214,24 @@ func (anotherAccount) Error() string {
 
 func (anotherAccount) Is(target error) bool { return target == wire.ErrCredentialChanged }
 
-// inItsAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
+// AccountOf is the account that a request is sent for with its credentials, as far as the provider tells; "": it does not. It
+// is asked with those of caller and query, or in the background with nobody's.
+func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) string {
+	if !route.Listed || route.Provider.Identity.Path == "" {
+		return ""
+	}
+	l := &Pass{Caller: caller, Query: query, finder: c}
+	account, _ := c.identities.of(ctx, l, op, route, u, c.identities.whose(signed, route.Provider, u))
+	return account
+}
+
+// CheckAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
 // one that it was begun with, or the provider says that it is of that account. If the provider does not say, it goes out.
-func (r *run) inItsAccount(req *http.Request) error {
-	op := &r.op
-	known := namesAccount(op.Account)
-	switch {
-	case !known, wire.SameCredential(op.Credential, req, r.route.Endpoint.Key):
+func (c *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
+	if !namesAccount(op.Account) || wire.SameCredential(op.Credential, signed, route.Endpoint.Key) {
 		return nil
 	}
-	account := ""
-	if r.route.Listed && r.route.Provider.Identity.Path != "" {
-		is := &r.client.identities
-		l := &looking{client: r.client, caller: r.caller, query: r.requests.Query}
-		account, _ = is.of(&r.pauses, l, op, r.route, r.target, is.whose(req, r.route.Provider, r.target))
-	}
-	if account != op.Account && account != "" {
+	if account := c.AccountOf(ctx, caller, query, signed, op, route, u); account != op.Account && account != "" {
 		return anotherAccount{}
 	}
 	return nil

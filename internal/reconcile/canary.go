@@ -1,4 +1,4 @@
-package onceward
+package reconcile
 
 import (
 	"context"
@@ -17,34 +17,32 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// controls are operations that this process saw completed by their own answers. A look that
+// canaries are operations that this process saw completed by their own answers. A look that
 // finds none of them, though it was sent later, finds nothing else either: only one that does
 // proves by what it does not find.
-type controls struct {
+type canaries struct {
 	mu sync.Mutex
-	at map[controlKey][]control
+	at map[canaryKey][]canary
 }
 
-type controlKey struct{ provider, pattern, host, scope string }
+type canaryKey struct{ provider, pattern, host, scope string }
 
-type control struct {
+type canary struct {
 	about lookup.Subject
-	ref   Ref
 	sent  time.Time
 }
 
-// maxControls are kept of each kind: the first that came after an operation has had the
+// maxCanaries are kept of each kind: the first that came after an operation has had the
 // longest time to become visible, the last come after the operations that are unknown since.
 const (
-	maxControls     = 32
-	maxControlKinds = 1000
+	maxCanaries    = 32
+	maxCanaryKinds = 1000
 )
 
-// looksFor tells whether operations of a route are looked for or heard of.
-func (c *Client) looksFor(route tables.Route) bool {
-	r := c.cfg.Reconcile
+// LooksFor tells whether operations of a route are looked for or heard of.
+func (c *Finder) LooksFor(route tables.Route) bool {
 	e := route.Endpoint
-	return r != nil && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || r.Lookup != nil)
+	return c.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || c.settings.Lookup != nil)
 }
 
 // provesAbsence tells whether any of an endpoint's look-ups may. A table that says so states a handling time.
@@ -52,31 +50,31 @@ func provesAbsence(e *providers.Endpoint) bool {
 	return slices.ContainsFunc(e.Lookups, func(look providers.Lookup) bool { return look.Absent != (providers.Absence{}) })
 }
 
-// controls takes note of an operation that its own answer has just completed.
-func (r *run) controls(op *journal.Operation, object string) {
-	if object == "" || !provesAbsence(r.route.Endpoint) {
+// Completed takes note of an operation that its own answer has just completed: as it was sent to u, and its object.
+func (c *Finder) Completed(sent *journal.Operation, account string, route tables.Route, u *url.URL, object string) {
+	if object == "" || !provesAbsence(route.Endpoint) {
 		return
 	}
-	about := subjectOf(&r.op, r.target)
+	about := subjectOf(sent, u)
 	_, about.Object, _ = strings.Cut(object, " ")
-	about.Account = op.Account
-	key := controlKey{op.Provider, op.Endpoint, r.target.Host, op.Scope}
-	cs := &r.client.controlled
+	about.Account = account
+	key := canaryKey{sent.Provider, sent.Endpoint, u.Host, sent.Scope}
+	cs := &c.canaries
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.at == nil || len(cs.at) >= maxControlKinds {
-		cs.at = map[controlKey][]control{}
+	if cs.at == nil || len(cs.at) >= maxCanaryKinds {
+		cs.at = map[canaryKey][]canary{}
 	}
-	list := append(cs.at[key], control{about, op.Ref, about.First})
-	if len(list) > maxControls {
+	list := append(cs.at[key], canary{about, about.First})
+	if len(list) > maxCanaries {
 		list = slices.Delete(list, len(list)/2, len(list)/2+1)
 	}
 	cs.at[key] = list
 }
 
-// answeredObject is kind and id of the object that an answer of the operation's own shows: where
+// AnsweredObject is kind and id of the object that an answer of the operation's own shows: where
 // the table says so, or as the objects of look-ups have theirs, or as HTTP has it.
-func answeredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
+func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
 	case a.Refused && e.ObjectID == "":
 		return "" // an "id" in an error is the error's
@@ -107,17 +105,17 @@ func answeredObject(e *providers.Endpoint, a *journal.Answer, body []byte) strin
 }
 
 // ofKind returns the controls that an operation may have, those sent first coming first.
-func (cs *controls) ofKind(key controlKey) []control {
+func (cs *canaries) ofKind(key canaryKey) []canary {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return slices.Clone(cs.at[key])
 }
 
-// control finds one by the same look that found nothing of an operation, and tells when it
+// canary finds one by the same look that found nothing of an operation, and tells when it
 // was first sent; the zero time if there is none.
-func (l *looking) control(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *swept, whose identity) time.Time {
+func (l *Pass) canary(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *listing, whose identity) time.Time {
 	other := subjectOf(op, u)
-	for _, c := range l.client.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope}) {
+	for _, c := range l.finder.canaries.ofKind(canaryKey{op.Provider, op.Endpoint, u.Host, op.Scope}) {
 		other.Account = op.Account
 		if op.Account == ownCredential && whose.named != "" && c.about.Account != ownCredential {
 			other.Account = whose.named // by the same credential
@@ -144,10 +142,10 @@ func (l *looking) control(ctx context.Context, op *journal.Operation, route tabl
 	return time.Time{}
 }
 
-// hasControl tells whether an operation that died for want of a control has one by now.
-func (c *Client) hasControl(op *journal.Operation, u *url.URL, handling time.Duration) bool {
+// hasCanary tells whether an operation that died for want of a control has one by now.
+func (c *Finder) hasCanary(op *journal.Operation, u *url.URL, handling time.Duration) bool {
 	over := core.Later(op.LastEndedAt, op.SettledAt).Add(handling)
-	return slices.ContainsFunc(c.controlled.ofKind(controlKey{op.Provider, op.Endpoint, u.Host, op.Scope}), func(known control) bool {
+	return slices.ContainsFunc(c.canaries.ofKind(canaryKey{op.Provider, op.Endpoint, u.Host, op.Scope}), func(known canary) bool {
 		return known.sent.After(over)
 	})
 }

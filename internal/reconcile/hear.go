@@ -1,9 +1,8 @@
-package onceward
+package reconcile
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -15,48 +14,25 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Event is one delivery of a provider's webhooks, or what a queue has kept of one.
+// Event is one delivery of a provider's webhooks. Package onceward documents it.
 type Event struct {
-	Body []byte // as it was signed
-
-	// Evidence says that its signature was verified, by a scheme that proves who wrote the
-	// body: webhook.Message.Evidence. Without it nothing is believed, and what it is
-	// about is looked for.
+	Body     []byte
 	Evidence bool
-
-	Header http.Header // of the delivery; only Content-Type is looked at. nil: the body is JSON
+	Header   http.Header
 }
 
-// Hear takes note of what a provider tells by a webhook of one of this journal's operations, by
-// the provider's table (providers.Provider.Events). For those that don't come by
-// Client.Webhooks: from a queue, or another host. What took effect, or was refused, is recorded with
-// the evidence and the event's id in one commit; a second delivery of it changes nothing. What
-// comes before the response is weighed when its attempt ends: the caller's own answer wins.
-//
-// It returns the operations that the event is about, as they stand then. An error wraps what the journal said:
-// nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
-// nothing in this journal, is no error.
-func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
-	p := c.core.Called(provider)
-	switch {
-	case c.cfg.Reconcile == nil:
-		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
-	case p == nil:
-		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
-	}
-	if err := c.core.Lifecycle.Enter(); err != nil {
-		return nil, fmt.Errorf("onceward: hear an event: %w", err)
-	}
-	defer c.core.Lifecycle.Leave()
+// Hear takes note of a provider's event. calledBy is the program's name of the provider. It returns the operations of the
+// event, as they stand then. With an error it returns those that were taken note of before.
+func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
 		header = http.Header{"Content-Type": {"application/json"}}
 	}
 	heard, problem := lookup.ReadEvents(p, header, e.Body)
 	if problem != "" {
-		c.core.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read", "provider", provider, "why", problem)
+		c.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read", "provider", calledBy, "why", problem)
 	}
-	var about []Operation
+	var about []journal.Operation
 	for len(heard) > 0 {
 		// All that one event says is recorded with its id in one commit.
 		first := heard[0]
@@ -66,7 +42,7 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 		}
 		ops, err := c.hear(ctx, p, heard[:n], e)
 		if err != nil {
-			return about, fmt.Errorf("onceward: hear an event: %w", err)
+			return about, err
 		}
 		about, heard = append(about, ops...), heard[n:]
 	}
@@ -80,8 +56,8 @@ type concerned struct {
 	ev         journal.Event
 }
 
-// hear takes note of one event of a delivery, which some rules speak for.
-func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event) ([]Operation, error) {
+// hear takes note of one event of a delivery, which some rules speak for. It returns the operations that it is about.
+func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event) ([]journal.Operation, error) {
 	var all []concerned
 	for i := range heard {
 		matches, err := c.operationsOf(ctx, p, &heard[i])
@@ -113,19 +89,16 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	// the operation.
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
-		c.core.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
+		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var ops []Operation
 	if !first {
-		for i := range about {
-			ops = append(ops, operationOf(&about[i]))
-		}
-		return ops, nil
+		return about, nil
 	}
+	var ops []journal.Operation
 	for i := range results {
 		res := &results[i]
 		if res.Operation.Request.Method == "" {
@@ -134,14 +107,14 @@ func (c *Client) hear(ctx context.Context, p *providers.Provider, heard []lookup
 		if evs[i].Kind == journal.EventEvidence {
 			c.found(ctx, res, evs[i].Evidence, evs[i].Object)
 		}
-		ops = append(ops, operationOf(&res.Operation))
+		ops = append(ops, res.Operation)
 	}
 	return ops, nil
 }
 
 // apart leaves an event for the operation that its object proves already, of several that it fits. If it proves
 // none, the event settles none of them, and they are looked for.
-func (c *Client) apart(fit []concerned) []concerned {
+func (c *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
 		if o.ev.Kind == journal.EventEvidence {
@@ -159,7 +132,7 @@ func (c *Client) apart(fit []concerned) []concerned {
 	}
 	for i := range rivals {
 		o := &rivals[i]
-		c.core.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
+		c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
 		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 	}
 	return rivals
@@ -167,26 +140,26 @@ func (c *Client) apart(fit []concerned) []concerned {
 
 // hint has operations be looked for, of which something was heard that proves nothing: at most
 // once a minute each.
-func (c *Client) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []Operation, err error) {
+func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
 	for i, ev := range evs {
 		if about[i].Attention != "" && about[i].Delivered {
-			c.hinted.once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
+			c.Notified.Once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
 		}
 		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
 		}
-		res, err := c.core.Journal.Apply(context.WithoutCancel(ctx), ev)
+		res, err := c.Journal.Apply(context.WithoutCancel(ctx), ev)
 		if err != nil {
 			return ops, err
 		}
-		ops = append(ops, operationOf(&res.Operation))
+		ops = append(ops, res.Operation)
 	}
 	return ops, nil
 }
 
 // operationsOf finds the operations that an event may be about: by its key, else by its
 // reference, else by its object.
-func (c *Client) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard) ([]journal.Match, error) {
+func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard) ([]journal.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
 		objects = nil
@@ -218,13 +191,13 @@ func (c *Client) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 }
 
 // eventOn is what an event means for an operation, if it is about that.
-func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
+func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
 	if u == nil && !op.Tombstone {
 		return ev, false
 	}
-	now := c.core.Now()
+	now := c.Now()
 	ev = journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
 	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
 		return ev, false
@@ -245,13 +218,13 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	if h.Key != "" || h.Reference != "" {
 		about.Object = ""
 	}
-	endpoint := c.core.EndpointOf(op)
+	endpoint := c.EndpointOf(op)
 	if endpoint == nil {
 		return ev, false
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
-		c.core.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
+		c.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
 		return ev, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {
@@ -271,7 +244,7 @@ func (c *Client) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		reference = h.Reference
 	}
 	if why, level := c.unproven(op, h, e, basis, reference); why != "" {
-		c.core.Note(context.Background(), level, core.LogWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
+		c.Note(context.Background(), level, core.LogWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
 		return ev, true
 	}
 	id := h.ID
@@ -301,7 +274,7 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 }
 
 // unproven says why an event that is about an operation is no evidence of it, and how loudly; "": it is.
-func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string) (why string, level slog.Level) {
+func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	switch {
@@ -311,7 +284,7 @@ func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 		why = "it says no more than that something happened"
 	case !told || h.Object == "":
 		why = "it does not say what became of which object"
-	case undated && !ownMark(op):
+	case undated && !hasUniqueMarker(op):
 		why = "it does not say when, and the key is the caller's"
 	case op.Mode != "" && h.Rule.Live != "" && !h.Told:
 		why = "it does not say whether it is a test's"
@@ -327,8 +300,8 @@ func (c *Client) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 // inAccount tells whether what an event says of where it happened is the operation's account.
 // One whose account is not known by its name is only looked for, unless the event shows a mark that
 // nobody else can have.
-func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
-	p := c.core.Recorded(op.Provider)
+func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
+	p := c.Recorded(op.Provider)
 	headers := ""
 	for _, name := range p.AccountHeaders {
 		if value := op.Request.Header.Get(name); value != "" {
@@ -336,12 +309,12 @@ func (c *Client) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) b
 		}
 	}
 	switch {
-	case op.Tombstone && ownMark(op) && h.Key != "":
+	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
 		return true // which headers it had is forgotten, and nobody else has its key
 	case h.Rule.Account != "" && headers != "":
 		return h.Account == headers
 	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?
-		return !p.KeysPerScope || ownMark(op) || h.Key == "" && h.Reference == ""
+		return !p.KeysPerScope || hasUniqueMarker(op) || h.Key == "" && h.Reference == ""
 	}
-	return op.Account == h.Account || !namesAccount(op.Account) && exact && ownMark(op)
+	return op.Account == h.Account || !namesAccount(op.Account) && exact && hasUniqueMarker(op)
 }

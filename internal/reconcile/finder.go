@@ -1,0 +1,464 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Finder finds out what became of operations, for one client. It may be used concurrently.
+type Finder struct {
+	*core.Core
+	settings Settings
+	store    journal.Reconciler // the journal; nil if it finds nothing
+
+	paces      map[string]*pace // by provider
+	identities identities
+	canaries   canaries
+	helpless   helpless
+
+	Reopened SeenSet // that this process has looked for again, after they were given up
+	Notified SeenSet // of which a hint was heard, and somebody had been told that they are dead
+}
+
+// Settings are those of Config.Reconcile, which package onceward documents.
+type Settings struct {
+	Enabled     bool // without it nothing is looked for, or heard of
+	Schedule    []time.Duration
+	GiveUpAfter time.Duration
+	Budget      backoff.Budget
+	Lookup      func(context.Context, *journal.Operation) (Finding, error)
+
+	Tells      bool                               // somebody is told of outcomes
+	WakeFlowOf func(context.Context, journal.Ref) // an operation has an outcome that its flow may wait for
+}
+
+// Finding is what a program's own look-up found out. Package onceward documents it.
+type Finding struct {
+	Found  journal.Finding
+	Object string
+	Answer *journal.Answer
+	Why    string
+}
+
+// askedFor is the longest time that a look takes if a caller waits for it.
+const askedFor = 20 * time.Second
+
+// New returns the Finder of a client, whose journal is store.
+func New(c *core.Core, s Settings, store journal.Reconciler) *Finder {
+	f := &Finder{Core: c, settings: s, store: store, paces: map[string]*pace{}}
+	for i := range c.Providers {
+		f.paces[c.Providers[i].KeysUnder] = newPace(s.Budget, c.Now())
+	}
+	return f
+}
+
+// Find looks for the object of an operation, for a caller. It returns the object and an answer that shows it if the operation
+// took effect, and else a nil answer.
+func (c *Finder) Find(ctx context.Context, l *Pass, op *journal.Operation) (object string, answer *journal.Answer) {
+	l.finder = c
+	if most := c.Now().Add(askedFor); most.Before(l.Ends) {
+		l.Ends = most
+	}
+	ctx, cancel := context.WithDeadline(ctx, l.Ends)
+	defer cancel()
+	s := l.looked(ctx, op)
+	if !s.evidence.Finding.TookEffect() || s.object == "" || s.answer == nil {
+		return "", nil
+	}
+	s.answer.Found = true
+	return s.object, s.answer
+}
+
+// Due returns operations whose look is this client's from now on, until it is over.
+func (c *Finder) Due(ctx context.Context, ev journal.Event, most int) ([]journal.Result, error) {
+	return c.store.Looks(ctx, ev, most)
+}
+
+// Slot waits for one of the few looks that a provider gets at once, and returns what gives it back.
+func (c *Finder) Slot(provider string) (free func()) {
+	p := c.paces[provider]
+	if p == nil {
+		return func() {}
+	}
+	p.slots <- struct{}{}
+	return func() { <-p.slots }
+}
+
+// MayLookNow reports whether an operation was given up for want of a canary or of a look-up, and has one by now. A later
+// release may have brought it.
+func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
+	return c.lackedControl(op, u, route) || c.lackedLookup(op, u, route)
+}
+
+// IsLeft reports whether to give up an operation whose contract this process lacks: no other process has looked for it for a
+// day, or its time is over.
+func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
+	over := c.helpless.forADay(op, core.ErrContractGone.Error()) || !now.Before(op.SettledAt.Add(c.settings.GiveUpAfter))
+	return over && !now.Before(op.LookAt.Add(leftFor))
+}
+
+// FirstLook is how long after it became unknown an operation is looked for.
+func (c *Finder) FirstLook() time.Duration {
+	if !c.settings.Enabled {
+		return 0
+	}
+	pause := c.settings.Schedule[0]
+	return pause + rand.N(pause/10+1)
+}
+
+// after is when an operation that became unknown then is looked for next, after now. Looks
+// for callers in between do not change the schedule. Each time is up to a tenth of its pause later, so
+// that those which became unknown together don't stay together.
+func (r *Settings) after(since, now time.Time) time.Time {
+	for i := 0; ; i++ {
+		pause := r.Schedule[min(i, len(r.Schedule)-1)]
+		if i >= len(r.Schedule) {
+			since = since.Add(now.Sub(since) / pause * pause)
+		}
+		if since = since.Add(pause); since.After(now) {
+			return since.Add(rand.N(pause/10 + 1))
+		}
+	}
+}
+
+// pace is how fast one provider is looked at.
+type pace struct {
+	bucket *retry.Bucket
+	slots  chan struct{}
+
+	mu    sync.Mutex
+	rests time.Time // the provider asked not to be asked before
+}
+
+// looksAtOnce are how many looks at one provider go on at the same time.
+const looksAtOnce = 2
+
+func newPace(b backoff.Budget, now time.Time) *pace {
+	return &pace{bucket: retry.NewBucket(b, now), slots: make(chan struct{}, looksAtOnce)}
+}
+
+var errLookBudget = errors.New("the provider was looked at often enough for the time being (Config.Reconcile.Budget), or asked for a pause")
+
+// take lets a request go, or says from when on another may.
+func (p *pace) take(now time.Time) (bool, time.Time) {
+	p.mu.Lock()
+	rests := p.rests
+	p.mu.Unlock()
+	if rests.After(now) {
+		return false, rests
+	}
+	return p.bucket.Take(now)
+}
+
+func (p *pace) rest(until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rests = core.Later(p.rests, until)
+}
+
+// wait lets a request go once it may, which for somebody who asks is now or never.
+func (l *Pass) wait(ctx context.Context, p *pace) error {
+	for {
+		now := l.finder.Now()
+		ok, next := p.take(now)
+		switch {
+		case ok:
+			return nil
+		case !l.Patient || next.After(l.Ends):
+			l.rests = core.Later(l.rests, next)
+			return errLookBudget
+		}
+		select {
+		case <-time.After(max(next.Sub(now), time.Millisecond)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.finder.Lifecycle.Closing():
+			return fault.ErrShutdown
+		}
+	}
+}
+
+// LookNow makes one look for somebody who asks, if it was not made within a minute, and
+// returns the operation as it stands then.
+func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
+	l.finder = c
+	now := c.Now()
+	l.Ends = c.EndOfWait(ctx)
+	if most := now.Add(askedFor); most.Before(l.Ends) {
+		l.Ends = most
+	}
+	res, err := c.Journal.Apply(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(l.Ends, now).Add(time.Minute), Asked: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Decision != journal.Look {
+		latest, err := c.Journal.Get(ctx, op.Ref)
+		return &latest, err
+	}
+	ctx, cancel := l.finder.Until(ctx, l.Ends)
+	defer cancel()
+	l.Group, l.quiet = []journal.Operation{res.Operation}, op.Attention != "" && op.Delivered
+	l.due, l.Unsure = op.LookAt, !res.Unconfirmed.IsZero()
+	found, err := c.LookAt(ctx, l, &res.Operation)
+	if err != nil {
+		return nil, err
+	}
+	latest, err := c.Journal.Get(context.WithoutCancel(ctx), op.Ref)
+	if err != nil {
+		return &found.Operation, nil
+	}
+	return &latest, nil
+}
+
+// LookAt looks for one operation, whose look is this client's, and records what came of it.
+func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res journal.Result, err error) {
+	l.finder = c
+	c.Idle.See(op)
+	s := l.looked(ctx, op)
+	now := c.Now()
+	r := &c.settings
+	ev := journal.Event{
+		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
+		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Attention: s.dead,
+		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
+	}
+	switch over := !l.Unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
+	case s.others && !over && !c.helpless.forADay(op, s.dead):
+		if l.Patient {
+			return res, nil // its lease is over soon: a process that can look may be next
+		}
+		ev.Attention = ""
+	case ev.Attention == "" && over:
+		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
+	}
+	if (l.quiet || c.Notified.Has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
+		ev.Delivered = true
+	}
+	if res, err = c.Journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
+		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
+		return res, err
+	}
+	c.found(ctx, &res, &s.evidence, s.object)
+	return res, nil
+}
+
+// looked looks, and keeps a panic of a hook from being more than a look that told nothing.
+func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.finder.Survived(v)
+			s = inconclusive("a hook panicked")
+		}
+		s.evidence.Actor = l.Actor
+	}()
+	return l.look(ctx, op)
+}
+
+// nextLook is when an operation is looked for next: by the schedule, and once at the
+// instant from which its absence could be proven.
+func (c *Finder) nextLook(op *journal.Operation, now time.Time) time.Time {
+	due := c.settings.after(op.SettledAt, now)
+	u := core.Parsed(op.Request.URL)
+	if u == nil {
+		return due
+	}
+	route := c.Contract(&op.Request, u)
+	if !core.SameContract(op, route) || !route.Listed {
+		return due
+	}
+	for i := range route.Endpoint.Lookups {
+		at := lookup.Provable(route.Endpoint, &route.Endpoint.Lookups[i], core.Later(op.LastEndedAt, op.SettledAt), op.Terms.Margin())
+		if at.After(now) && at.Before(due) {
+			due = at.Add(time.Second)
+		}
+	}
+	return due
+}
+
+// nextLook is when the operation is looked for next. One who asks with little time does not
+// put off the look that was due, and what was cut off is made up for.
+func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
+	due := l.finder.nextLook(op, now)
+	if l.due.After(now) && l.due.Before(due) {
+		due = l.due
+	}
+	var over time.Time
+	switch {
+	case !l.rests.IsZero():
+		over, l.rests = core.Later(l.rests, now.Add(afterCutOff)), time.Time{}
+	case ctx.Err() != nil:
+		over = now.Add(afterCutOff)
+	default:
+		return due
+	}
+	if over.Before(due) {
+		return over
+	}
+	return due
+}
+
+// afterCutOff is how long after a look that was cut off there is another one.
+const afterCutOff = 10 * time.Second
+
+// found tells the world what was found out of an operation.
+func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evidence, object string) {
+	op := &res.Operation
+	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
+	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
+		defer c.Wake() // whatever hooks do
+		c.settings.WakeFlowOf(ctx, op.Ref)
+	}
+	level, event, msg := slog.LevelDebug, core.LogLooked, "looked for"
+	switch {
+	case res.Decision == journal.SecondEffect:
+		level, event, msg = slog.LevelError, core.LogConflict, "it took effect twice"
+	case res.Decision == journal.Contradicted:
+		level, event, msg = slog.LevelError, core.LogContradicted, "what was found contradicts what is recorded"
+	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
+		level, msg = slog.LevelDebug, "what was found changes nothing"
+	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
+		level, event, msg = slog.LevelInfo, core.LogFound, "found out"
+	case op.Attention != "":
+		level, event, msg = slog.LevelWarn, core.LogDead, "it can't be found out, and needs attention"
+	}
+	c.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
+	if res.Decision == journal.SecondEffect {
+		reported := *op
+		reported.Answer = nil
+		c.Conflicted(ctx, &reported, 0, true)
+	}
+	c.Looked(ctx, op, e)
+}
+
+// tellsNobody reports whether an outcome that is found out counts as delivered at once. A flow's own is its Run's to hear of.
+func (c *Finder) tellsNobody(op *journal.Operation) bool {
+	return !c.settings.Tells && !seam.IsOfFlow(op.Parent)
+}
+
+// StillLooks reports whether an operation may settle by itself, so that OnSettled and OnUnknown do not get it
+// yet.
+func (c *Finder) StillLooks(op *journal.Operation) bool {
+	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
+}
+
+// lackedControl tells whether a dead operation's look lacked a control, and there is one by now.
+func (c *Finder) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
+	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") })
+}
+
+// lackedLookup tells whether an operation died since nothing could look for it, and something may now.
+func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
+	switch {
+	case op.Attention == errWithheld:
+		return c.Authorize != nil
+	case op.Attention == core.ErrContractGone.Error():
+		return route.Listed && core.SameContract(op, route)
+	case !strings.HasPrefix(op.Attention, noLookup) && !strings.HasPrefix(op.Attention, unservedBy):
+		return false
+	case c.settings.Lookup != nil:
+		return true
+	case !route.Listed || !core.SameContract(op, route) || route.Endpoint.Pattern != op.Endpoint:
+		return false
+	}
+	about := subjectOf(op, u)
+	return slices.ContainsFunc(route.Endpoint.Lookups, func(look providers.Lookup) bool {
+		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.Now()))
+		return err == nil
+	})
+}
+
+// leftFor is how long a process that cannot look for an operation leaves it to others.
+const leftFor = 24 * time.Hour
+
+// helpless are operations that this process cannot look for and others may: since when it has known that, by its own time.
+// So the day passes neither by a clock that was set nor while no process runs.
+type helpless struct {
+	mu    sync.Mutex
+	since map[helplessWith]time.Time
+}
+
+// helplessWith is an operation in one generation, which became unknown then. Another process has looked for it since, at
+// that time.
+type helplessWith struct {
+	journal.Ref
+	generation      int
+	settled, looked time.Time
+}
+
+// forADay notes the operation and why this process cannot look for it, and reports whether it was first noted a day ago.
+func (h *helpless) forADay(op *journal.Operation, why string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	with := helplessWith{Ref: op.Ref, generation: op.Generation, settled: op.SettledAt}
+	for _, e := range op.Evidence {
+		if e.Source != journal.SourceEvent && e.Why != why {
+			with.looked = core.Later(with.looked, e.At)
+		}
+	}
+	since, known := h.since[with]
+	if !known {
+		if h.since == nil || len(h.since) >= core.MaxIdle {
+			h.since = map[helplessWith]time.Time{}
+		}
+		since = time.Now()
+		h.since[with] = since
+	}
+	return time.Since(since) >= leftFor
+}
+
+// maxSeen is how many operations a set remembers. Operations that are forgotten are looked for again each hour, and told
+// again.
+const maxSeen = 100_000
+
+// SeenSet are operations, each in one generation. It may be used concurrently.
+type SeenSet struct {
+	mu   sync.Mutex
+	been map[journal.Ref]int
+}
+
+// Has tells whether Once has been asked for it.
+func (r *SeenSet) Has(ref journal.Ref, generation int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, there := r.been[ref]
+	return there && at == generation
+}
+
+// Once puts one in, and tells whether it was not there.
+func (r *SeenSet) Once(ref journal.Ref, generation int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.been) >= maxSeen {
+		r.been = nil
+	}
+	if r.been == nil {
+		r.been = map[journal.Ref]int{}
+	}
+	if at, there := r.been[ref]; there && at == generation {
+		return false
+	}
+	r.been[ref] = generation
+	return true
+}
