@@ -174,7 +174,7 @@ func whyOf(op *journal.Operation, background bool) Why {
 	return why
 }
 
-// observer has the parts of a client tell these hooks, and a logger, what happens. No logger: nobody is told.
+// observer is what package core calls for these hooks and a logger. A nil logger discards.
 func (t *Trace) observer(log *slog.Logger) core.Observer {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -1,13 +1,13 @@
-// Package core has what all parts of a client share:
+// Package core has what all parts of a client share.
 //
-//   - the settings, the clock, and the contract that an operation is under;
-//   - the work that is under way, and how it comes to its end;
-//   - the session in the journal, and the events that the journal has not taken yet;
-//   - who leads the calls for one operation, and since when no attempt is under way;
-//   - the log, and the hooks of Trace.
+//   - Core: the settings, the clock, and the contract of an operation.
+//   - Lifecycle: the work that is under way, and how it ends.
+//   - Session and Backlog: the session in the journal, and the events that the journal has not taken yet.
+//   - Singleflight and Idle: the leader of the calls for one operation, and the time since its last attempt ended.
+//   - Observer: the log, and the hooks of Trace.
 //
-// It sends nothing and decides nothing of an operation. It knows none of the parts that hold it, and no type of package
-// onceward: that package hands it functions.
+// The package sends nothing and decides nothing about an operation. It knows none of the packages that use it, and no type of
+// package onceward: that package hands it functions.
 package core
 
 import "time"

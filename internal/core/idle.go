@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Idle are operations of which this process knows, by its own time, since when no attempt is under way. Where
-// the provider may work on two requests at once, the journal's dates alone do not tell whether the stated handling time
-// has passed: the clock that told them may differ from this one, or have been set since.
+// Idle remembers, by this process's own time, when the last attempt of each operation ended. A provider may work on two
+// requests at once. The journal's dates alone then do not tell whether the stated handling time has passed: another clock
+// may have told them, or this one may have been set since.
 type Idle struct {
 	mu sync.Mutex
 	at map[journal.Ref]idleSince

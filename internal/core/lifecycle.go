@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/internal/fault"
 )
 
-// Lifecycle is what a client has under way, and how that comes to its end: no new work
-// is begun once closing is closed, and what is still under way is broken off when life
+// Lifecycle counts the work that a client has under way, and ends it. No new work
+// is begun once Closing is closed. Work that is still under way is broken off when Life
 // ends. It may be used concurrently.
 type Lifecycle struct {
 	closing chan struct{}   // closed by Shutdown

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Observer is whom the client tells what happens: the log, and the hooks of Trace, which package onceward documents. A nil
-// hook is not called. A hook gets a copy of the operation as it stands.
+// Observer has the log, and the hooks of Trace, which package onceward documents. A nil hook is not called. Each hook gets a
+// copy of the operation as it stands.
 type Observer struct {
 	Log    *slog.Logger
 	Logged func(op *journal.Operation) slog.Attr // what logs tell of an operation
@@ -69,15 +69,14 @@ func copied(op *journal.Operation) *journal.Operation {
 	return &told
 }
 
-// Note logs something about an operation, if anybody listens. A handler may take from ctx what it is part of, such as a
-// trace.
+// Note logs a line about an operation. A handler may find in ctx the trace that the line belongs to.
 func (c *Core) Note(ctx context.Context, level slog.Level, event LogEvent, msg string, op *journal.Operation, args ...any) {
 	if log := c.Observer.Log; log.Enabled(ctx, level) {
 		log.Log(ctx, level, msg, append([]any{"event", string(event), c.Observer.Logged(copied(op))}, args...)...)
 	}
 }
 
-// Say logs something that is not about one operation.
+// Say logs a line that is not about one operation.
 func (c *Core) Say(ctx context.Context, level slog.Level, event LogEvent, msg string, args ...any) {
 	if log := c.Observer.Log; log.Enabled(ctx, level) {
 		log.Log(ctx, level, msg, append([]any{"event", string(event)}, args...)...)
@@ -168,7 +167,7 @@ func (c *Core) Looked(ctx context.Context, op *journal.Operation, e *journal.Evi
 	}
 }
 
-// Settled tells that somebody was told of an outcome, or with which error not.
+// Settled tells that a hook was called with an outcome, and the hook's error.
 func (c *Core) Settled(ctx context.Context, op *journal.Operation, err error) {
 	if hook := c.Observer.Settled; hook != nil {
 		hook(ctx, copied(op), err)

@@ -114,7 +114,7 @@ func uuidV8(h hash.Hash) string {
 	return id.String()
 }
 
-// derivedMark ends a derived key that has the form of a random one, by which it is told from one.
+// derivedMark ends a derived key that has the form of a random one, and sets it apart from these.
 var derivedMark = [2]byte{0x0d, 0xe8}
 
 // randomVersion is the version of NewKey's UUIDs.

@@ -1,8 +1,12 @@
-// Package naming says what an operation is called: what a context says of the operations under it, the step that an
-// unnamed call is, the keys and references that follow from a name, and where an operation is found by a key.
+// Package naming says what an operation is called.
 //
-// It knows no journal's contents, no client and no configuration: a secret is handed to it. It sends nothing, and asks
-// nobody but the function that tells an inbound request's tenant.
+//   - Naming is what a context says about the operations under it.
+//   - Parent and Ordinals make up the steps of unnamed calls.
+//   - Derive, Child and NewReference make keys and references.
+//   - RefsOfKey finds an operation by its key.
+//
+// The package knows no contents of a journal, no client and no configuration: its callers hand it the secret. It sends
+// nothing.
 package naming
 
 import (

@@ -52,9 +52,8 @@ func NewAttemptContext(ctx context.Context, left time.Duration, cause error) *At
 	return c
 }
 
-// Follow returns the context to send under. It learns how far the attempt gets, and leaves a connection unused if holds
-// says that the claim's session is lost, or late why nothing is to be sent for the first time any more. A nil late always
-// lets it be sent.
+// Follow returns the context to send under. It learns how far the attempt gets. A connection stays unused if holds reports
+// that the claim's session is lost, or if late returns why it is too late for a first request. A nil late returns nothing.
 func (c *AttemptContext) Follow(holds func() bool, late func() error) context.Context {
 	c.trace.holds, c.trace.late = holds, late
 	return c.trace.follow(c)
@@ -67,9 +66,8 @@ func (c *AttemptContext) Redirected() { c.trace.hopped = true }
 // processed anything of it.
 func (c *AttemptContext) Unsent(err error) bool { return c.trace.unsent(err) }
 
-// Traced returns the context of an attempt that a hook returned for given, if that may be sent under: one that is not
-// derived of given is not, since it would neither end with the attempt nor tell how far that got; one that was made not
-// to end with given does.
+// Traced returns the context that a hook returned for given, made to end with given. A context that is not derived from
+// given would not tell how far the attempt got: given takes its place.
 func (c *AttemptContext) Traced(given, returned context.Context) context.Context {
 	switch {
 	case returned.Value(attemptKey{}) != any(c):

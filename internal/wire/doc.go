@@ -1,7 +1,10 @@
-// Package wire has requests and answers as bytes: it composes the request of an attempt from what was frozen, keeps
-// credentials and traces out of what is recorded, reads and decodes answers up to a limit, and proves of an attempt that
-// nothing was sent.
+// Package wire has requests and answers as bytes.
 //
-// It knows what a provider's table says of a place on the wire. It knows no journal's state, no resend rule and no client,
-// and it decides nothing: whether a request is sent is its callers' to say.
+//   - Composer makes the request of an attempt from the recorded one.
+//   - FreezeHeader and RecordedHeader keep credentials and traces out of records.
+//   - ReadUpTo and Legible read and decode bodies up to a limit.
+//   - AttemptContext ends an attempt, and proves that no server has processed it.
+//
+// The package knows the places on the wire that a provider's table names. It knows no state of an operation, no resend rule
+// and no client. It decides nothing: its callers say whether a request is sent.
 package wire

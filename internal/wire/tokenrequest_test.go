@@ -27,9 +27,7 @@ func TestTokenRequestIsAnObject(t *testing.T) {
 	}
 }
 
-// A tidy token request is nothing else.
-// What passes since it is a request for a token is a secret wherever it does not pass,
-// and says nothing else to anybody.
+// A tidy token request is nothing else: it holds a secret, and has no field of another request.
 func FuzzTokenRequestIsNothingElse(f *testing.F) {
 	f.Add(form, "grant_type=client_credentials&client_secret=a")
 	f.Add(form+"; charset=utf-8", "grant_type=refresh_token&refresh_token=a")
