@@ -55,7 +55,7 @@ func TestFurtherAttemptsAfterItsTime(t *testing.T) {
 		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
 	})
 	each(t, "in the background", func(t *testing.T, j journal.Journal) {
-		l := (&line{}).Then(refuses(), refuses(), refuses())
+		l := (&line{}).Always(refuses())
 		by := time.Now().Add(24 * time.Hour)
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
