@@ -70,7 +70,14 @@ func (j *Journal) glance(at time.Time) (clock store.Clock, still bool) {
 }
 
 // see takes note of the asker's clock. Where it has jumped, or had, this transaction alone says what comes of that.
+//
+// If many operations have to be swept first, that is done in the background, and the clock moves then. This transaction goes
+// on meanwhile as if its own clock had swept them: it reads each operation as the sweep will leave it (asSwept). But a clock that is
+// ahead is believed no sooner than it is by all: to believe it may send more.
 func (t *tx) see() error {
+	if t.amid != nil {
+		return nil
+	}
 	clock, still := t.j.glance(t.at)
 	if still {
 		t.clock = clock
@@ -79,12 +86,38 @@ func (t *tx) see() error {
 	if err := t.takeClock(); err != nil {
 		return err
 	}
-	if t.clock.See(t.at) {
-		if err := t.sweep(); err != nil {
+	was, at := t.clock, t.ahead.now(t.at)
+	if t.clock.See(at) {
+		amid, err := t.sweepBy(at)
+		if err != nil {
 			return err
+		}
+		if amid {
+			ev := t.clock.Sweep()
+			t.amid = &ev
+			if t.putsOff = !ev.Since.IsZero() || t.clock.Jumped.After(t.clock.Last); t.putsOff {
+				t.clock = was
+			}
+			return nil
 		}
 	}
 	return t.keepClock()
+}
+
+// unconfirmed is when an asker's clock, which was seen, will be believed, or the zero time if it is.
+func (t *tx) unconfirmed(at time.Time) time.Time {
+	if t.putsOff {
+		return at.Add(putOffFor)
+	}
+	return t.clock.Unconfirmed(at)
+}
+
+// passed is the latest time that has passed for sure, by an asker's clock that was seen.
+func (t *tx) passed(at time.Time) time.Time {
+	if last := t.clock.Last; !t.unconfirmed(at).IsZero() && last.Before(at) {
+		return last
+	}
+	return t.clock.Passed(at)
 }
 
 // takeClock locks the journal's clock and reads what is known of it.
@@ -210,15 +243,35 @@ func (t *tx) margin(terms journal.Terms) {
 }
 
 // ResetClock has now be the latest time that the journal has seen, in one commit. Other processes go by it before they
-// commit anything else. What it sweeps takes time as for Adopt.
+// commit anything else. If many operations have no answer, or many flows wait, commits of some hundred correct them before that. The time that
+// passes meanwhile is added to now. If ResetClock returns an error, the clock is as it was, and some of them may be corrected: call it again.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return j.tx(ctx, ask{doing: "reset the clock", lanes: []any{"true"}}, func(t *tx) error {
+	select {
+	case j.sweeps <- struct{}{}: // whoever sweeps now does so by another clock
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-j.background.Done():
+		return journal.ErrClosed
+	}
+	defer func() { <-j.sweeps }()
+	ahead := &sweptAhead{owns: true}
+	return j.tx(ctx, ask{doing: "reset the clock", lanes: []any{"true"}, ahead: ahead}, func(t *tx) error {
 		t.asker = ctx
+		now := ahead.now(now)
+		// No lane is locked yet, so that no commit waits for this.
+		if ahead.tries == 0 {
+			t.clock.Reset(now)
+			if many, err := t.many(t.clock.Sweep()); err != nil {
+				return err
+			} else if many {
+				return ahead.due(t.clock.Sweep(), now)
+			}
+		}
 		// Whoever else is about to commit, by what was the latest time, looks first.
 		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET last_at = least(last_at, $1), tenure = tenure + 1 "+
 			"FROM (SELECT process, lane FROM "+j.schema+".lanes ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane",
@@ -229,7 +282,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 			return err
 		}
 		t.clock.Reset(now)
-		if err := t.sweep(); err != nil {
+		if _, err := t.sweepBy(now); err != nil {
 			return err
 		}
 		if err := t.note(strings.TrimPrefix(clockReset, ": ") + now.UTC().Format(time.RFC3339)); err != nil {

@@ -60,6 +60,9 @@ func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
 // SweepBy has the journal sweep so many at a time, in so much time each.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 
+// Sweeping tells whether the journal sweeps in the background.
+func Sweeping(j *Journal) bool { return len(j.sweeps) > 0 }
+
 // ClaimScans has claims of some providers go through so many pending operations in one commit.
 func ClaimScans(j *Journal, n int) { j.claimScans = n }
 
@@ -104,6 +107,9 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"flow":                         {selectFlow + " WHERE identity = $1", []any{digest(ref)}},
 		"sweep":                        {unanswered, []any{1, sweepPage}},
 		"sweep: the rows":              {headsOf, []any{[]int64{7, 8, 9}}},
+		"sweep: many":                  {manyToSweep, []any{by, sweepPage}},
+		"sweep: revisions":             {revisions, nil},
+		"sweep: flows that are due":    {flowsDue, []any{by}},
 		"sweep: flows":                 {flowsDueAfter, []any{by, 1, sweepPage}},
 		"steps":                        {stepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}

@@ -77,6 +77,9 @@ func (t *tx) flow(where string, args ...any) (journal.Flow, error) {
 
 // nextFlow runs NextFlow on f, without its steps, and writes what comes of it.
 func (t *tx) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if t.amid != nil {
+		f, _, _ = journal.NextFlow(f, false, flowClock(*t.amid)) // it has no error
+	}
 	live := false
 	if f.Holder != "" && ev.Claim == 0 {
 		var err error
@@ -318,7 +321,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		size := min(reapBatch, limit-reaped)
 		err := j.tx(ctx, ask{doing: "reap flows", at: ev.At, decides: true}, func(t *tx) error {
 			n, left = 0, false
-			passed := t.clock.Passed(ev.At)
+			passed := t.passed(ev.At)
 			of := ev
 			of.At = passed
 			var ended []journal.Flow

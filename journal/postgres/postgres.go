@@ -170,6 +170,7 @@ type Journal struct {
 	clock    store.Clock
 	resets   int           // of the clock that are known of
 	clockJob chan struct{} // held by the transaction that changes where the clock stands
+	sweeps   chan struct{} // held by the call that sweeps before it does
 
 	time     dbClock
 	restored atomic.Pointer[restoration] // nil: it is not
@@ -243,7 +244,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 	}
 	j := &Journal{
 		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace), rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: maxBatchBytes, commitTime: commitTime,
-		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1),
+		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {
 		j.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)

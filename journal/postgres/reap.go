@@ -146,7 +146,7 @@ func (r *reaper) inTx(ctx context.Context, limit int, f func(t *tx, next *reaper
 		if err != nil {
 			return err
 		}
-		next.leads, next.passed = n > 0, t.clock.Passed(r.ev.At)
+		next.leads, next.passed = n > 0, t.passed(r.ev.At)
 		if !next.leads || limit <= 0 {
 			next.done = true
 			return nil
@@ -162,7 +162,7 @@ func (r *reaper) inTx(ctx context.Context, limit int, f func(t *tx, next *reaper
 // eventIn is what is asked of each operation.
 func (r *reaper) eventIn(t *tx) journal.Event {
 	ev := r.ev
-	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
+	ev.Last, ev.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 	return ev
 }
 

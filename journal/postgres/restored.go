@@ -290,9 +290,10 @@ func (t *tx) adopt(after int64) (last int64, done bool, err error) {
 	if err := t.see(); err != nil {
 		return 0, false, err
 	}
-	ev := journal.Event{Kind: journal.EventAdopt, At: t.at, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(t.at)}
+	ev := journal.Event{Kind: journal.EventAdopt, At: t.at, Last: t.clock.Last, Unconfirmed: t.unconfirmed(t.at)}
 	t.puttingOff = true
 	last, n, err := t.unansweredAfter(after, func(r *row) error {
+		r = t.asSwept(r)
 		live, err := t.holds(&r.op, ev.Kind)
 		if err != nil {
 			return err

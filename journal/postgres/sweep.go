@@ -11,10 +11,14 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// A sweep goes over all that has no answer, in one transaction: whoever comes in between would go by a clock that not all
-// know yet, or send what is not adopted. There may be hundreds of thousands, so it goes page by page, each of which costs
-// some round trips and has its own time. One is short, so that nobody takes who sweeps for somebody who is gone (see
-// evict).
+// A sweep gives every operation without an answer, and every waiting flow, the event that the clock asks for. There may be
+// hundreds of thousands of them. If they are no more than a page, the transaction that moves the clock sweeps them.
+//
+// If there are more, pages of them are swept first, each in a transaction of its own, and the clock moves last (sweptAhead). Until then
+// every process goes by the clock as it was, whichever its release: no process decides by a clock that some operations were not
+// swept by. To be swept too early does an operation no harm: its window is closed, or a time of a clock that ran ahead is corrected. A sweep that is
+// broken off leaves no trace but that. The one event that permits more than before comes with the clock: a jump that is
+// confirmed (Event.Since). The transaction that moves the clock sweeps the operations that changed since their page. It compares revisions.
 
 // sweepPage is how many are swept at a time.
 const sweepPage = 256
@@ -43,26 +47,42 @@ const (
 // planning are the settings by which statements are planned in a sweep, as in flush.
 var planning = []string{"plan_cache_mode", "enable_seqscan", "enable_bitmapscan", "enable_nestloop", "enable_mergejoin"}
 
-// sweep gives every operation without an answer the event that the clock asks for.
-func (t *tx) sweep() error {
-	ev := t.clock.Sweep()
-	if err := t.sweepFlows(ev); err != nil {
+// sweep gives every operation without an answer the event that the clock asks for, in this transaction.
+func (t *tx) sweep(ev journal.Event) error {
+	err := t.paged(func(after int64) (last int64, n int, err error) {
+		last, flows, err := t.flowsAfter(after, ev, func(journal.Flow) journal.Event { return ev })
+		return last, len(flows), err
+	})
+	if err != nil {
 		return err
 	}
-	return t.eachUnanswered(func(r *row) error {
-		// EventClock has no error.
-		next, _, _ := journal.Next(r.op, false, ev)
-		if !store.Changes(r.op, next, journal.Ignored) {
-			return nil
-		}
-		_, err := t.put(r, next)
-		return err
+	return t.paged(func(after int64) (last int64, n int, err error) {
+		return t.unansweredAfter(after, func(r *row) error {
+			_, err := t.give(r, ev)
+			return err
+		})
 	})
 }
 
-// eachUnanswered calls f with every operation without an answer, page by page.
-func (t *tx) eachUnanswered(f func(r *row) error) error {
-	return t.paged(func(after int64) (last int64, n int, err error) { return t.unansweredAfter(after, f) })
+// give gives an operation events of the clock, one after the other, and returns its row as it is then.
+func (t *tx) give(r *row, evs ...journal.Event) (*row, error) {
+	op := r.op
+	for _, ev := range evs {
+		op = afterClock(op, ev)
+	}
+	if !store.Changes(r.op, op, journal.Ignored) {
+		return r, nil
+	}
+	return t.put(r, op)
+}
+
+// afterClock is an operation after an event of the clock.
+func afterClock(op journal.Operation, ev journal.Event) journal.Operation {
+	// EventClock has no error.
+	if next, _, _ := journal.Next(op, false, ev); store.Changes(op, next, journal.Ignored) {
+		return next
+	}
+	return op
 }
 
 // unansweredAfter calls f with a page of the operations without an answer that come after that handle, locked, and without their bodies. It passes
@@ -72,12 +92,17 @@ func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n i
 	if err != nil || len(handles) == 0 {
 		return 0, 0, err
 	}
+	return handles[len(handles)-1], len(handles), t.unansweredOf(handles, f)
+}
+
+// unansweredOf calls f with those of the operations that have no answer, locked, and without their bodies. It passes over damaged ones.
+func (t *tx) unansweredOf(handles []int64, f func(r *row) error) error {
 	if err := t.lock(handles); err != nil {
-		return 0, 0, err
+		return err
 	}
 	// By another statement, which sees what whoever held the locks has written.
 	var rows []*row
-	err = t.each(func(from scanner) error {
+	err := t.each(func(from scanner) error {
 		var handle int64
 		r, err := scan(firstOf{from, &handle})
 		if isDamaged(err) {
@@ -94,7 +119,7 @@ func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n i
 			err = f(r)
 		}
 	}
-	return handles[len(handles)-1], len(handles), err
+	return err
 }
 
 // lock locks operations. Whoever holds one, as a handler of DeliverTx may, is waited for without undoing what was swept, for as
@@ -135,31 +160,55 @@ func (t *tx) renew() error {
 	return nil
 }
 
-// sweepFlows gives every waiting flow that is due later than the clock the FlowEventClock which goes with ev.
-func (t *tx) sweepFlows(ev journal.Event) error {
-	return t.paged(func(after int64) (last int64, n int, err error) {
-		var later []journal.Flow
-		err = t.each(func(row scanner) error {
-			f, err := scanFlow(firstOf{row, &last})
-			n++
-			if isDamaged(err) {
-				return nil // it is believed by nobody
-			}
-			later = append(later, f)
-			return err
-		}, flowsDueAfter, ev.At.UnixMilli(), after, t.j.sweepPage)
-		for _, f := range later {
-			if err == nil {
-				_, err = t.nextFlow(f, journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last})
-			}
+// flowsAfter gives a page of the waiting flows that are due later than the clock, and come after that handle, the FlowEventClock which goes
+// with what of returns. It returns the flows as they are then, and the handle of the last one. A damaged one is the zero Flow.
+func (t *tx) flowsAfter(after int64, ev journal.Event, of func(journal.Flow) journal.Event) (last int64, flows []journal.Flow, err error) {
+	err = t.each(func(row scanner) error {
+		f, err := scanFlow(firstOf{row, &last})
+		if isDamaged(err) {
+			f, err = journal.Flow{}, nil // it is believed by nobody
 		}
-		return last, n, err
-	})
+		flows = append(flows, f)
+		return err
+	}, flowsDueAfter, ev.At.UnixMilli(), after, t.j.sweepPage)
+	for i, f := range flows {
+		if err == nil && f.Handle != 0 {
+			var result journal.FlowResult
+			result, err = t.nextFlow(f, flowClock(of(f)))
+			flows[i] = result.Flow
+		}
+	}
+	return last, flows, err
+}
+
+// flowClock is for flows what ev is for operations.
+func flowClock(ev journal.Event) journal.FlowEvent {
+	return journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}
 }
 
 // paged calls page with the handle of the last that was swept, until one is not full. What page puts is
 // written together.
 func (t *tx) paged(page func(after int64) (last int64, n int, err error)) error {
+	return t.planned(func() error {
+		for after, n := int64(0), t.j.sweepPage; n == t.j.sweepPage; {
+			err := t.renew()
+			if err != nil {
+				return err
+			}
+			t.puttingOff = true
+			if after, n, err = page(after); err != nil {
+				return err
+			}
+			if err = t.flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// planned calls f, whose statements are planned as in flush.
+func (t *tx) planned(f func() error) error {
 	var were []string
 	b := new(pgx.Batch)
 	b.Queue(sweepTime)
@@ -168,18 +217,8 @@ func (t *tx) paged(page func(after int64) (last int64, n int, err error)) error 
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
 	}
-	for after, n := int64(0), t.j.sweepPage; n == t.j.sweepPage; {
-		err := t.renew()
-		if err != nil {
-			return err
-		}
-		t.puttingOff = true
-		if after, n, err = page(after); err != nil {
-			return err
-		}
-		if err = t.flush(); err != nil {
-			return err
-		}
+	if err := f(); err != nil {
+		return err
 	}
 	_, err := t.exec(plansAs, planning, were)
 	return err

@@ -25,6 +25,8 @@ type ask struct {
 	indices bool      // its statements go by indices, whatever the server knows of the size of tables
 	lanes   []any     // a condition on lanes, and its arguments, that it locks: nobody holds it up; nil: none
 	held    bool      // somebody is known to hold a row of it: it leaves connections to those who need not wait
+
+	ahead *sweptAhead // what it has swept before
 }
 
 // tx is a transaction of the slow path: by itself, on a connection of its own, behind the guard. What it reads it locks.
@@ -39,8 +41,10 @@ type tx struct {
 	at    time.Time
 	clock store.Clock // as it is to be once this commits
 
-	jumped   bool // the clock's place changes: j.clockJob is held, and the row of the journal locked
-	lowered  bool // the least margin: the lane has to keep that
+	jumped   bool           // the clock's place changes: j.clockJob is held, and the row of the journal locked
+	amid     *journal.Event // its clock asks for a sweep that is under way, and is not kept; nil: none is
+	putsOff  bool           // likewise, and its clock is ahead: it is not believed until the sweep is over
+	lowered  bool           // the least margin: the lane has to keep that
 	alive    map[string]bool
 	onCommit []func()
 
@@ -51,6 +55,7 @@ type tx struct {
 	laterMarks [2]marksOf // added, and removed
 	laterFlows [][]any    // the arguments of updateFlow
 
+	ahead   *sweptAhead
 	allowed *allowance      // nil in a transaction of somebody else's
 	asker   context.Context // who may give a sweep up between its pages; nil: nobody
 	damaged error           // what a sweep passed over, the first of it
@@ -73,8 +78,17 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 			return err
 		}
 	}
+	if a.ahead == nil {
+		a.ahead = new(sweptAhead)
+	}
 	for try, undone := 0, 0; ; try++ {
 		err := j.orClosed(j.oneTx(ctx, a, f))
+		if due := (errSweepAhead{}); errors.As(err, &due) {
+			if err := j.sweepAhead(ctx, a.ahead, due.ev); err != nil {
+				return err
+			}
+			continue
+		}
 		if err == nil || !again(err) {
 			return explain(a.doing, err)
 		}
@@ -172,7 +186,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 		if t != nil {
 			t.release(false)
 		}
-		t = &tx{j: j, ctx: own.ctx, allowed: own, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
+		t = &tx{j: j, ctx: own.ctx, allowed: own, ahead: a.ahead, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
 		if err := t.see(); err != nil {
 			return err
 		}
@@ -207,7 +221,7 @@ func (t *tx) release(committed bool) {
 		}
 	}
 	if t.jumped {
-		if committed {
+		if committed && t.amid == nil {
 			t.j.clockMu.Lock()
 			t.j.clock = t.clock
 			t.j.clockMu.Unlock()
@@ -302,6 +316,7 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	if r == nil {
 		r = new(row)
 	}
+	r = t.asSwept(r)
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&r.op) {
 			holder, err := t.byRef(name)
@@ -323,7 +338,7 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	if ev.Sole, err = t.sole(&r.op, ev); err != nil {
 		return journal.Result{}, nil, err
 	}
-	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
+	ev.Last, ev.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 	next, decision, err := journal.Next(r.op, live, ev)
 	if err != nil {
 		return journal.Result{}, nil, err
@@ -348,7 +363,7 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 }
 
 func (t *tx) result(op journal.Operation, decision journal.Decision, ev journal.Event) journal.Result {
-	return journal.Result{Operation: op, Decision: decision, Last: t.clock.Last, Unconfirmed: t.clock.Unconfirmed(ev.At)}
+	return journal.Result{Operation: op, Decision: decision, Last: t.clock.Last, Unconfirmed: t.unconfirmed(ev.At)}
 }
 
 // put writes the operation, which before was, and returns it as it is then.

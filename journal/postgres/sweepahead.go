@@ -1,0 +1,391 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// sweptAhead is what a call of Journal.tx knows of operations that it has swept page by page, before its transaction moves the clock. Such a call is
+// ResetClock's, or runs in the background, one at a time of each process, and of all processes by a lease.
+type sweptAhead struct {
+	owns  bool      // it is such a call, which holds Journal.sweeps
+	lease string    // whose lease it is; "": ResetClock needs none
+	asked time.Time // by the asker's clock
+	began time.Time // that was then, by this process's
+	tries int
+	ev    journal.Event // that was given
+
+	seen  map[int64]int32       // operations, at the revision that they have since
+	open  []int64               // those that a later event of the same kind may change
+	flows map[int64]waitingFlow // likewise
+}
+
+// waitingFlow is what another event of a waiting flow changes.
+type waitingFlow struct{ claim, due int64 }
+
+func asWaits(f journal.Flow) waitingFlow { return waitingFlow{f.Claim, f.DueAt.UnixMilli()} }
+
+// mostTries is how often operations are swept ahead for a clock that meanwhile moves otherwise. Then one transaction sweeps all of them.
+const mostTries = 3
+
+// errSweepAhead has Journal.tx sweep page by page, and then try again.
+type errSweepAhead struct{ ev journal.Event }
+
+func (errSweepAhead) Error() string { return "postgres: operations have to be swept first" }
+
+const (
+	// More than so many are to be swept.
+	manyToSweep = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > 0 ORDER BY o.handle LIMIT $2::bigint + 1) o) > $2::bigint
+		OR (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.flows WHERE state = 2 AND due_at > $1 ORDER BY due_at LIMIT $2::bigint + 1) f) > $2::bigint`
+	revisions   = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(revision), '{}') FROM {{schema}}.operations WHERE state <> 3`
+	flowsDue    = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(claim), '{}'), coalesce(array_agg(due_at), '{}') FROM {{schema}}.flows WHERE state = 2 AND due_at > $1`
+	flowsOf     = selectFlow + ` WHERE state = 2 AND handle = ANY($1) ORDER BY handle FOR UPDATE`
+	putOffFor   = time.Second
+	mostChanged = 3 // rounds over what has changed meanwhile
+)
+
+// now is what the asker's clock shows that showed at, if operations have been swept since.
+func (p *sweptAhead) now(at time.Time) time.Time {
+	if p.tries == 0 {
+		return at
+	}
+	if now := p.asked.Add(time.Since(p.began)).Truncate(time.Millisecond); now.After(at) {
+		return now
+	}
+	return at
+}
+
+// after is ev for operations that have changed since they were given it, by that clock: a later one, so that it says nothing of what is begun since.
+func (p *sweptAhead) after(ev journal.Event, at time.Time) journal.Event {
+	if now := p.now(at); now.After(ev.At) {
+		ev.At = now
+	}
+	return ev
+}
+
+// covers tells whether an operation that has not changed since it was swept, and is not among open, is by ev as it is. It is if ev comes of the same jump as
+// the event that was given, and not before it. A journal's last time that has gone on closes more windows: those are among open.
+func (p *sweptAhead) covers(ev journal.Event) bool {
+	return p.seen != nil && ev.Since.Equal(p.ev.Since) && !ev.Last.Before(p.ev.Last) && (ev.Since.IsZero() || ev.Last.Equal(p.ev.Last)) &&
+		!ev.At.Before(p.ev.At.Add(-time.Second)) // what is reckoned by two of this process's clocks may be apart by some milliseconds
+}
+
+// sweepBy gives all operations the event that the clock asks for at that time, or returns errSweepAhead. amid: another call sweeps
+// in the background, and this one goes on.
+func (t *tx) sweepBy(at time.Time) (amid bool, err error) {
+	ev, p := t.clock.Sweep(), t.ahead
+	switch {
+	case !p.owns && len(t.j.sweeps) > 0:
+		return true, nil
+	case p.tries == 0:
+		if many, err := t.many(ev); err != nil {
+			return false, err
+		} else if !many {
+			return false, t.sweep(ev)
+		}
+	case p.covers(ev):
+		return false, t.catchUp(ev, at)
+	case p.tries == mostTries:
+		return false, t.sweep(ev)
+	}
+	if !p.owns {
+		t.j.sweepBehind(at)
+		return true, nil
+	}
+	return false, p.due(ev, at)
+}
+
+// sweepBehind has a call of this process sweep by an asker's clock in the background, unless one does.
+func (j *Journal) sweepBehind(at time.Time) {
+	select {
+	case j.sweeps <- struct{}{}:
+	default:
+		return
+	}
+	p := &sweptAhead{owns: true, lease: newSessionID(), asked: at, began: time.Now()}
+	j.goroutines.Go(func() {
+		defer func() { <-j.sweeps }()
+		err := j.tx(j.background, ask{doing: "sweep", at: at, ahead: p}, func(t *tx) error {
+			_, err := t.do(endLease, sweepLease, p.lease)
+			return err
+		})
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errSweptElsewhere) && j.background.Err() == nil {
+			j.log.Warn("onceward: the clock has changed, and the operations could not be swept by it; it is tried again", "error", err)
+		}
+		select {
+		case <-time.After(sweepAgain):
+		case <-j.background.Done():
+		}
+	})
+}
+
+// errSweptElsewhere: another process sweeps.
+var errSweptElsewhere = errors.New("postgres: another process sweeps")
+
+// sweepLease is the name of the lease of the process that sweeps, and sweepAgain how long another one leaves it alone.
+const (
+	sweepLease = "sweep"
+	sweepAgain = time.Second
+)
+
+// due has Journal.tx sweep operations by ev, which comes of an asker's clock.
+func (p *sweptAhead) due(ev journal.Event, at time.Time) error {
+	if p.asked.IsZero() {
+		p.asked, p.began = at, time.Now()
+	}
+	return errSweepAhead{ev}
+}
+
+// many tells whether more than a page of operations, or of flows, is to be given ev.
+func (t *tx) many(ev journal.Event) (many bool, err error) {
+	err = t.planned(func() error { return t.one(manyToSweep, ev.At.UnixMilli(), t.j.sweepPage).Scan(&many) })
+	return many, err
+}
+
+// asSwept is an operation as the sweep will leave it that is under way.
+func (t *tx) asSwept(r *row) *row {
+	if t.amid == nil || !r.there() {
+		return r
+	}
+	swept := *r
+	swept.op = afterClock(r.op, withoutSince(*t.amid))
+	return &swept
+}
+
+// withoutSince is an event of the clock without that which comes with the clock itself.
+func withoutSince(ev journal.Event) journal.Event {
+	ev.Since = time.Time{}
+	return ev
+}
+
+// sweepAhead gives all operations the event, page by page, but for what comes with the clock itself.
+func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Event) error {
+	p.tries++
+	p.ev, p.seen, p.open, p.flows = ev, make(map[int64]int32), nil, make(map[int64]waitingFlow)
+	page := func(f func(t *tx) (next func(), err error)) error {
+		var next func()
+		err := j.tx(ctx, ask{doing: "sweep", indices: true}, func(t *tx) (err error) {
+			t.asker, t.puttingOff = ctx, true
+			if p.lease != "" {
+				if n, err := t.do(takeLease, sweepLease, p.lease, leaseFor); err != nil {
+					return err
+				} else if n == 0 {
+					return errSweptElsewhere
+				}
+			}
+			if next, err = f(t); err != nil {
+				return err
+			}
+			return t.flush()
+		})
+		if err == nil {
+			next()
+		}
+		return err
+	}
+	// Those that are changed from here on, and new ones, are given what the clock says then.
+	were, waited := make(map[int64]int32), make(map[int64]waitingFlow)
+	err := page(func(t *tx) (func(), error) {
+		var handles, flows, claims, due []int64
+		var are []int32
+		b := new(pgx.Batch)
+		b.Queue(t.j.in(revisions)).QueryRow(func(row pgx.Row) error { return row.Scan(&handles, &are) })
+		b.Queue(t.j.in(flowsDue), ev.At.UnixMilli()).QueryRow(func(row pgx.Row) error { return row.Scan(&flows, &claims, &due) })
+		return func() {
+			for i, handle := range handles {
+				were[handle] = are[i]
+			}
+			for i, handle := range flows {
+				waited[handle] = waitingFlow{claims[i], due[i]}
+			}
+		}, t.conn.SendBatch(t.ctx, b).Close()
+	})
+	if err != nil {
+		return err
+	}
+	for after, n := int64(0), j.sweepPage; n == j.sweepPage; {
+		err := page(func(t *tx) (func(), error) {
+			last, flows, err := t.flowsAfter(after, ev, func(f journal.Flow) journal.Event {
+				if waited[f.Handle] == asWaits(f) {
+					return ev
+				}
+				return p.after(ev, p.asked)
+			})
+			return func() {
+				after, n = last, len(flows)
+				for _, f := range flows {
+					p.flows[f.Handle] = asWaits(f)
+				}
+			}, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for after, n := int64(0), j.sweepPage; n == j.sweepPage; {
+		err := page(func(t *tx) (func(), error) {
+			var rows []*row
+			last, read, err := t.unansweredAfter(after, func(r *row) (err error) {
+				was, there := were[r.op.Handle]
+				of := withoutSince(ev)
+				if !there || was != r.revision {
+					of = p.after(of, p.asked)
+				}
+				r, err = t.give(r, of)
+				rows = append(rows, r)
+				return err
+			})
+			return func() { after, n = last, read; p.note(rows) }, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for range mostChanged {
+		var changed []int64
+		err := page(func(t *tx) (_ func(), err error) { changed, err = t.changed(p); return func() {}, err })
+		if err != nil || len(changed) <= j.sweepPage {
+			return err
+		}
+		for handles := range slices.Chunk(changed, j.sweepPage) {
+			since := p.after(withoutSince(ev), p.asked)
+			err := page(func(t *tx) (func(), error) {
+				var rows []*row
+				err := t.unansweredOf(handles, func(r *row) (err error) {
+					r, err = t.give(r, since)
+					rows = append(rows, r)
+					return err
+				})
+				return func() { p.note(rows) }, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note takes note of operations that were swept.
+func (p *sweptAhead) note(rows []*row) {
+	for _, r := range rows {
+		p.seen[r.op.Handle] = r.revision
+		if p.mayChange(r.op) {
+			p.open = append(p.open, r.op.Handle)
+		}
+	}
+}
+
+// mayChange tells whether an operation that was swept is another one by an event that comes of the same jump, but later: it is confirmed, or the
+// journal's last time has gone on.
+func (p *sweptAhead) mayChange(op journal.Operation) bool {
+	confirmed, further := p.ev, withoutSince(p.ev)
+	confirmed.At, further.Last = p.ev.At.Add(journal.Leap), p.ev.Last.Add(100*journal.Leap)
+	return store.Changes(op, afterClock(op, confirmed), journal.Ignored) || store.Changes(op, afterClock(op, further), journal.Ignored)
+}
+
+// changed are the operations that are not as they were when they were swept, and those that have come in since.
+func (t *tx) changed(p *sweptAhead) (changed []int64, err error) {
+	var handles []int64
+	var are []int32
+	if err := t.one(revisions).Scan(&handles, &are); err != nil {
+		return nil, err
+	}
+	for i, handle := range handles {
+		if was, seen := p.seen[handle]; !seen || was != are[i] {
+			changed = append(changed, handle)
+		}
+	}
+	slices.Sort(changed)
+	return changed, nil
+}
+
+// catchUp gives ev to all operations and flows that were not swept ahead, or have changed since, and to those that it changes once more.
+func (t *tx) catchUp(ev journal.Event, at time.Time) error {
+	p := t.ahead
+	now := p.after(ev, at)
+	give := func(handles []int64, evs ...journal.Event) error {
+		for page := range slices.Chunk(handles, t.j.sweepPage) {
+			if err := t.renew(); err != nil {
+				return err
+			}
+			t.puttingOff = true
+			if err := t.unansweredOf(page, func(r *row) error { _, err := t.give(r, evs...); return err }); err != nil {
+				return err
+			}
+			if err := t.flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return t.planned(func() error {
+		changed, err := t.changed(p)
+		if err != nil {
+			return err
+		}
+		if err := give(changed, now); err != nil {
+			return err
+		}
+		open := slices.DeleteFunc(slices.Clone(p.open), func(handle int64) bool {
+			_, is := slices.BinarySearch(changed, handle)
+			return is
+		})
+		slices.Sort(open)
+		if err := give(slices.Compact(open), ev, now); err != nil {
+			return err
+		}
+		return t.catchUpFlows(now)
+	})
+}
+
+// catchUpFlows is catchUp for flows.
+func (t *tx) catchUpFlows(ev journal.Event) error {
+	var handles, claims, due, changed []int64
+	if err := t.one(flowsDue, ev.At.UnixMilli()).Scan(&handles, &claims, &due); err != nil {
+		return err
+	}
+	for i, handle := range handles {
+		if was, seen := t.ahead.flows[handle]; !seen || was != (waitingFlow{claims[i], due[i]}) {
+			changed = append(changed, handle)
+		}
+	}
+	slices.Sort(changed)
+	for page := range slices.Chunk(changed, t.j.sweepPage) {
+		if err := t.renew(); err != nil {
+			return err
+		}
+		t.puttingOff = true
+		var flows []journal.Flow
+		err := t.each(func(row scanner) error {
+			f, err := scanFlow(row)
+			if isDamaged(err) {
+				return nil // it is believed by nobody
+			}
+			flows = append(flows, f)
+			return err
+		}, flowsOf, page)
+		for _, f := range flows {
+			if err == nil {
+				_, err = t.nextFlow(f, flowClock(ev))
+			}
+		}
+		if err == nil {
+			err = t.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
