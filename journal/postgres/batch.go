@@ -203,8 +203,14 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	if len(needs) > 0 && g.j.refusal() != nil { // a connection that was just made has shown it
 		return -1, errLost
 	}
+	g.j.clockMu.Lock()
+	last := g.j.clock.Last
+	g.j.clockMu.Unlock()
 	for i, w := range batch {
 		if w.as = l.member; w.before != nil && w.before.seen != l.member {
+			return i, errLeave
+		}
+		if w.ev.Last.After(last) { // it was decided by a clock that was reset since
 			return i, errLeave
 		}
 	}

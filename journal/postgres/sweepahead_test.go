@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -346,6 +347,29 @@ func TestFlowsAmidAReset(t *testing.T) {
 		n++
 	}
 	assert.Equal(t, 7, n)
+	verified(t, l.j)
+}
+
+// What a lane was about to write by a clock that was reset meanwhile is decided anew.
+func TestDecidedBeforeAReset(t *testing.T) {
+	t.Parallel()
+	l, _ := farAhead(t, 1)
+	proxy, err := pgproxy.Start("tcp", l.server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	slow := openAt(t, l.server.URLThrough(proxy.Addr().String()), l.opts)
+	s := join(t, slow)
+	var reset atomic.Bool
+	proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool {
+		if batch := strings.Join(e.SQL, ""); strings.HasPrefix(batch, "BEGIN") && strings.Contains(batch, "INSERT INTO \""+l.opts.Schema+"\".operations") && !reset.Swap(true) {
+			assert.NoError(t, l.j.ResetClock(t.Context(), l.at(0)))
+		}
+		return false
+	}})
+	begun := l.begin(t, slow, s, "late", aheadBy+journal.Confirmation)
+	require.True(t, reset.Load())
+	assert.False(t, begun.Operation.SentSince.IsZero(), "its window does not begin when a clock said that was reset")
+	assert.WithinDuration(t, time.Now(), begun.Operation.SentSince, time.Minute)
 	verified(t, l.j)
 }
 
