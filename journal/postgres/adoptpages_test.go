@@ -58,6 +58,76 @@ func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.J
 	return j, server, plain, flying
 }
 
+// heldHeart holds a heart twice: once it has read whether the journal counts as restored, and before it asks for anything else.
+type heldHeart struct {
+	roundTrips
+	on, read   atomic.Bool
+	conn       atomic.Pointer[pgx.Conn]
+	has, takes chan struct{}
+	next, goOn chan struct{}
+}
+
+type isRead struct{}
+
+func (h *heldHeart) TraceQueryStart(ctx context.Context, conn *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	h.asks(conn)
+	return context.WithValue(ctx, isRead{}, strings.HasPrefix(q.SQL, "SELECT restored, promoted, epoch"))
+}
+
+func (h *heldHeart) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if is, _ := ctx.Value(isRead{}).(bool); is && h.on.Swap(false) {
+		h.conn.Store(conn)
+		close(h.has)
+		<-h.takes
+		h.read.Store(true)
+	}
+}
+
+func (h *heldHeart) TraceBatchStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	h.asks(conn)
+	return ctx
+}
+
+func (h *heldHeart) asks(conn *pgx.Conn) {
+	if h.conn.Load() == conn && h.read.Swap(false) {
+		close(h.next)
+		<-h.goOn
+	}
+}
+
+// A heart that has read the journal before it was adopted does not say afterwards that it counts as restored.
+func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(&opts)
+	held := &heldHeart{has: make(chan struct{}), takes: make(chan struct{}), next: make(chan struct{}), goOn: make(chan struct{})}
+	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		cfg.Tracer = held
+		return nil
+	}
+	j := open(t, server, opts)
+	defer close(held.goOn)
+	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+	require.Eventually(t, func() bool { _, err := j.Join(t.Context()); return err != nil }, soon, tick)
+	held.on.Store(true)
+	wait := func(c chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(soon):
+			require.Fail(t, "the heart asks nothing")
+		}
+	}
+	wait(held.has)
+	err := j.Adopt(t.Context())
+	close(held.takes)
+	require.NoError(t, err)
+	wait(held.next)
+	_, err = j.Join(t.Context())
+	require.NoError(t, err)
+}
+
 // Amid an adoption other processes record late answers, and none of them sends.
 func TestAmidAnAdoption(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	}
 	var id string
 	var is sighting
-	was := j.memory.last() // before it is looked: others look too
+	ended, was := j.adoption.count(), j.memory.last() // before it is looked: others look too
 	if m := j.member.Load(); m != nil {
 		is.member = m.id
 	}
@@ -198,7 +198,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	case deployment != nil && j.opts.Deployment != "" && *deployment != j.opts.Deployment:
 		return fmt.Errorf("%w: it is that of %q, and Options.Deployment is %q", ErrDeployment, *deployment, j.opts.Deployment)
 	}
-	j.takeRestored(restored, promoted)
+	j.takeRestored(ended, restored, promoted)
 	if err := conn.QueryRow(ctx, "SELECT last_value, (SELECT coalesce(max(handle), 0) FROM "+j.schema+".operations) FROM "+j.schema+".handles").Scan(&next, &highest); err != nil {
 		return err
 	}

@@ -174,8 +174,9 @@ type Journal struct {
 
 	time     dbClock
 	restored atomic.Pointer[restoration] // nil: it is not
-	timeline atomic.Pointer[string]      // of the server, when it was seen last
-	started  atomic.Pointer[time.Time]   // the server that was looked at, by when it was; nil: it can't tell
+	adoption adoption
+	timeline atomic.Pointer[string]    // of the server, when it was seen last
+	started  atomic.Pointer[time.Time] // the server that was looked at, by when it was; nil: it can't tell
 	memory   memory
 	left     leftovers
 

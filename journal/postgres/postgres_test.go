@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -29,9 +28,6 @@ func open(t testing.TB, server *postgrestest.Cluster, opts postgres.Options) *po
 func join(t testing.TB, j *postgres.Journal) journal.Session {
 	t.Helper()
 	s, err := j.Join(t.Context())
-	if errors.Is(err, journal.ErrRestored) { // a heart that read the journal amid an adoption says so until its next beat
-		require.Eventually(t, func() bool { s, err = j.Join(t.Context()); return err == nil }, soon, tick)
-	}
 	require.NoError(t, err)
 	return s
 }

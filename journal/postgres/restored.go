@@ -16,6 +16,26 @@ import (
 // restoration is why the journal counts as restored.
 type restoration struct{ why string }
 
+// adoption counts the adoptions and confirmations that this process has ended. What it has read of the journal before one of them is out of date after it.
+type adoption struct {
+	mu    sync.Mutex
+	ended int
+}
+
+func (a *adoption) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ended
+}
+
+// isAdopted has the journal not count as restored any more.
+func (j *Journal) isAdopted() {
+	j.adoption.mu.Lock()
+	defer j.adoption.mu.Unlock()
+	j.adoption.ended++
+	j.restored.Store(nil)
+}
+
 // refusal is journal.ErrRestored, with the reason, where the journal counts as restored.
 func (j *Journal) refusal() error {
 	if r := j.restored.Load(); r != nil {
@@ -46,20 +66,24 @@ func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition st
 			b.Queue("SELECT restored, promoted FROM " + j.schema + ".journal").QueryRow(func(r pgx.Row) error { return r.Scan(&restored, &promoted) })
 		})
 	}
+	ended := j.adoption.count()
 	err := mark()
 	if code(err) == "55P03" {
 		j.evict(ctx, "true")
 		err = mark()
 	}
 	if err == nil {
-		j.takeRestored(restored, promoted)
+		j.takeRestored(ended, restored, promoted)
 	}
 	return err
 }
 
-// takeRestored takes over what the journal says of itself.
-func (j *Journal) takeRestored(restored, promoted *string) {
+// takeRestored takes over what the journal said of itself after so many adoptions.
+func (j *Journal) takeRestored(ended int, restored, promoted *string) {
+	j.adoption.mu.Lock()
+	defer j.adoption.mu.Unlock()
 	switch {
+	case ended != j.adoption.ended: // the next beat looks again
 	case restored != nil:
 		j.restored.Store(&restoration{why: *restored})
 	case promoted != nil:
@@ -89,9 +113,10 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	var restored, promoted *string
 	var epoch int64
 	read := func() error {
+		ended := j.adoption.count()
 		err := conn.QueryRow(ctx, "SELECT restored, promoted, epoch FROM "+j.schema+".journal").Scan(&restored, &promoted, &epoch)
 		if err == nil && (restored != nil || promoted != nil || !j.opts.Existing) { // which has what it saw itself written down by nobody
-			j.takeRestored(restored, promoted)
+			j.takeRestored(ended, restored, promoted)
 		}
 		return err
 	}
@@ -271,7 +296,7 @@ func (j *Journal) Adopt(ctx context.Context) error {
 		}
 		after = last
 	}
-	j.restored.Store(nil)
+	j.isAdopted()
 	if damaged != nil {
 		return fmt.Errorf("adopted, but %w", damaged)
 	}
@@ -338,7 +363,7 @@ func (j *Journal) Confirm(ctx context.Context) error {
 	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed", "") }); err != nil {
 		return err
 	}
-	j.restored.Store(nil)
+	j.isAdopted()
 	return nil
 }
 
