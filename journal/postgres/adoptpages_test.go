@@ -121,6 +121,11 @@ func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
 	}
 	wait(held.has)
 	err := j.Adopt(t.Context())
+	for range 4 { // on each of its connections: one that is made looks for itself
+		if err == nil {
+			_, err = j.Join(t.Context())
+		}
+	}
 	close(held.takes)
 	require.NoError(t, err)
 	wait(held.next)

@@ -16,7 +16,8 @@ import (
 // restoration is why the journal counts as restored.
 type restoration struct{ why string }
 
-// adoption counts the adoptions and confirmations that this process has ended. What it has read of the journal before one of them is out of date after it.
+// adoption counts the adoptions and confirmations that this process has ended. After one of them, the process drops all that it had read of the journal
+// before.
 type adoption struct {
 	mu    sync.Mutex
 	ended int

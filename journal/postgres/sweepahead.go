@@ -62,7 +62,7 @@ func (p *sweptAhead) now(at time.Time) time.Time {
 	return at
 }
 
-// after is ev for operations that have changed since they were given it, by that clock: a later one, so that it says nothing of what is begun since.
+// after is ev for operations that have changed since. It is later by the asker's clock, so that it touches no operation that this clock has begun since.
 func (p *sweptAhead) after(ev journal.Event, at time.Time) journal.Event {
 	if now := p.now(at); now.After(ev.At) {
 		ev.At = now
@@ -168,7 +168,7 @@ func withoutSince(ev journal.Event) journal.Event {
 	return ev
 }
 
-// sweepAhead gives all operations the event, page by page, but for what comes with the clock itself.
+// sweepAhead gives all operations the event, page by page, but no confirmation, which comes with the clock itself.
 func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Event) error {
 	p.tries++
 	p.ev, p.seen, p.open, p.flows = ev, make(map[int64]int32), nil, make(map[int64]waitingFlow)
@@ -286,7 +286,7 @@ func (p *sweptAhead) note(rows []*row) {
 	}
 }
 
-// mayChange tells whether an operation that was swept is another one by an event that comes of the same jump, but later: it is confirmed, or the
+// mayChange tells whether a later event of the same jump changes an operation that was swept. Such an event confirms it, or comes after the
 // journal's last time has gone on.
 func (p *sweptAhead) mayChange(op journal.Operation) bool {
 	confirmed, further := p.ev, withoutSince(p.ev)

@@ -137,7 +137,7 @@ func farAhead(t *testing.T, n int) (*leapt, []journal.Operation) {
 	return l, l.parked(t, n, aheadBy+journal.Confirmation, time.Hour)
 }
 
-// Amid a reset other processes go on by the clock as it was, wait for none of it, and what they write is corrected too.
+// Amid a reset other processes go on by the clock as it was, and wait for none of it. The operations that they write are corrected too.
 func TestAmidAReset(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
@@ -350,7 +350,7 @@ func TestFlowsAmidAReset(t *testing.T) {
 	verified(t, l.j)
 }
 
-// What a lane was about to write by a clock that was reset meanwhile is decided anew.
+// A write that a lane was about to make by a clock that was reset meanwhile is decided anew.
 func TestDecidedBeforeAReset(t *testing.T) {
 	t.Parallel()
 	l, _ := farAhead(t, 1)
@@ -454,7 +454,7 @@ func history(t *testing.T, server *postgrestest.Cluster, page int, random *rand.
 			s = join(t, j)
 			continue
 		}
-		// What is confirmed by a sweep in the background is not until it has ended.
+		// A jump is confirmed when the sweep in the background has ended.
 		_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: now})
 		require.NoError(t, err)
 		still(t, j)
