@@ -211,6 +211,42 @@ func TestSweepWaitsForWhatIsHeld(t *testing.T) {
 	assert.EqualValues(t, 1, pages.first.Load(), "how often it has begun")
 }
 
+// A page of a sweep that waits for one operation keeps none of the others meanwhile: two processes that sweep the same page would wait for each other.
+func TestPageThatWaitsKeepsNothing(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	pages := &sweptPages{waiting: make(chan struct{})}
+	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		cfg.Tracer = pages
+		return nil
+	}
+	j := open(t, server, opts)
+	postgres.SweepBy(j, 2, time.Minute)
+	doubts(t, j, join(t, j), "", "order-0", "order-1", "order-2")
+	lock := func(id string) pgx.Tx {
+		tx, err := server.Conn(t).Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SET LOCAL lock_timeout = '15s'`)
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT 1 FROM "`+opts.Schema+`".operations WHERE id = $1 FOR UPDATE`, []byte(id))
+		assert.NoError(t, err)
+		return tx
+	}
+	second := lock("order-1")
+	ended := make(chan error, 1)
+	go func() { ended <- j.ResetClock(t.Context(), time.Now().Add(-2*journal.Leap)) }()
+	select {
+	case <-pages.waiting:
+	case <-time.After(soon):
+		require.Fail(t, "nobody tries to lock what is held")
+	}
+	first := lock("order-0")
+	require.NoError(t, first.Rollback(t.Context()))
+	require.NoError(t, second.Rollback(t.Context()))
+	require.NoError(t, <-ended)
+}
+
 // sweptPages counts the first pages of sweeps; waiting is closed once many have tried to lock one.
 type sweptPages struct {
 	roundTrips

@@ -16,7 +16,7 @@ import (
 // ResetClock's, or runs in the background, one at a time of each process, and of all processes by a lease.
 type sweptAhead struct {
 	owns  bool      // it is such a call, which holds Journal.sweeps
-	lease string    // whose lease it is; "": ResetClock needs none
+	lease string    // the process that has it; "": ResetClock needs none
 	asked time.Time // by the asker's clock
 	began time.Time // that was then, by this process's
 	tries int
@@ -109,7 +109,7 @@ func (j *Journal) sweepBehind(at time.Time) {
 	default:
 		return
 	}
-	p := &sweptAhead{owns: true, lease: newSessionID(), asked: at, began: time.Now()}
+	p := &sweptAhead{owns: true, lease: j.member.Load().id, asked: at, began: time.Now()}
 	j.goroutines.Go(func() {
 		defer func() { <-j.sweeps }()
 		err := j.tx(j.background, ask{doing: "sweep", at: at, ahead: p}, func(t *tx) error {

@@ -317,6 +317,32 @@ func TestReturnThatWasLeft(t *testing.T) {
 	verified(t, other)
 }
 
+// A clock that is behind may go further back while operations are swept by where it stood first. Then all of them are swept by where it
+// stands now: an operation that was sent between the two has its window closed too.
+func TestFurtherBackAmidAReturn(t *testing.T) {
+	t.Parallel()
+	l := leaping(t)
+	const sent, ahead = 2 * time.Hour, 12 * time.Hour
+	l.seeAt(t, l.start.Add(sent))
+	ops := l.parked(t, 6, sent, time.Hour)
+	l.seeAt(t, l.start.Add(ahead))
+	l.seeAt(t, l.start.Add(4*time.Hour)) // behind, and not believed yet
+	other := open(t, l.server, l.opts)
+	postgres.SweepBy(other, 2, time.Minute)
+	l.sweeps.between = func() {
+		_, err := other.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: l.start.Add(time.Hour)})
+		assert.NoError(t, err)
+	}
+	l.sweeps.pages.Store(1)
+	behind := l.start.Add(4*time.Hour + journal.Confirmation + time.Second)
+	l.seeAt(t, behind)
+	still(t, l.j)
+	for _, op := range ops {
+		assert.True(t, l.get(t, op.Ref).WindowClosed, op.ID)
+	}
+	verified(t, l.j)
+}
+
 // Flows that wait are swept like operations, and one that is parked amid a sweep too.
 func TestFlowsAmidAReset(t *testing.T) {
 	t.Parallel()
