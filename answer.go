@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"sync"
 
 	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
@@ -19,7 +17,7 @@ import (
 // answer gives the caller of a run what has come of it.
 func (r *run) answer(res journal.Result) (*http.Response, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
-	r.client.deliverOnReturn(op)
+	r.client.deliveries.OnReturn(op)
 	kind := core.KindOf(op.State)
 	switch {
 	case res.Decision != journal.Recorded:
@@ -32,14 +30,14 @@ func (r *run) answer(res journal.Result) (*http.Response, error) {
 			case whole.Fingerprint != r.op.Fingerprint: // its own is forgotten, and the name or key is another's now
 				op.Answer = nil
 			case whole.State == journal.StateCompleted && replayable(&whole):
-				return replay(r.caller, &whole, r.client.deliverer(&whole)), nil
+				return replay(r.caller, &whole, r.client.deliveries.OnClose(&whole)), nil
 			}
 		}
 	case e.errKind != nil:
 		kind = e.errKind
 	case e.found && replayable(op):
 		a.discard()
-		return replay(r.caller, op, r.client.deliverer(op)), nil
+		return replay(r.caller, op, r.client.deliveries.OnClose(op)), nil
 	case e.found: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
 		return r.respond(op), nil
@@ -77,7 +75,7 @@ func (r *run) respond(op *journal.Operation) *http.Response {
 	a := &r.attempt
 	resp := a.resp
 	resp.Request = requestFor(r.caller, op, a.judged.Replayed)
-	switch deliver := r.client.deliverer(op); {
+	switch deliver := r.client.deliveries.OnClose(op); {
 	case a.partial:
 		resp.Body = onClose(resp.Body, resp.Body, deliver)
 	case a.cut != nil:
@@ -188,56 +186,5 @@ func (b *answerBody) Close() (err error) {
 			b.deliver()
 		}
 	})
-	return err
-}
-
-// deliverer returns what notes that an outcome reached its caller, or nil where
-// nobody asks.
-func (c *Client) deliverer(op *journal.Operation) func() {
-	switch {
-	case !c.settles() || op.Delivered || op.State != journal.StateCompleted || c.owed(op), op.Holder == "" && opensItsFlow(op): // or it is offered
-		return nil
-	case c.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // whoever does not want it is not who asked
-		c.offers.add(op)
-		c.core.Wake()
-		return nil
-	}
-	ev := delivery(op)
-	return func() { _ = c.delivered(ev) }
-}
-
-// owed tells whether OnUnknown is to hear of an operation, whoever else does.
-func (c *Client) owed(op *journal.Operation) bool {
-	return op.Attention != "" && c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
-}
-
-// deliverOnReturn is for an outcome whose caller is told of it by an error.
-func (c *Client) deliverOnReturn(op *journal.Operation) {
-	switch {
-	case !c.settles() || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
-	case c.owed(op), c.settlesAlso(op) && c.finder.StillLooks(op):
-	case c.settlesAlso(op):
-		c.offers.add(op)
-		c.core.Wake()
-	default:
-		_ = c.delivered(delivery(op))
-	}
-}
-
-func delivery(op *journal.Operation) journal.Event {
-	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation}
-}
-
-// delivered rides on the journal's next commit. Lost, the outcome is offered again: by the next process, unless who
-// calls does.
-func (c *Client) delivered(ev journal.Event) error {
-	ev.At = c.core.Now()
-	if c.core.Backlog.Follow(ev) {
-		return nil // an outcome that is not recorded can't be noted as delivered
-	}
-	_, err := c.core.Journal.Apply(context.Background(), ev)
-	if err != nil {
-		c.core.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
-	}
 	return err
 }

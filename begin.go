@@ -367,17 +367,17 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*ht
 		if !replayable(op) {
 			return nil, k.failWith(op, ErrAnswerGone, nil)
 		}
-		return replay(k.req, op, k.client.deliverer(op)), nil
+		return replay(k.req, op, k.client.deliveries.OnClose(op)), nil
 	case journal.Later:
 		if op.Provider != "" && !k.route.Listed {
 			return nil, k.failWith(op, ErrPending, core.ErrContractGone)
 		}
 		return nil, k.failWith(op, ErrPending, nil)
 	case journal.Stop:
-		k.client.deliverOnReturn(op)
+		k.client.deliveries.OnReturn(op)
 		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
 	case journal.Recorded: // nothing had been sent of it, and its time (WithNotAfter) has passed
-		k.client.deliverOnReturn(op)
+		k.client.deliveries.OnReturn(op)
 		return nil, k.failWith(op, ErrNotSent, errors.New(op.Cause))
 	case journal.Gone:
 		return nil, k.failWith(op, ErrAnswerGone, nil)

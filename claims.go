@@ -40,7 +40,7 @@ func (w *waiting) also(other waiting) {
 // Each claim asks for no more than there are slots for what it may find, so that the
 // journal need not look through a backlog whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
-	p.unheard(ctx, session)
+	p.recoverLostClaims(ctx, session)
 	now := p.client.core.Now()
 	o := p.client.core.Throttle.Openings(now)
 	w = waiting{slot: o.Full, until: o.Soon}
@@ -84,7 +84,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Due:       due,
 		Session:   session.ID(),
 		NamedOnly: p.client.core.NamedOnly,
-		Delivered: !p.client.tells(),
+		Delivered: !p.client.deliveries.Tells(),
 		Looking:   p.client.cfg.Reconcile != nil,
 		LookAfter: p.client.finder.FirstLook(),
 		From:      from,
@@ -95,7 +95,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !seam.Certain(err) {
-			p.client.offers.doubt(ev.Asker)
+			p.client.deliveries.AddInDoubt(ev.Asker)
 			b.undo(ctx, ev, nil)
 		}
 		return more, w, err
@@ -117,9 +117,9 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	return more || len(claimed) >= limit, b.waiting, nil
 }
 
-// unheard offers the outcomes that claims got which failed, and landed all the same: this process has them in its hands.
-func (p *pass) unheard(ctx context.Context, session journal.Session) {
-	askers := p.client.offers.doubted()
+// recoverLostClaims offers the outcomes of claims that failed and landed all the same. This process holds these outcomes.
+func (p *pass) recoverLostClaims(ctx context.Context, session journal.Session) {
+	askers := p.client.deliveries.InDoubt()
 	if len(askers) == 0 {
 		return
 	}
@@ -135,7 +135,7 @@ func (p *pass) unheard(ctx context.Context, session journal.Session) {
 		}
 		p.offer(ctx, &op)
 	}
-	p.client.offers.sure(askers)
+	p.client.deliveries.ResolveInDoubt(askers)
 }
 
 // A claim that passed over many operations kept others from the journal meanwhile. The
@@ -330,7 +330,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 		},
 	}, p.client.core.Concurrency)
 	if err != nil && !seam.Certain(err) {
-		p.client.offers.doubt(asker)
+		p.client.deliveries.AddInDoubt(asker)
 	}
 	for _, res := range claimed { // outcomes
 		p.take(ctx, res, nil)

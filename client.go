@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
@@ -200,9 +201,8 @@ type Client struct {
 
 	finder *reconcile.Finder
 
-	offers offers
-	gaps   gaps
-	flows  flows
+	deliveries *delivery.Deliveries
+	gaps       gaps
 
 	begins atomic.Int64 // numbers the Begins and Claims
 
@@ -246,7 +246,7 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, flows: flows{attached: make(chan struct{})}}
+	c := &Client{cfg: cfg}
 	if cfg.Trace != nil {
 		c.trace = *cfg.Trace
 	}
@@ -260,13 +260,14 @@ func New(cfg Config) (*Client, error) {
 		Clock:   time.Now,
 
 		Lifecycle: core.NewLifecycle(),
+		Flows:     core.NewFlows(),
 		Wakes:     make(chan struct{}, 1),
 	}
 	if shared, ok := cfg.Journal.(journal.Clock); ok {
 		c.core.Clock = shared.Now
 	}
 	c.core.Session = core.NewSession(cfg.Journal, c.core.SessionLost)
-	c.core.Backlog = core.NewBacklog(cfg.Journal, c.core.Lifecycle.Closing(), c.offers.add, c.core.Wake)
+	c.core.Backlog = core.NewBacklog(cfg.Journal, c.core.Lifecycle.Closing(), func(op *journal.Operation) { c.deliveries.Add(op) }, c.core.Wake)
 	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.core.Session.Rank}
 	c.core.Budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.core.Now())}
 	for i := range cfg.Providers {
@@ -274,9 +275,11 @@ func New(cfg Config) (*Client, error) {
 		limits.Providers = append(limits.Providers, cfg.Providers[i].KeysUnder)
 	}
 	c.core.Throttle = throttle.New(limits)
-	if err := c.reconciles(); err != nil {
+	hooks := c.hooks()
+	if err := c.reconciles(&hooks); err != nil {
 		return nil, err
 	}
+	c.deliveries = delivery.New(c.core, c.finder, hooks)
 	if c.core.Base == nil {
 		c.core.Base = http.DefaultTransport
 	}
@@ -284,6 +287,43 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// checkSettling says what is wrong with the hooks that get outcomes.
+func (cfg *Config) checkSettling() error {
+	_, transactional := cfg.Journal.(journal.Outbox)
+	switch {
+	case cfg.OnSettled != nil && cfg.OnSettledTx != nil:
+		return errors.New("onceward: Config has both OnSettled and OnSettledTx, and an outcome is delivered by one of them: leave one out")
+	case cfg.OnSettledTx != nil && !transactional:
+		return fmt.Errorf("onceward: Config.OnSettledTx needs a journal that records in a transaction of its database (journal.Outbox), and %T does not: "+
+			"keep it in one that does, such as journal/sqlite, or use OnSettled", cfg.Journal)
+	case cfg.SettleAll && cfg.OnSettled == nil && cfg.OnSettledTx == nil:
+		return errors.New("onceward: Config.SettleAll needs OnSettled or OnSettledTx")
+	}
+	return nil
+}
+
+// hooks are those of the configuration that get outcomes.
+func (c *Client) hooks() delivery.Hooks {
+	h := delivery.Hooks{SettleAll: c.cfg.SettleAll, Printed: func(op *journal.Operation) string {
+		printed := operationOf(op)
+		return printed.printed()
+	}}
+	if hook := c.cfg.OnSettled; hook != nil {
+		h.OnSettled = func(ctx context.Context, op *journal.Operation) error { return hook(ctx, operationOf(op)) }
+	}
+	if hook := c.cfg.OnSettledTx; hook != nil {
+		h.OnSettledTx = func(ctx context.Context, tx journal.Tx, op *journal.Operation) error {
+			return hook(ctx, tx, operationOf(op))
+		}
+	}
+	if r := c.cfg.Reconcile; r != nil && r.OnUnknown != nil {
+		h.OnUnknown = func(ctx context.Context, op *journal.Operation) error {
+			return r.OnUnknown(ctx, operationOf(op), lookedOf(op))
+		}
+	}
+	return h
 }
 
 // settings are what the parts of a client ask of its configuration.

@@ -3,9 +3,7 @@ package onceward
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
@@ -49,7 +47,7 @@ func (s *flowSeam) Sleep(ctx context.Context, pause time.Duration, ends time.Tim
 }
 
 func (s *flowSeam) Attach(b seam.Background) error {
-	return s.client.flows.attach(b)
+	return s.client.core.Flows.Attach(b)
 }
 
 func (s *flowSeam) Name(ctx context.Context, id string) (ref Ref, key, inboundEndpoint string, err error) {
@@ -101,28 +99,3 @@ func (s *flowSeam) TookEffect(op *journal.Operation) bool {
 }
 
 func (s *flowSeam) Explained(err error) error { return err }
-
-// flows is who runs a client's flows. It may be used concurrently.
-type flows struct {
-	mu         sync.Mutex
-	background seam.Background // nil: nobody does
-	attached   chan struct{}   // closed once somebody does
-}
-
-func (f *flows) attach(b seam.Background) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.background != nil {
-		return errors.New("the client has a Runner of flows already; there is one to a client")
-	}
-	f.background = b
-	close(f.attached)
-	return nil
-}
-
-// runner is what runs flows, or nil.
-func (f *flows) runner() seam.Background {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.background
-}

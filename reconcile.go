@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -106,8 +107,8 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 }
 
 // reconciles makes ready what Config.Reconcile needs.
-func (c *Client) reconciles() (err error) {
-	settings := reconcile.Settings{Tells: c.tells(), WakeFlowOf: c.wakeFlowOf}
+func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
+	settings := reconcile.Settings{Tells: hooks.Tells()}
 	if c.cfg.Reconcile == nil {
 		c.finder = reconcile.New(c.core, settings, nil)
 		return nil
@@ -207,11 +208,6 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 		return operationOf(&op), nil
 	}
 	return c.waited(&op, nil)
-}
-
-// tells tells whether there is somebody who is told of outcomes.
-func (c *Client) tells() bool {
-	return c.settles() || c.cfg.Reconcile != nil && c.cfg.Reconcile.OnUnknown != nil
 }
 
 // runLooks is Run's part for what is unknown.

@@ -47,7 +47,7 @@ func (r *run) record(result *journal.Result) {
 		Busy:       e.busy,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
-		Delivered:  !r.client.settles(),
+		Delivered:  !r.client.deliveries.Settles(),
 		LookAfter:  r.client.finder.FirstLook(),
 		Account:    r.op.Account,
 	}

@@ -150,7 +150,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
 	defer c.core.Wake() // whatever the hook does
-	c.wakeFlowOf(ctx, op.Ref)
+	c.core.WakeFlowOf(ctx, op.Ref)
 	c.core.Note(ctx, slog.LevelInfo, core.LogResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
 	c.core.Resolved(ctx, now, resolution)
 	return result, nil

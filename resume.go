@@ -182,7 +182,7 @@ func (c *Client) Run(ctx context.Context) error {
 // was due by then.
 func (c *Client) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	now, pause := c.core.Now(), c.pollEvery(ctx)
-	if due, any := c.offers.next(); any {
+	if due, any := c.deliveries.Next(); any {
 		pause = min(pause, due.Sub(now))
 	}
 	if o := c.core.Throttle.Openings(now); !o.Next.IsZero() {
@@ -265,9 +265,7 @@ func (p *pass) sweep(ctx context.Context) (waiting, error) {
 
 // sweepFrom starts what is due by then and has a slot now.
 func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
-	for _, o := range p.client.offers.take(p.client.core.Now()) {
-		p.startOffer(ctx, o)
-	}
+	p.startDeliveries(ctx)
 	for {
 		if err := p.interrupted(ctx); err != nil {
 			return waiting{}, err
@@ -380,7 +378,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		p.client.problem(r, op, cause)
 	})
 	if op.State.Settled() {
-		p.client.wakeFlowOf(ctx, op.Ref) // it may have been told of another time, as by a clock that was ahead
+		p.client.core.WakeFlowOf(ctx, op.Ref) // it may have been told of another time, as by a clock that was ahead
 	}
 	if op.State.Settled() || op.State == journal.StateUnknown && !p.client.finder.StillLooks(op) {
 		p.offer(ctx, op)
@@ -402,42 +400,32 @@ func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
 	r.Problems = append(r.Problems, e)
 }
 
+// offer delivers an outcome that no caller is known to have.
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
-	switch {
-	case op.Delivered:
-		return
-	case !opensItsFlow(op) && !p.client.isTold(ctx, op): // nobody asks, or its flow does
-		if p.client.delivered(delivery(op)) == nil {
-			return
-		}
-	}
-	p.client.offers.add(op)
-	for _, o := range p.client.offers.take(p.client.core.Now()) {
-		p.startOffer(ctx, o)
+	if p.client.deliveries.Offer(ctx, op) {
+		p.startDeliveries(ctx)
 	}
 }
 
-// startOffer has an outcome offered once there is a slot for it.
-func (p *pass) startOffer(ctx context.Context, o *offer) {
-	p.spawn(func() {
-		p.slots <- struct{}{}
-		defer func() { <-p.slots }()
-		p.makeOffer(ctx, o)
-	})
-}
-
-func (p *pass) makeOffer(ctx context.Context, o *offer) {
-	told, err := p.client.makeOffer(naming.Without(ctx), o)
-	if !told {
-		return
+// startDeliveries has each outcome that is due delivered once there is a slot for it.
+func (p *pass) startDeliveries(ctx context.Context) {
+	for _, o := range p.client.deliveries.Take() {
+		p.spawn(func() {
+			p.slots <- struct{}{}
+			defer func() { <-p.slots }()
+			notifies, err := p.client.deliveries.Make(naming.Without(ctx), o)
+			if !notifies {
+				return
+			}
+			p.count(func(r *Report) {
+				if err == nil {
+					r.Settled++
+				} else {
+					r.Unsettled++
+				}
+			})
+		})
 	}
-	p.count(func(r *Report) {
-		if err == nil {
-			r.Settled++
-		} else {
-			r.Unsettled++
-		}
-	})
 }
 
 // reap reaps operations, and then flows. It reports whether it stopped because there is

@@ -1,7 +1,5 @@
 package onceward
 
-import ()
-
 // Stats is how a client does at a moment: what it alone knows. The journal's own Stats are of
 // all that share it.
 type Stats struct {
@@ -16,16 +14,10 @@ type Stats struct {
 
 // Stats tells how the client does. It asks nothing of the journal, and never fails.
 func (c *Client) Stats() Stats {
-	s := Stats{Running: c.core.Lifecycle.Running(), Backlog: c.core.Backlog.Len(), Offers: c.offers.size(), RetryBudget: map[string]float64{}}
+	s := Stats{Running: c.core.Lifecycle.Running(), Backlog: c.core.Backlog.Len(), Offers: c.deliveries.Len(), RetryBudget: map[string]float64{}}
 	now := c.core.Now()
 	for name, b := range c.core.Budgets {
 		s.RetryBudget[name] = b.Used(now)
 	}
 	return s
-}
-
-func (os *offers) size() int {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	return len(os.waiting)
 }

@@ -32,6 +32,7 @@ type Core struct {
 	Backlog      *Backlog
 	Throttle     *throttle.Throttle
 	Idle         Idle
+	Flows        *Flows
 
 	Wakes chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }

@@ -4,6 +4,7 @@
 //   - Lifecycle: the work that is under way, and how it ends.
 //   - Session and Backlog: the session in the journal, and the events that the journal has not taken yet.
 //   - Singleflight and Idle: the leader of the calls for one operation, and the time since its last attempt ended.
+//   - Flows: the Runner of the client's flows, and how a waiting flow is woken.
 //   - Observer: the log, and the hooks of Trace.
 //
 // The package sends nothing and decides nothing about an operation. It knows none of the packages that use it, and no type of

@@ -47,8 +47,7 @@ type Settings struct {
 	Budget      backoff.Budget
 	Lookup      func(context.Context, *journal.Operation) (Finding, error)
 
-	Tells      bool                               // somebody is told of outcomes
-	WakeFlowOf func(context.Context, journal.Ref) // an operation has an outcome that its flow may wait for
+	Tells bool // a hook gets outcomes
 }
 
 // Finding is what a program's own look-up found out. Package onceward documents it.
@@ -327,7 +326,7 @@ func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evid
 	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
 	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
 		defer c.Wake() // whatever hooks do
-		c.settings.WakeFlowOf(ctx, op.Ref)
+		c.WakeFlowOf(ctx, op.Ref)
 	}
 	level, event, msg := slog.LevelDebug, core.LogLooked, "looked for"
 	switch {

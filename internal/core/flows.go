@@ -1,0 +1,90 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync"
+
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Flows has the Runner of a client's flows. It may be used concurrently.
+type Flows struct {
+	mu       sync.Mutex
+	runner   seam.Background // nil: there is none
+	attached chan struct{}   // closed once there is one
+}
+
+// NewFlows returns those of a client without a Runner.
+func NewFlows() *Flows { return &Flows{attached: make(chan struct{})} }
+
+// Attach takes the client's one Runner.
+func (f *Flows) Attach(b seam.Background) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.runner != nil {
+		return errors.New("the client has a Runner of flows already; there is one to a client")
+	}
+	f.runner = b
+	close(f.attached)
+	return nil
+}
+
+// Attached is closed once there is a Runner.
+func (f *Flows) Attached() <-chan struct{} { return f.attached }
+
+// Runner returns the Runner, or nil.
+func (f *Flows) Runner() seam.Background {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.runner
+}
+
+// Wake has the Runner, if there is one, look now for flows that can go on.
+func (f *Flows) Wake() {
+	if runner := f.Runner(); runner != nil {
+		runner.Wake()
+	}
+}
+
+// FlowsOf yields the flow of an operation if its record or its parent names it; else all flows of these states that it may
+// be of.
+func FlowsOf(ctx context.Context, store journal.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
+	name, isFlow := seam.FlowOf(op.Parent)
+	if of.ID == "" {
+		of.ID = name
+	}
+	if of.ID == "" || of.Parent == "" && !isFlow {
+		return store.ListFlows(ctx, journal.FlowFilter{States: states, Scope: &op.Scope})
+	}
+	return func(yield func(journal.Flow, error) bool) {
+		yield(store.GetFlow(ctx, journal.Ref{Scope: op.Scope, Parent: of.Parent, ID: of.ID}))
+	}
+}
+
+// WakeFlowOf lets a waiting flow go on once an operation of it has been resolved, has been settled in the background, or has
+// failed without an answer. If that fails, the flow looks by itself within ten minutes.
+func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
+	store, ok := c.Journal.(journal.Flows)
+	if !ok || !seam.IsOfFlow(op.Parent) {
+		return
+	}
+	for f, err := range FlowsOf(ctx, store, op, journal.FlowRef{}, journal.FlowStateWaiting) {
+		if errors.Is(err, journal.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			c.Say(ctx, slog.LevelWarn, LogNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
+			return
+		}
+		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
+		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !rests) {
+			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.Now()})
+			break
+		}
+	}
+	c.Flows.Wake()
+}

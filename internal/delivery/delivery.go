@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+// Hooks take outcomes. Package onceward documents them. A nil hook is not called.
+type Hooks struct {
+	OnSettled   func(context.Context, *journal.Operation) error
+	OnSettledTx func(context.Context, journal.Tx, *journal.Operation) error
+	OnUnknown   func(context.Context, *journal.Operation) error
+	SettleAll   bool
+
+	Printed func(*journal.Operation) string // what logs call an operation whose hook has panicked
+}
+
+// Settles reports whether a hook takes the outcomes of operations.
+func (h *Hooks) Settles() bool { return h.OnSettled != nil || h.OnSettledTx != nil }
+
+// Tells reports whether any hook gets operations.
+func (h *Hooks) Tells() bool { return h.Settles() || h.OnUnknown != nil }
+
+// Deliveries are the outcomes of one client's operations on their way to whoever gets them. They may be used concurrently.
+type Deliveries struct {
+	*core.Core
+	Hooks
+	finder *reconcile.Finder
+
+	mu      sync.Mutex
+	waiting map[journal.Ref]*Delivery
+	inDoubt []int64 // the askers of claims that failed and may have landed all the same, and then got outcomes
+}
+
+// New returns those of a client.
+func New(c *core.Core, f *reconcile.Finder, h Hooks) *Deliveries {
+	return &Deliveries{Core: c, finder: f, Hooks: h}
+}
+
+// OnClose returns what to call once a caller has read an answer: that notes the delivery. It returns nil if no delivery is to
+// be noted.
+func (d *Deliveries) OnClose(op *journal.Operation) func() {
+	switch {
+	case !d.Settles() || op.Delivered || op.State != journal.StateCompleted || d.needsPerson(op), op.Holder == "" && opensItsFlow(op): // or it is queued
+		return nil
+	case d.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // the person who does not want it is not its caller
+		d.Add(op)
+		d.Wake()
+		return nil
+	}
+	ev := delivered(op)
+	return func() { _ = d.note(ev) }
+}
+
+// OnReturn takes an outcome whose caller gets it as an error.
+func (d *Deliveries) OnReturn(op *journal.Operation) {
+	switch {
+	case !d.Settles() || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
+	case d.needsPerson(op), d.settlesAlso(op) && d.finder.StillLooks(op):
+	case d.settlesAlso(op):
+		d.Add(op)
+		d.Wake()
+	default:
+		_ = d.note(delivered(op))
+	}
+}
+
+// Offer takes an outcome that no caller is known to have. It reports whether the outcome waits in the queue now.
+func (d *Deliveries) Offer(ctx context.Context, op *journal.Operation) (queued bool) {
+	switch {
+	case op.Delivered:
+		return false
+	case !opensItsFlow(op) && !d.hasSubscriber(ctx, op) && d.note(delivered(op)) == nil: // only its flow asks for it, or nothing does
+		return false
+	}
+	d.Add(op)
+	return true
+}
+
+// needsPerson reports whether OnUnknown is to get an operation, whatever else gets it.
+func (d *Deliveries) needsPerson(op *journal.Operation) bool {
+	return op.Attention != "" && d.OnUnknown != nil
+}
+
+// settlesAlso reports whether OnSettled, or OnSettledTx, gets an outcome that its caller has.
+func (d *Deliveries) settlesAlso(op *journal.Operation) bool {
+	if d.OnSettledTx != nil {
+		return d.SettleAll || !seam.IsOfFlow(op.Parent)
+	}
+	return d.SettleAll && op.Naming == journal.Named
+}
+
+// hasSubscriber reports whether a hook gets an outcome that reached no caller. The caller of a flow's operation is the flow
+// itself, as long as it asks.
+func (d *Deliveries) hasSubscriber(ctx context.Context, op *journal.Operation) bool {
+	switch {
+	case !d.Tells():
+		return false
+	case op.Attention != "":
+		return true
+	case !d.Settles():
+		return false
+	}
+	return !seam.IsOfFlow(op.Parent) || op.State == journal.StateUnknown || d.SettleAll || d.afterItsFlow(ctx, op)
+}
+
+// delivered is the event that notes a delivery.
+func delivered(op *journal.Operation) journal.Event {
+	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation}
+}
+
+// note records a delivery with the journal's next commit. If the record is lost, the next process offers the outcome again,
+// unless the caller of note does.
+func (d *Deliveries) note(ev journal.Event) error {
+	ev.At = d.Now()
+	if d.Backlog.Follow(ev) {
+		return nil // the delivery of an outcome that is not recorded can't be noted
+	}
+	_, err := d.Journal.Apply(context.Background(), ev)
+	if err != nil {
+		d.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
+	}
+	return err
+}

@@ -1,0 +1,226 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+)
+
+// Delivery is an outcome that OnSettled, or OnSettledTx, has still to take. Each has a backoff of its own, so that one which
+// fails delays no other.
+type Delivery struct {
+	op     journal.Operation
+	due    time.Time
+	busy   bool
+	delays *retry.Delays
+	// anew: another outcome of the operation came up meanwhile, or the same once more. The journal says which.
+	anew     bool
+	notified bool // OnUnknown took it
+	opened   bool // its flow was opened again, or need not be
+}
+
+// Add queues an outcome, once. One that is queued already is looked at again after its turn.
+func (d *Deliveries) Add(op *journal.Operation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting == nil {
+		d.waiting = map[journal.Ref]*Delivery{}
+	}
+	if o, there := d.waiting[op.Ref]; there {
+		o.anew = true
+	} else {
+		d.waiting[op.Ref] = &Delivery{op: *op}
+	}
+}
+
+// Len is how many outcomes are queued.
+func (d *Deliveries) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting)
+}
+
+// AddInDoubt takes the asker of a claim that failed and may have landed all the same.
+func (d *Deliveries) AddInDoubt(asker int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inDoubt = append(d.inDoubt, asker)
+}
+
+// InDoubt returns the askers that AddInDoubt took.
+func (d *Deliveries) InDoubt() []int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.inDoubt)
+}
+
+// ResolveInDoubt drops the askers of claims whose outcomes are all known now.
+func (d *Deliveries) ResolveInDoubt(askers []int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inDoubt = slices.DeleteFunc(d.inDoubt, func(a int64) bool { return slices.Contains(askers, a) })
+}
+
+// Take returns the deliveries that are due, for the caller to Make each of them.
+func (d *Deliveries) Take() (due []*Delivery) {
+	now := d.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.waiting {
+		if !o.busy && !o.due.After(now) {
+			o.busy = true
+			due = append(due, o)
+		}
+	}
+	return due
+}
+
+// Next returns when the next delivery is due, if there is any.
+func (d *Deliveries) Next() (due time.Time, any bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.waiting {
+		if !o.busy && (!any || o.due.Before(due)) {
+			due, any = o.due, true
+		}
+	}
+	return due, any
+}
+
+// done ends a delivery that was made. It reports whether there is another one of the operation.
+func (d *Deliveries) done(o *Delivery) (again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.anew {
+		o.anew, o.busy, o.due = false, false, time.Time{} // the journal says what of it was delivered: see stillWaits
+		o.delays = retry.NewDelays(backoff.Policy{Max: longestDelay})
+		return true
+	}
+	delete(d.waiting, o.op.Ref)
+	return false
+}
+
+// longestDelay is how long a failed delivery waits at most.
+const longestDelay = 10 * time.Minute
+
+// later puts a failed delivery back into the queue.
+func (d *Deliveries) later(o *Delivery) {
+	now := d.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.delays == nil {
+		o.delays = retry.NewDelays(backoff.Policy{Max: longestDelay})
+	}
+	o.due, o.busy = now.Add(o.delays.Next()), false
+}
+
+// Make gives an outcome to its flow, if that was given up before the outcome came, and to the hooks. It reports whether a hook
+// gets it. A failure, a panic included, puts it back into the queue.
+func (d *Deliveries) Make(ctx context.Context, o *Delivery) (notifies bool, err error) {
+	returned := false
+	defer func() {
+		switch {
+		case !returned: // a hook has ended its goroutine
+			d.later(o)
+		case err == nil && d.done(o):
+			d.Wake()
+		}
+	}()
+	notifies, err = d.handOver(ctx, o)
+	returned = true
+	return notifies, err
+}
+
+func (d *Deliveries) handOver(ctx context.Context, o *Delivery) (notifies bool, err error) {
+	if o.delays != nil && !d.stillWaits(ctx, o) {
+		return false, nil
+	}
+	notifies = d.hasSubscriber(ctx, &o.op)
+	if !o.opened {
+		if err = d.reopenFlowOf(ctx, &o.op); err != nil {
+			d.later(o)
+			return false, err
+		}
+		o.opened = true
+	}
+	if !notifies {
+		if err = d.note(delivered(&o.op)); err != nil {
+			d.later(o)
+		}
+		return false, err
+	}
+	hook := "Reconcile.OnUnknown"
+	if !o.notified && d.needsPerson(&o.op) {
+		err = d.call(ctx, hook, &o.op, func() error { return d.OnUnknown(ctx, &o.op) })
+	}
+	o.notified = err == nil
+	switch {
+	case err != nil:
+	case d.OnSettledTx != nil:
+		hook, err = "OnSettledTx", d.settleInTx(ctx, &o.op)
+	case d.OnSettled != nil:
+		hook = "OnSettled"
+		err = d.call(ctx, hook, &o.op, func() error { return d.OnSettled(ctx, &o.op) })
+	}
+	if err != nil {
+		d.later(o)
+		d.Note(ctx, slog.LevelError, core.LogSettleFailed, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
+	} else if d.OnSettledTx == nil {
+		_ = d.note(delivered(&o.op))
+	}
+	d.Settled(ctx, &o.op, err)
+	return true, err
+}
+
+// settleInTx gives an outcome to OnSettledTx, in the transaction that notes the delivery. The hook does not get an outcome that
+// was delivered meanwhile, or is not the operation's any more.
+func (d *Deliveries) settleInTx(ctx context.Context, op *journal.Operation) error {
+	if _, err := d.Backlog.CatchUp(ctx, op.Ref); err != nil {
+		return fmt.Errorf("the outcome is not recorded yet: %w", err)
+	}
+	ev := delivered(op)
+	ev.At, ev.Session = d.Now(), op.Holder
+	_, err := d.Journal.(journal.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
+		return d.call(ctx, "OnSettledTx", op, func() error { return d.OnSettledTx(seam.InTransaction(ctx), tx, op) })
+	})
+	return err
+}
+
+// call calls a hook. A panic of the hook is an error.
+func (d *Deliveries) call(ctx context.Context, name string, op *journal.Operation, hook func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.Say(ctx, slog.LevelError, core.LogHookPanicked, name+" panicked", "operation", d.Printed(op), "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s panicked: %v", name, p)
+		}
+	}()
+	return hook()
+}
+
+// stillWaits reads an outcome again that has waited since a hook failed on it. It may have been resolved, completed or
+// delivered meanwhile.
+func (d *Deliveries) stillWaits(ctx context.Context, o *Delivery) bool {
+	if _, err := d.Backlog.CatchUp(ctx, o.op.Ref); err != nil {
+		return true // the journal does not have it yet
+	}
+	op, err := d.Journal.Get(ctx, o.op.Ref)
+	if err != nil {
+		return !errors.Is(err, journal.ErrNotFound)
+	}
+	if op.Generation != o.op.Generation || op.State != o.op.State || op.Attention != o.op.Attention {
+		o.notified, o.opened = false, false
+	}
+	o.op = op
+	return !op.Delivered && op.State != journal.StatePending && op.State != journal.StateInFlight
+}
