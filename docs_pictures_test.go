@@ -140,7 +140,7 @@ func statesPicture(t *testing.T) string {
 	return d.String(1010, 590, "The states of an operation, and the events that lead from one to another")
 }
 
-// findingPicture draws what becomes of an unknown operation by looks, events and people.
+// findingPicture draws the ways of an unknown operation by look-ups and webhooks.
 func findingPicture(t *testing.T) string {
 	t.Helper()
 	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -170,8 +170,8 @@ func findingPicture(t *testing.T) string {
 		"looked for":   {140, 150, 150, 60, []string{"unknown", "looked for"}},
 		"completed":    {560, 60, 150, 60, []string{"completed", "found"}},
 		"cancelled":    {560, 250, 150, 60, []string{"cancelled", "proven absent"}},
-		"dead":         {140, 350, 150, 60, []string{"unknown, dead", "OnUnknown is told"}},
-		"contradicted": {860, 150, 150, 60, []string{"completed", "contradicted: dead"}},
+		"dead":         {140, 350, 150, 60, []string{"unknown", "needs attention"}},
+		"contradicted": {860, 150, 150, 60, []string{"completed", "needs attention"}},
 	}
 	froms := []struct {
 		name string
@@ -183,7 +183,7 @@ func findingPicture(t *testing.T) string {
 	}{
 		{"took effect", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
 		{"refused", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
-		{"absent, twice", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
+		{"absence proven twice", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
 		{"given up", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Attention: "given up"}},
 		{"hint", journal.Event{Kind: journal.EventHint}},
 	}
@@ -213,7 +213,7 @@ func findingPicture(t *testing.T) string {
 	for _, name := range slices.Sorted(maps.Keys(at)) {
 		d.box(at[name], "#eef2fa")
 	}
-	return d.String(980, 420, "What becomes of an unknown operation by what is found")
+	return d.String(980, 420, "What an unknown operation becomes by evidence")
 }
 
 // roomsPicture draws the packages and what they import. A package without a place of its
