@@ -197,7 +197,7 @@ func (d *database) verify(ctx context.Context) ([]violation, error) {
 
 func (d *database) backup(context.Context, string) error {
 	return usage("backup copies a journal in a SQLite file; one in PostgreSQL is backed up with its database, by pg_basebackup and archived WAL or by pg_dump: " +
-		"see docs/operating.md. One that was restored from that is adopted")
+		"see docs/postgresql.md. One that was restored from that is adopted")
 }
 
 func (d *database) adopt(ctx context.Context, deployment *string) error {
