@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// login has the browser ask for a name and a password (RFC 7617), and lets nobody else on. Serve it over TLS alone.
+// login makes the browser ask for a name and a password (RFC 7617). Serve it over TLS alone.
 func login(passwords map[string]string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, _ := r.BasicAuth()
@@ -32,7 +32,7 @@ func login(passwords map[string]string, next http.Handler) http.Handler {
 	})
 }
 
-// mount serves the console on an admin mux, to those who may log in.
+// mount serves the console on an admin mux, behind login.
 func mount(mux *http.ServeMux, j journal.Journal, client *onceward.Client, passwords map[string]string) error {
 	page, err := console.New(console.Options{
 		Journal: j, Client: client,
@@ -42,7 +42,7 @@ func mount(mux *http.ServeMux, j journal.Journal, client *onceward.Client, passw
 			if !given {
 				return "", errors.New("not logged in")
 			}
-			return name, nil // is recorded with what the operator says
+			return name, nil // recorded with the decision
 		},
 	})
 	if err != nil {
