@@ -52,7 +52,7 @@ func Adyen(prefix string) Provider {
 	}
 	p := Provider{
 		Name:           "adyen",
-		SecretSource:   sourceAdyenSpec + ": a card's number and code, which may be encrypted and are no secret then; that nothing else is a secret is our reading",
+		SecretSource:   sourceAdyenSpec + ": a card's number and code, which may be encrypted and are no secret then; our reading: no other field is secret",
 		Hosts:          hosts,
 		Answers:        jsonAnswers,
 		WebhookSchemes: []string{"adyen", "adyen platform"},
@@ -167,7 +167,7 @@ var (
 
 	adyenReads = Endpoint{
 		NoEffect: true,
-		Source:   sourceAdyenSpec + ": the paths; that they only look something up is our reading",
+		Source:   sourceAdyenSpec + ": the paths; our reading: they only look something up",
 	}
 
 	adyenUndeclared = Endpoint{

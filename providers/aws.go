@@ -229,7 +229,7 @@ func AWSTransactWriteItems(region string) AWSAction {
 	a.Rules = slices.Concat(
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionInProgressException", InFlight, source),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "IdempotentParameterMismatchException", Misuse, source),
-		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionCanceledException", Final, source+": the entire transaction request was canceled, and a repeat after a success succeeds without changes; that no earlier attempt has succeeded then is our reading"),
+		awsError(400, "com.amazonaws.dynamodb.v20120810", "TransactionCanceledException", Final, source+": the entire transaction request was canceled, and a repeat after a success succeeds without changes; our reading: no earlier attempt has succeeded then"),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "ProvisionedThroughputExceededException", Retry, source+": some of its parts may have been counted"),
 		awsError(400, "com.amazonaws.dynamodb.v20120810", "RequestLimitExceeded", Retry, source),
 		[]Rule{{Status: 400, Field: "__type", Equals: "com.amazonaws.dynamodb.v20120810#ThrottlingException", Verdict: NotExecuted, Source: sourceAWSThrottle}},

@@ -43,7 +43,7 @@ func Braintree() Provider {
 	const path = "POST /graphql"
 	p := Provider{
 		Name:         "braintree",
-		SecretSource: sourceBraintreeSchema + ": CreditCardInput; that nothing else is a secret is our reading",
+		SecretSource: sourceBraintreeSchema + ": CreditCardInput; our reading: no other field is secret",
 		Hosts:        []string{"payments.braintree-api.com", "payments.sandbox.braintree-api.com"},
 		Answers:      jsonAnswers,
 		Endpoints: []Endpoint{
@@ -225,7 +225,7 @@ var (
 		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHORIZATION", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created; a field that may not be read is one too"},
 		{Status: 200, Field: braintreeErrorClass, Equals: "NOT_FOUND", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created"},
 		{Status: 200, Field: braintreeErrorClass, Equals: "NOT_IMPLEMENTED", On: FirstAttempt, Verdict: Final, Source: sourceBraintreeInput + ": if nothing was created"},
-		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceBraintreeAnswer + ": an error, of which nothing else is known"},
+		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceBraintreeAnswer + ": an error; nothing else is known of it"},
 		{Status: 200, Field: "extensions.requestId", Verdict: Final, Source: sourceBraintreeAnswer + ": every answer has one"},
 		{Status: 200, Through: 299, Verdict: Indeterminate, Source: sourceBraintreeAnswer + ": not an answer of this API"},
 	}

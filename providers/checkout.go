@@ -43,7 +43,7 @@ func Checkout() Provider {
 	payment.Object, payment.Reference, payment.Lookups = "payment", checkoutReference, []Lookup{checkoutPayments}
 	p := Provider{
 		Name:             "checkout.com",
-		SecretSource:     sourceCheckoutSDK + " payments: the number and the code of a card as source or destination; that nothing else is a secret is our reading",
+		SecretSource:     sourceCheckoutSDK + " payments: the number and the code of a card as source or destination; our reading: no other field is secret",
 		CredentialScoped: true,
 		WebhookSchemes:   []string{"checkout"},
 		Events:           checkoutEvents,
@@ -64,7 +64,7 @@ func Checkout() Provider {
 				"/"),
 			each(Endpoint{NoEffect: true, Source: sourceCheckoutSDK + " configuration/oauth_keys_credentials.go"},
 				"POST /connect/token"),
-			each(Endpoint{NoEffect: true, Source: sourceCheckoutSDK + " tokens: a card token, which charges nobody"},
+			each(Endpoint{NoEffect: true, Source: sourceCheckoutSDK + " tokens: a card token, which makes no charge"},
 				"POST /tokens"),
 			each(keyed,
 				"POST /payment-contexts",
@@ -108,7 +108,7 @@ var (
 	// hidden from payers: none is made up.
 	checkoutReference = Reference{
 		Place: KeyJSONField, Name: "reference", Visible: true, Mutable: true,
-		Source: sourceCheckoutSDK + " payments/nas/payments.go; who sees it, its length, and whether it can be changed: [?]",
+		Source: sourceCheckoutSDK + " payments/nas/payments.go; its visibility, length and mutability: [?]",
 	}
 
 	checkoutPayments = Lookup{
@@ -152,7 +152,7 @@ var (
 
 	checkoutKeyless = slices.Concat(
 		[]Rule{
-			{Status: 429, Field: "error_type", Verdict: NotExecuted, Source: "support.checkout.com 24570669653010 [D]: it now only refers to rate limits; that one comes before execution is our reading; the field: " + sourceCheckoutSDK + " errors/error.go"},
+			{Status: 429, Field: "error_type", Verdict: NotExecuted, Source: "support.checkout.com 24570669653010 [D]: it now only refers to rate limits; our reading: one comes before execution; the field: " + sourceCheckoutSDK + " errors/error.go"},
 		},
 		refusals("error_type", sourceCheckoutIdempotency+": a 4xx stores nothing; the field: "+sourceCheckoutSDK+" errors/error.go"),
 	)

@@ -1,7 +1,11 @@
 package providers_test
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,74 +15,104 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// createsCell is the object, and where its id stands in the answer that creates it if not where
-// look-ups have it.
+// foundOf says how the operations of a provider are found again if their outcome is unknown.
+func foundOf(b *strings.Builder, s *section) {
+	var carried, looked, means, heard grouped
+	for i, e := range s.provider.Endpoints {
+		if e.Reference.Place != providers.KeyNone {
+			carried.add(fmt.Sprintf("%s | %s", referenceCell(e.Reference), s.sources.cite(e.Reference.Source)), fmt.Sprint(i))
+		}
+		for _, look := range e.Lookups {
+			looked.add(strings.Join([]string{createsCell(e), asksCell(look), sameCell(look), absenceCell(e, look), s.sources.cite(look.Source), meansCell(look)}, "\x00"), fmt.Sprint(i))
+		}
+	}
+	if len(carried.facts) > 0 {
+		b.WriteString("\n| requests | reference | source |\n|---|---|---|\n")
+		for _, fact := range carried.facts {
+			fmt.Fprintf(b, "| %s | %s |\n", s.namesAt(carried.texts[fact]), fact)
+		}
+	}
+	if len(looked.facts) > 0 {
+		b.WriteString("\n| | requests: object | look-up | the object shows | absence | source |\n|---|---|---|---|---|---|\n")
+		before := ""
+		for i, fact := range looked.facts {
+			cells := strings.Split(fact, "\x00")
+			means.add(cells[5], fmt.Sprint(i+1))
+			requests := s.namesAt(looked.texts[fact]) + ": " + cells[0]
+			shown := requests
+			if requests == before {
+				shown = "″"
+			}
+			before = requests
+			fmt.Fprintf(b, "| %d | %s | %s |\n", i+1, shown, strings.Join(cells[1:5], " | "))
+			at, _ := strconv.Atoi(looked.texts[fact][0])
+			e := s.provider.Endpoints[at]
+			for _, look := range e.Lookups {
+				if asksCell(look) == cells[1] && sameCell(look) == cells[2] && absenceCell(e, look) == cells[3] {
+					s.lookups = append(s.lookups, numberedLookup{e, look})
+					break
+				}
+			}
+		}
+		b.WriteString("\n| look-up | what the object's state means |\n|---|---|\n")
+		for _, fact := range means.facts {
+			fmt.Fprintf(b, "| %s | %s |\n", runsOf(means.texts[fact]), fact)
+		}
+	}
+	if len(s.provider.Events) > 0 {
+		b.WriteString("\n| events prove | of | found by | source |\n|---|---|---|---|\n")
+		for _, r := range mergedEvents(s.provider.Events) {
+			heard.add(s.eventCells(r), provenBy(r)+"\x00"+r.Equals)
+		}
+		for _, fact := range heard.facts {
+			var outcomes grouped
+			for _, text := range heard.texts[fact] {
+				outcome, event, _ := strings.Cut(text, "\x00")
+				outcomes.add(outcome, event)
+			}
+			var texts []string
+			for _, outcome := range outcomes.facts {
+				texts = append(texts, code(outcomes.texts[outcome])+": "+outcome)
+			}
+			field, rest, _ := strings.Cut(fact, "\x00")
+			fmt.Fprintf(b, "| `%s` is %s | %s |\n", field, strings.Join(texts, "; "), rest)
+		}
+	}
+}
+
+// provenBy says what an event proves.
+func provenBy(r providers.EventRule) string {
+	if r.Thin {
+		return "nothing, look"
+	}
+	return r.Is.String()
+}
+
+// namesAt names endpoints, given by their numbers.
+func (s *section) namesAt(texts []string) string {
+	var endpoints []providers.Endpoint
+	for _, text := range texts {
+		i, _ := strconv.Atoi(text)
+		if !slices.ContainsFunc(endpoints, func(e providers.Endpoint) bool { return identity(e) == identity(s.provider.Endpoints[i]) }) {
+			endpoints = append(endpoints, s.provider.Endpoints[i])
+		}
+	}
+	return namesOf(endpoints)
+}
+
+// createsCell is the object, and the path of its id in the answer if look-ups have it elsewhere.
 func createsCell(e providers.Endpoint) string {
 	if e.ObjectID == "" {
 		return e.Object
 	}
-	return e.Object + ", `" + e.ObjectID + "` of the answer"
-}
-
-// foundOf says how the operations of an adapter are found again whose end is unknown.
-func foundOf(b *strings.Builder, p providers.Provider) {
-	var carried, looked grouped
-	for _, e := range p.Endpoints {
-		name := "`" + identity(e) + "`"
-		if e.Reference.Place != providers.KeyNone {
-			carried.add(fmt.Sprintf("%s | %s", referenceCell(e.Reference), cell(e.Reference.Source)), name)
-		}
-		for _, look := range e.Lookups {
-			looked.add(fmt.Sprintf("%s | %s | %s | %s | %s | %s", createsCell(e), asksCell(look), sameCell(look), meansCell(look), absenceCell(e, look), cell(look.Source)), name)
-		}
-	}
-	if len(looked.facts) == 0 && len(p.Events) == 0 {
-		b.WriteString("\nNothing is known by which an operation whose end is unknown could be looked up.\n")
-		return
-	}
-	if len(carried.facts) > 0 {
-		b.WriteString("\n| requests | carry as a reference | source |\n|---|---|---|\n")
-		rows(b, carried)
-	}
-	if len(looked.facts) > 0 {
-		b.WriteString("\n| requests | create | are looked up by | an object counts, if | its state | to prove an absence, state | source |\n|---|---|---|---|---|---|---|\n")
-		rows(b, looked)
-	}
-	if len(p.Events) > 0 {
-		b.WriteString("\n| events | of | found by | prove | source |\n|---|---|---|---|---|\n")
-		var heard grouped
-		for _, r := range p.Events {
-			heard.add(eventCells(r), fmt.Sprintf("`%s` `%s`", r.Field, r.Equals))
-		}
-		rows(b, heard)
-	}
-	switch i := p.Identity; {
-	case i.Path == "":
-		b.WriteString("\nWhose a credential is, the provider is not known to tell: a look proves what is not there only with the credential that the request was sent with.\n")
-	default:
-		field := "`" + i.Field + "`"
-		if i.Last {
-			field = "the last segment of " + field
-		}
-		fmt.Fprintf(b, "\nWhose a credential is: `GET %s`, %s%s. Source: %s\n", i.Path, field, needs(i.Needs), cell(i.Source))
-	}
-}
-
-func rows(b *strings.Builder, groups grouped) {
-	for _, fact := range groups.facts {
-		var names []string
-		for _, name := range groups.texts[fact] {
-			names = appendNew(names, name)
-		}
-		fmt.Fprintf(b, "| %s | %s |\n", strings.Join(names, "<br>"), fact)
-	}
+	return e.Object + ", `" + e.ObjectID + "`"
 }
 
 func needs(permission string) string {
 	if permission == "" {
 		return ""
 	}
-	return ", with the permission " + cell(permission)
+	return ", needs " + cell(permission)
 }
 
 func referenceCell(r providers.Reference) string {
@@ -93,43 +127,42 @@ func referenceCell(r providers.Reference) string {
 	case r.Visible:
 		text += "; never filled in"
 	case r.Fill:
-		text += "; filled in where it is missing"
+		text += "; filled in"
 	default:
-		text += "; filled in where it is missing, if you say so"
+		text += "; filled in on request"
 	}
 	if r.Mutable {
-		text += "; can be changed later"
+		text += "; mutable"
 	}
 	return text
 }
 
 func asksCell(look providers.Lookup) string {
-	method := look.Method
-	if method == "" {
-		method = "GET"
-	}
 	target := look.Path
+	if look.Method != "" && look.Method != "GET" {
+		target = look.Method + " " + target
+	}
 	if look.Query != "" {
 		target += "?" + look.Query
 	}
-	text := fmt.Sprintf("%s: `%s %s`", look.By, method, cell(target))
+	text := fmt.Sprintf("%s: `%s`", look.By, cell(target))
 	if look.Body != "" {
 		text += " with `" + cell(look.Body) + "`"
 	}
 	if look.Items != "" {
-		text += ", its `" + look.Items + "`"
+		text += ", `" + look.Items + "`"
 	}
 	if look.XML {
 		text += " in XML"
 	}
 	if look.Next.Style != providers.OnePage {
-		text += ", page by " + look.Next.Style.String()
+		text += ", pages by " + look.Next.Style.String()
 	}
 	if look.Horizon > 0 {
 		text += ", " + period(look.Horizon) + " back"
 	}
 	if look.Fetch != "" {
-		text += "; then `GET " + look.Fetch + "`"
+		text += "; then `" + look.Fetch + "`"
 	}
 	return text + needs(look.Needs)
 }
@@ -137,24 +170,34 @@ func asksCell(look providers.Lookup) string {
 func sameCell(look providers.Lookup) string {
 	parts := comparisons(look.Same)
 	if look.Created != "" {
-		parts = append(parts, fmt.Sprintf("`%s` is in the window", look.Created))
+		parts = append(parts, "time `"+look.Created+"`")
 	}
 	if look.By == providers.ByTime || look.By == providers.ByParent && look.Items != "" {
-		parts = append(parts, "it shows no mark but a reference, and is a candidate without one")
+		parts = append(parts, "candidate")
 	}
 	return strings.Join(parts, "; ")
 }
 
+// comparisons lists the fields that have to agree. A field that has the name of the request's is named once.
 func comparisons(same []providers.Same) (parts []string) {
+	var alike, others grouped
 	for _, s := range same {
-		text := fmt.Sprintf("`%s` is `%s`", s.Field, cell(s.Is))
+		how := ""
 		if s.As != providers.Exactly {
-			text += ", " + s.As.String()
+			how += ", " + strings.TrimPrefix(s.As.String(), "as a ")
 		}
 		if s.Optional {
-			text += ", where the request has it"
+			how += ", optional"
 		}
-		parts = append(parts, text)
+		if s.Is == "{request."+s.Field+"}" {
+			alike.add(how, s.Field)
+		} else {
+			others.add(fmt.Sprintf("`%s` is `%s`%s", s.Field, cell(s.Is), how), "")
+		}
+	}
+	parts = append(parts, others.facts...)
+	for _, how := range alike.facts {
+		parts = append(parts, "same "+code(alike.texts[how])+how)
 	}
 	return parts
 }
@@ -168,42 +211,52 @@ func meansCell(look providers.Lookup) string {
 		}
 		is := first.Is.String()
 		if first.Is == providers.TookEffect && look.SameShape {
-			is += ", and is the answer"
+			is = "answer"
 		}
 		var states []string
 		for _, m := range look.Means[i : i+more] {
 			states = append(states, m.Equals)
 		}
-		if first.Equals == "" {
-			parts = append(parts, fmt.Sprintf("`%s` is there: %s", first.Field, is))
-		} else {
-			parts = append(parts, fmt.Sprintf("`%s` is %s: %s", first.Field, strings.ReplaceAll(code(states), ", ", " or "), is))
+		switch {
+		case first.Equals == "":
+			parts = append(parts, fmt.Sprintf("has `%s`: %s", first.Field, is))
+		case i > 0 && look.Means[i-1].Field == first.Field && look.Means[i-1].Equals != "":
+			parts = append(parts, fmt.Sprintf("%s: %s", code(states), is))
+		default:
+			parts = append(parts, fmt.Sprintf("`%s` is %s: %s", first.Field, code(states), is))
 		}
 		i += more
 	}
 	if look.By == providers.ByParent && look.Items == "" {
-		return strings.Join(append(parts, "any other: says nothing"), "; ")
+		parts = append(parts, "other: nothing")
 	}
-	return strings.Join(append(parts, "any other: took effect"), "; ")
+	if len(parts) == 0 {
+		return "any: took effect"
+	}
+	return strings.Join(parts, "; ")
 }
 
-// absenceCell says what an absence lacks to be believed, or why it never is.
+// absenceCell says what has to be stated before an absence is believed, or why it is never believed.
 func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Items == "" {
-		return "never proven: the answer is the object, or an error"
+		return "never: one object"
 	}
 	for _, s := range look.Same {
 		if e.Reference.Mutable && strings.Contains(s.Is, "{reference}") {
-			return "never proven: the reference can be changed"
+			return "never: mutable"
 		}
 	}
 	if look.Horizon > 0 && look.Horizon <= 90*time.Minute {
-		return "never proven: the object may be shown for " + period(look.Horizon) + " only"
+		return "never: shown for " + period(look.Horizon)
 	}
 	if look.By == providers.ByParent || look.By == providers.ByTime {
-		return "no absence: its objects show no mark"
+		return "no: candidates"
 	}
-	var lacks []string
+	return cmp.Or(code(lacksOf(e, look)), "nothing to state")
+}
+
+// lacksOf lists the fields without which a look-up proves no absence. It is empty if nothing would help.
+func lacksOf(e providers.Endpoint, look providers.Lookup) (lacks []string) {
 	if e.HandlingTime == 0 {
 		lacks = append(lacks, "HandlingTime")
 	}
@@ -213,16 +266,50 @@ func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Next.Style == providers.OnePage && look.Next.Size == 0 {
 		lacks = append(lacks, "Next.Size")
 	}
-	if len(lacks) == 0 {
-		return "nothing"
-	}
-	return code(lacks)
+	return lacks
 }
 
-func eventCells(r providers.EventRule) string {
+// mergedEvents joins the rules of one type of event that prove the same and differ in one text of one field.
+func mergedEvents(rules []providers.EventRule) (merged []providers.EventRule) {
+	for _, r := range rules {
+		if !slices.ContainsFunc(merged, func(m providers.EventRule) bool { return joins(m, r) }) {
+			r.Also = slices.Clone(r.Also)
+			merged = append(merged, r)
+		}
+	}
+	return merged
+}
+
+// joins adds the text in which r differs to the rule into, and reports whether it could.
+func joins(into, r providers.EventRule) bool {
+	if len(into.Also) != len(r.Also) {
+		return false
+	}
+	differs := -1
+	for i := range r.Also {
+		a, b := into.Also[i], r.Also[i]
+		a.Is, b.Is = "", ""
+		switch {
+		case a != b || into.Also[i].Is != r.Also[i].Is && differs >= 0:
+			return false
+		case into.Also[i].Is != r.Also[i].Is:
+			differs = i
+		}
+	}
+	plain, other := into, r
+	plain.Also, other.Also = nil, nil
+	if differs < 0 || strings.Contains(into.Also[differs].Is+r.Also[differs].Is, "{") || !reflect.DeepEqual(plain, other) {
+		return false
+	}
+	into.Also[differs].Is += "`, `" + r.Also[differs].Is
+	return true
+}
+
+// eventCells are the cells of an event but for its type and what it proves.
+func (s *section) eventCells(r providers.EventRule) string {
 	of := "any"
-	if r.Endpoint != "" {
-		of = "`" + r.Endpoint + "`"
+	if method, path, found := strings.Cut(r.Endpoint, " "); found {
+		of = method + " `" + path + "`"
 	}
 	var by []string
 	for _, path := range []struct{ name, at string }{{"key", r.Key}, {"reference", r.Reference}, {"object", r.Object}} {
@@ -231,11 +318,7 @@ func eventCells(r providers.EventRule) string {
 		}
 	}
 	by = append(by, comparisons(r.Also)...)
-	proves := r.Is.String()
-	if r.Thin {
-		proves = "nothing: it is time to look"
-	}
-	return fmt.Sprintf("%s | %s | %s | %s", of, strings.Join(by, "; "), proves, cell(r.Source))
+	return fmt.Sprintf("%s\x00%s | %s | %s", r.Field, of, strings.Join(by, "; "), s.sources.cite(r.Source))
 }
 
 // What the document says of absences is what Validate takes: with all that it asks for, a

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -27,7 +26,9 @@ func TestDocumentedAdapters(t *testing.T) {
 	}{
 		{"../README.md", "adapters", list(t)},
 		{"../docs/adapters.md", "providers", overview(t)},
-		{"../docs/providers.md", "matrix", matrix()},
+		{"../docs/providers.md", "terms", termsTable()},
+		{"../docs/providers.md", "shared sources", sharedSourcesTable()},
+		{"../docs/providers.md", "sections", sections(t)},
 	} {
 		t.Run(table.name, func(t *testing.T) { documented(t, table.file, table.name, table.made) })
 	}
@@ -152,245 +153,6 @@ func callersRetention(p providers.Provider, e providers.Endpoint) bool {
 	return strings.Contains(e.Source, "the caller") || p.Name == "ietf" || p.Name == "raw"
 }
 
-// matrix is a section for every adapter: what holds for its requests, and what
-// its answers mean.
-func matrix() string {
-	var b strings.Builder
-	for _, p := range adapters() {
-		fmt.Fprintf(&b, "\n## %s\n\nHosts: %s\n", p.Name, code(p.Hosts))
-		if len(p.AccountHeaders) > 0 {
-			fmt.Fprintf(&b, "<br>Account headers: %s\n", code(p.AccountHeaders))
-		}
-		if p.CredentialScoped {
-			b.WriteString("<br>Keys are known under the credential they were sent with: when it changes, nothing is sent again.\n")
-		}
-		if len(p.CredentialModes) > 0 {
-			var modes []string
-			for _, m := range p.CredentialModes {
-				modes = append(modes, fmt.Sprintf("`%s` is %s", m.Prefix, m.Mode))
-			}
-			fmt.Fprintf(&b, "<br>What a credential is for, by its prefix: %s\n", strings.Join(modes, ", "))
-		}
-		if len(p.Answers) > 0 {
-			fmt.Fprintf(&b, "<br>Answers in: %s\n", code(p.Answers))
-		}
-		for _, d := range p.Declines {
-			fmt.Fprintf(&b, "<br>A success without effect: `%s` is `%s`. Source: %s\n", d.Field, d.Equals, cell(d.Source))
-		}
-		if p.ReplayHeader != "" {
-			fmt.Fprintf(&b, "<br>A replay is marked by: `%s: %s`\n", p.ReplayHeader, p.ReplayValue)
-		}
-		if p.SecretSource != "" {
-			fmt.Fprintf(&b, "<br>Secrets of requests: %s\n", cell(p.SecretSource))
-		}
-		fmt.Fprintf(&b, "<br>Source: %s\n", cell(p.Source))
-		requestsOf(&b, p)
-		answersOf(&b, p)
-		foundOf(&b, p)
-	}
-	return b.String()
-}
-
-// grouped collects texts under what they have in common, in the order in which
-// that comes first.
-type grouped struct {
-	facts []string
-	texts map[string][]string
-}
-
-func (g *grouped) add(fact, text string) {
-	if g.texts == nil {
-		g.texts = map[string][]string{}
-	}
-	if g.texts[fact] == nil {
-		g.facts = append(g.facts, fact)
-	}
-	g.texts[fact] = append(g.texts[fact], text)
-}
-
-func requestsOf(b *strings.Builder, p providers.Provider) {
-	var groups grouped
-	for _, e := range p.Endpoints {
-		groups.add(fmt.Sprintf("%s | %s | %s | %s", keyCell(e), memoryCell(p, e), afterwards(e), cell(e.Source)), "`"+identity(e)+"`")
-	}
-	b.WriteString("\n| requests | key | remembered | after an ambiguous failure | source |\n|---|---|---|---|---|\n")
-	for _, fact := range groups.facts {
-		fmt.Fprintf(b, "| %s | %s |\n", strings.Join(groups.texts[fact], "<br>"), fact)
-	}
-}
-
-func keyCell(e providers.Endpoint) string {
-	k := e.Key
-	if k.Place == providers.KeyNone {
-		return "none"
-	}
-	text := fmt.Sprintf("%s `%s`", k.Place, k.Name)
-	if k.OnlyIfThere {
-		text += ", where the request has one"
-	}
-	if k.FirstSent != "" {
-		text += fmt.Sprintf(", with `%s`", k.FirstSent)
-	}
-	switch {
-	case k.UUIDVersion > 0:
-		text += fmt.Sprintf(", a UUID of version %d", k.UUIDVersion)
-	case k.MinLength > 0 && k.MinLength == k.MaxLength:
-		text += fmt.Sprintf(", %d characters", k.MinLength)
-	case k.MinLength > 0 && k.MaxLength > 0:
-		text += fmt.Sprintf(", %d to %d characters", k.MinLength, k.MaxLength)
-	case k.MinLength > 0:
-		text += fmt.Sprintf(", at least %d characters", k.MinLength)
-	case k.MaxLength > 0:
-		text += fmt.Sprintf(", up to %d characters", k.MaxLength)
-	}
-	return text
-}
-
-func memoryCell(p providers.Provider, e providers.Endpoint) string {
-	switch {
-	case e.NoEffect || e.Key.Place == providers.KeyNone:
-		return "–"
-	case e.Remembers == providers.Nothing:
-		return "nothing is known"
-	}
-	text := e.Remembers.String() + ", "
-	switch {
-	case callersRetention(p, e):
-		text += "for as long as you say"
-	case e.Retention == 0:
-		text += "for a time that is not published"
-	default:
-		text += "for " + period(e.Retention)
-	}
-	if e.RefusalsRegisterNoKey {
-		text += ", from the first request that was not refused"
-	}
-	return text
-}
-
-// unbounded says what is missing for a repeat.
-func unbounded(t journal.Terms) string {
-	if t.Retention == 0 {
-		return "and no retention is known"
-	}
-	return "and it is not published what becomes of two at once"
-}
-
-// afterwards says what becomes of a request of which nobody knows whether it ran.
-func afterwards(e providers.Endpoint) string {
-	t := termsOf(e)
-	text := "unknown"
-	switch {
-	case e.NoEffect:
-		return "not journaled"
-	case t.Window() > 0 && t.Remembers == providers.SuccessesLostAnswers:
-		text = "sent again with the same key after a lost answer; unknown after a failure that was received"
-	case t.Window() > 0 && t.Guard:
-		text = "sent again with the same key"
-	case t.Window() > 0:
-		text = fmt.Sprintf("sent again with the same key, %s after the attempt at the earliest", t.Handling)
-	case t.Remembers == providers.Nothing && e.Idempotent:
-		text = "sent again: idempotent by the provider's word"
-	case t.Remembers == providers.Nothing:
-	case e.Remembers == providers.SuccessesLostAnswers && t.Window() == 0:
-		text = "unknown: after a lost answer alone a repeat is safe, " + unbounded(t)
-	case t.Remembers == providers.Successes:
-		text = "unknown: a failure may have had an effect"
-	case t.Retention == 0:
-		text = "unknown: no retention is known"
-	case !t.Guard:
-		text = "unknown: it is not published what becomes of two at once"
-	}
-	if e.FetchPointer {
-		text += "; what was created before is fetched"
-	}
-	if len(e.SecretRequest) > 0 {
-		text += "; a body with " + strings.ReplaceAll(code(e.SecretRequest), ", ", " or ") + " is a secret and not kept"
-	}
-	if e.SecretResponse {
-		text += "; the answer is a secret and not kept"
-	}
-	return text
-}
-
-func answersOf(b *strings.Builder, p providers.Provider) {
-	var groups grouped
-	for _, e := range p.Endpoints {
-		if e.NoEffect {
-			continue
-		}
-		var rules strings.Builder
-		for i := 0; i < len(e.Rules); {
-			first, more := e.Rules[i], 1
-			for more < len(e.Rules)-i && alike(first, e.Rules[i+more]) {
-				more++
-			}
-			verdict := first.Verdict.String()
-			if first.Credential {
-				verdict += ", the credential"
-			}
-			fmt.Fprintf(&rules, "| %s | %s | %s |\n", conditions(e.Rules[i:i+more]), verdict, cell(first.Source))
-			i += more
-		}
-		groups.add(rules.String(), "`"+identity(e)+"`")
-	}
-	for _, rules := range groups.facts {
-		if rules == "" {
-			continue
-		}
-		if len(groups.facts) > 1 {
-			fmt.Fprintf(b, "\nAnswers to %s:\n", strings.Join(groups.texts[rules], ", "))
-		}
-		fmt.Fprintf(b, "\n| answer | verdict | source |\n|---|---|---|\n%s", rules)
-	}
-}
-
-// alike tells whether rules that follow each other differ in their status or in
-// their text only, so that they are one line.
-func alike(a, b providers.Rule) bool {
-	if a.Field == "" || a.Status != b.Status || a.Through != b.Through {
-		b.Status, b.Through = a.Status, a.Through
-	} else {
-		b.Equals = a.Equals
-	}
-	return a == b
-}
-
-func conditions(rules []providers.Rule) string {
-	var statuses, texts, parts []string
-	for _, r := range rules {
-		switch {
-		case r.Status == 0:
-			statuses = appendNew(statuses, "any status")
-		case r.Through == 0:
-			statuses = appendNew(statuses, fmt.Sprint(r.Status))
-		default:
-			statuses = appendNew(statuses, fmt.Sprintf("%d–%d", r.Status, r.Through))
-		}
-		if r.Equals != "" {
-			texts = appendNew(texts, r.Equals)
-		}
-	}
-	parts = append(parts, strings.Join(statuses, ", "))
-	r := rules[0]
-	if r.Header != "" {
-		parts = append(parts, fmt.Sprintf("`%s`", strings.TrimSuffix(r.Header+": "+r.Value, ": ")))
-	}
-	switch {
-	case r.Field != "" && len(texts) > 0:
-		parts = append(parts, fmt.Sprintf("`%s` is %s", r.Field, strings.ReplaceAll(code(texts), ", ", " or ")))
-	case r.Field != "":
-		parts = append(parts, fmt.Sprintf("`%s` is there", r.Field))
-	}
-	if r.Without != "" {
-		parts = append(parts, fmt.Sprintf("`%s` is not there", r.Without))
-	}
-	if r.On != providers.AnyAttempt {
-		parts = append(parts, r.On.String())
-	}
-	return strings.Join(parts, "; ")
-}
-
 func code(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
@@ -409,14 +171,23 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
+// period writes a duration with the units that it needs.
 func period(d time.Duration) string {
-	switch {
-	case d%day == 0 && d > day:
-		return fmt.Sprintf("%d days", d/day)
-	case d%time.Hour == 0:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%d minutes", d/time.Minute)
+	var parts []string
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{day, "day"}, {time.Hour, "h"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		n := d / unit.length
+		switch d -= n * unit.length; {
+		case n == 0:
+		case unit.length == day && n == 1:
+			d += day
+		case n == 1 || unit.name == "h":
+			parts = append(parts, fmt.Sprintf("%d %s", n, unit.name))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %ss", n, unit.name))
+		}
 	}
-	return d.String()
+	return strings.Join(parts, " ")
 }

@@ -84,7 +84,7 @@ func Dwolla() Provider {
 var (
 	dwollaReference = Reference{
 		Place: KeyJSONField, Name: "correlationId", MaxLength: 255, Mutable: true,
-		Source: sourceDwollaSpec + " initiateTransfer, InvalidCorrelationIdError; that it is shown to no payer is our reading; whether it can be changed: [?]",
+		Source: sourceDwollaSpec + " initiateTransfer, InvalidCorrelationIdError; our reading: it is shown to no payer; whether it can be changed: [?]",
 	}
 
 	dwollaTransfers = Lookup{

@@ -55,7 +55,7 @@ func Fireblocks() Provider {
 var (
 	fireblocksReference = Reference{
 		Place: KeyJSONField, Name: "externalTxId", Visible: true,
-		Source: sourceFireblocksSDK + " transaction-request.ts: a unique ID of one's own, of no specific format; who else sees it: [?]",
+		Source: sourceFireblocksSDK + " transaction-request.ts: a unique ID that the caller chooses, without a specific format; visibility to others: [?]",
 	}
 	fireblocksTransaction = Lookup{
 		By:   ByReference,
@@ -84,7 +84,7 @@ const sourceFireblocks = "developers.fireblocks.com/reference/api-idempotency [D
 
 var fireblocksKeyless = slices.Concat(
 	[]Rule{
-		{Status: 429, Field: "message", Verdict: NotExecuted, Source: "developers.fireblocks.com/docs/rate-limits [D]: the limit is temporarily exceeded; that it comes before execution is our reading"},
+		{Status: 429, Field: "message", Verdict: NotExecuted, Source: "developers.fireblocks.com/docs/rate-limits [D]: the limit is temporarily exceeded; our reading: it comes before execution"},
 	},
 	refusals("message", "developers.fireblocks.com/reference/api-responses [D]: errors have a message"),
 )

@@ -49,12 +49,12 @@ func GoCardless() Provider {
 	}
 	p := Provider{
 		Name:             "gocardless",
-		SecretSource:     sourceGoCardlessSDK + ": none, since no request takes a card; that nothing else is a secret is our reading",
+		SecretSource:     sourceGoCardlessSDK + ": none, since no request takes a card; our reading: no other field is secret",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Identity: Identity{
 			Path: "/creditors", Field: "creditors[].id",
-			Source: sourceGoCardlessSDK + " creditor_service.go; a token of an organisation with several creditors is not told",
+			Source: sourceGoCardlessSDK + " creditor_service.go; it does not identify a token of an organisation with several creditors",
 		},
 		WebhookSchemes: []string{"gocardless"},
 		Events:         gocardlessEvents,

@@ -196,7 +196,7 @@ func (h hiccup) limited() *http.Response {
 func TestDocumentedHiccups(t *testing.T) {
 	s := all(t)
 	var table strings.Builder
-	table.WriteString("| request | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n")
+	table.WriteString("| `POST` | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n")
 	before, after := make([]int, len(strikes)), make([]int, len(strikes))
 	for _, h := range hiccups {
 		rt := s.route(t, h.request)
@@ -214,7 +214,7 @@ func TestDocumentedHiccups(t *testing.T) {
 				cells[i] = fate(without, with)
 			}
 		})
-		head, _, _ := strings.Cut(h.request, "\n")
+		head, _, _ := strings.Cut(strings.TrimPrefix(h.request, "POST "), "\n")
 		fmt.Fprintf(&table, "| `%s` | %s |\n", head, strings.Join(cells, " | "))
 	}
 	for _, sum := range []struct {
@@ -249,5 +249,5 @@ func fate(without, with onceward.Operation) string {
 	case with.Attention != "":
 		return "unknown: " + with.Attention
 	}
-	return "unknown: nothing is there"
+	return "unknown: not found"
 }

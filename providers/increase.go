@@ -55,7 +55,7 @@ func Increase() Provider {
 				Pattern: "POST /",
 				Key:     key,
 				Rules:   rules,
-				Source:  sourceIncrease + ": recommended on every POST; what holds where no object is created: [?]",
+				Source:  sourceIncrease + ": recommended on every POST; requests that create no object: [?]",
 			},
 			{
 				Pattern:        "POST /cards/{id}/create_details_iframe",
@@ -123,7 +123,7 @@ var increaseByKey = Lookup{
 
 var increaseKeyless = slices.Concat(
 	[]Rule{
-		{Status: 429, Field: "type", Equals: "rate_limited_error", Verdict: NotExecuted, Source: "increase.com/documentation/errors [D]: rate limited, and when to retry; that it was not executed is our reading"},
+		{Status: 429, Field: "type", Equals: "rate_limited_error", Verdict: NotExecuted, Source: "increase.com/documentation/errors [D]: rate limited, and when to retry; our reading: it was not executed"},
 	},
 	refusals("type", sourceIncreaseErrors),
 )

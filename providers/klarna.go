@@ -50,7 +50,7 @@ func Klarna() Provider {
 			"api.playground.klarna.com", "api-na.playground.klarna.com", "api-oc.playground.klarna.com",
 			"api-global.klarna.com", "api-global.test.klarna.com",
 		},
-		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D] and docs.klarna.com/api/kn/klarna-notifications-api [D], of which the test one: Klarna's modules for Magento and PrestaShop [S]; scope of keys: [?]",
+		Source: sourceKlarnaResilience + "; hosts: docs.klarna.com/api/api-urls [D] and docs.klarna.com/api/kn/klarna-notifications-api [D]; the test host: Klarna's modules for Magento and PrestaShop [S]; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: klarnaKeyless, Source: sourceKlarnaResilience + ": POST and PATCH only"}, "/"),
 			each(keyed, "POST /", "PATCH /"),
@@ -74,7 +74,7 @@ var (
 
 	klarnaKeyless = slices.Concat(
 		[]Rule{
-			{Status: 429, Header: "X-Ratelimit-Limit", Verdict: NotExecuted, Source: "docs.klarna.com/api-reference/rate-limit [D]: every request is answered so until the limit resets; that none is executed is our reading"},
+			{Status: 429, Header: "X-Ratelimit-Limit", Verdict: NotExecuted, Source: "docs.klarna.com/api-reference/rate-limit [D]: every request is answered so until the limit resets; our reading: none is executed"},
 		},
 		refusals("error_code", sourceKlarnaErrors),
 	)

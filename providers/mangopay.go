@@ -77,7 +77,7 @@ func Mangopay() Provider {
 				SameShape: true,
 				Horizon:   24 * time.Hour,
 				Source: "docs.mangopay.com/api-reference/api-responses/view-api-response and /api-response-object [D]: the answer to the request with the key, within 24 hours; " +
-					"what is fetched, and has the amount and the refunded transaction: mangopay2-nodejs-sdk 3366fba lib/apiMethods.js, typings/models [S]",
+					"the fetched object, with the amount and the refunded transaction: mangopay2-nodejs-sdk 3366fba lib/apiMethods.js, typings/models [S]",
 			}}
 			p.Endpoints = append(p.Endpoints, found)
 		}

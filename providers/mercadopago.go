@@ -52,7 +52,7 @@ func MercadoPago(retention time.Duration) Provider {
 		Source:           sourceMercadoPago + "; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: mercadoPagoKeyless, Source: sourceMercadoPago + ": payments only"}, "/"),
-			each(Endpoint{NoEffect: true, Source: "mercadopago.com/developers [D]: the OAuth token endpoint; a card token charges nobody"}, "POST /oauth/token", "POST /v1/card_tokens"),
+			each(Endpoint{NoEffect: true, Source: "mercadopago.com/developers [D]: the OAuth token endpoint; a card token makes no charge"}, "POST /oauth/token", "POST /v1/card_tokens"),
 			each(payment, "POST /v1/payments"),
 			each(refund, "POST /v1/payments/{id}/refunds"),
 			each(keyed, "POST /v1/advanced_payments"),
@@ -64,7 +64,7 @@ func MercadoPago(retention time.Duration) Provider {
 var (
 	mercadoPagoReference = Reference{
 		Place: KeyJSONField, Name: "external_reference", Visible: true, Mutable: true,
-		Source: sourceMercadoPagoSDK + " pkg/payment/request.go; its length, who sees it and whether it can be changed: [?]",
+		Source: sourceMercadoPagoSDK + " pkg/payment/request.go; its length, visibility and mutability: [?]",
 	}
 	mercadoPagoPayments = Lookup{
 		By:         ByReference,

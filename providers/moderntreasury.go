@@ -164,7 +164,7 @@ func (o modernTreasuryObject) reference() Reference {
 	source := sourceModernTreasurySDK + " " + o.file + ": an optional, user-defined, unique identifier, which an update can change"
 	switch o.object {
 	case "payment_order":
-		source += "; what a receiver sees is statement_descriptor; whether a second one is refused: [?]"
+		source += "; the receiver sees statement_descriptor; whether a second one is refused: [?]"
 	case "ledger_transaction":
 		source += "; only one that is pending or posted may have it in a ledger, and an archived one leaves it free"
 	default:
@@ -203,7 +203,7 @@ func (o modernTreasuryObject) lookups() (lookups []Lookup) {
 
 var modernTreasuryKeyless = slices.Concat(
 	[]Rule{
-		{Status: 429, Field: "errors.code", Verdict: NotExecuted, Source: "docs.moderntreasury.com/reference/rate-limits [D]: the limit is hit; that it comes before execution is our reading"},
+		{Status: 429, Field: "errors.code", Verdict: NotExecuted, Source: "docs.moderntreasury.com/reference/rate-limits [D]: the limit is hit; our reading: it comes before execution"},
 	},
 	refusals("errors.code", sourceModernTreasuryErrors),
 )

@@ -50,7 +50,7 @@ func Mollie() Provider {
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	p := Provider{
 		Name:           "mollie",
-		SecretSource:   sourceMollieSpec + ": none, since a card is named by a token (cardToken); that nothing else is a secret is our reading",
+		SecretSource:   sourceMollieSpec + ": none, since a card is named by a token (cardToken); our reading: no other field is secret",
 		Answers:        jsonAnswers,
 		WebhookSchemes: []string{"mollie", "mollie classic"},
 		Events:         mollieEvents,
@@ -208,7 +208,7 @@ var (
 
 	mollieKeyless = slices.Concat(
 		[]Rule{
-			{Status: 429, Field: "title", Verdict: NotExecuted, Source: sourceMollieSpec + " 429-rate-limit, on every operation; that it comes before execution is our reading"},
+			{Status: 429, Field: "title", Verdict: NotExecuted, Source: sourceMollieSpec + " 429-rate-limit, on every operation; our reading: it comes before execution"},
 		},
 		refusals("title", sourceMollieSpec+" error-response"),
 	)

@@ -23,7 +23,7 @@ import (
 func Moov() Provider {
 	p := Provider{
 		Name:         "moov",
-		SecretSource: "docs.moov.io/api/sources/cards/create [D]: a card's number and code; that nothing else is a secret is our reading",
+		SecretSource: "docs.moov.io/api/sources/cards/create [D]: a card's number and code; our reading: no other field is secret",
 		Hosts:        []string{"api.moov.io"},
 		Answers:      jsonAnswers,
 

@@ -42,7 +42,7 @@ import (
 func PayPal() Provider {
 	p := Provider{
 		Name:         "paypal",
-		SecretSource: sourcePayPalSpec + ": a card's number and security code; that nothing else is a secret is our reading",
+		SecretSource: sourcePayPalSpec + ": a card's number and security code; our reading: no other field is secret",
 		Declines: []Decline{
 			{Field: "purchase_units[].payments.captures[].status", Equals: "DECLINED", Source: sourcePayPalDeclined},
 			{Field: "status", Equals: "DECLINED", Source: sourcePayPalDeclined},
@@ -159,7 +159,7 @@ func paypalPayouts() Endpoint {
 	e.Object, e.ObjectID = "payout", "batch_header.payout_batch_id"
 	e.Reference = Reference{
 		Place: KeyJSONField, Name: "sender_batch_header.sender_batch_id", MaxLength: 256, Visible: true,
-		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; who else sees it: [?]",
+		Source: sourcePayPalPayouts + ": tracks the payout in an accounting system; visibility to others: [?]",
 	}
 	return e
 }
@@ -175,7 +175,7 @@ func paypalOfOrder(payments string, means ...Meaning) Lookup {
 		Created:   "purchase_units[].payments." + payments + "[].create_time",
 		Means:     means,
 		SameShape: true,
-		Source:    sourcePayPalSpec + " checkout_orders_v2: COMPLETED is an order of which a payments resource was created, and its status is to be checked; payment_collection",
+		Source:    sourcePayPalSpec + " checkout_orders_v2: COMPLETED: a payments resource was created for the order; check its status; payment_collection",
 	}
 }
 
@@ -310,10 +310,10 @@ var (
 
 	paypalOthers = slices.Concat(
 		[]Rule{
-			{Status: 429, Field: "name", Equals: "RATE_LIMIT_REACHED", Verdict: NotExecuted, Source: "developer.paypal.com/api/rate-limiting [D]: requests are denied; that none is executed is our reading"},
+			{Status: 429, Field: "name", Equals: "RATE_LIMIT_REACHED", Verdict: NotExecuted, Source: "developer.paypal.com/api/rate-limiting [D]: requests are denied; our reading: none is executed"},
 		},
 		refusals("name", sourcePayPalSpec+": the error format; whether a failure is stored is not published [?]"),
 	)
 )
 
-const sourcePayPalDuplicate = "developer.paypal.com/api/deprecated/payments/v1/errors/duplicate_request_id [D]: the key has been used, be it by the same request; that the field is name: [M]"
+const sourcePayPalDuplicate = "developer.paypal.com/api/deprecated/payments/v1/errors/duplicate_request_id [D]: the key has been used, perhaps by the same request; that the field is name: [M]"

@@ -50,7 +50,7 @@ func Raw(retention time.Duration, hosts ...string) Provider {
 			Rules: slices.Concat(
 				refused,
 				[]Rule{
-					{Status: 400, Through: 499, Header: "Idempotent-Replayed", Value: "true", Verdict: Final, Source: source + ": what is replayed was executed"},
+					{Status: 400, Through: 499, Header: "Idempotent-Replayed", Value: "true", Verdict: Final, Source: source + ": a replayed answer was executed"},
 					{Status: 409, Verdict: InFlight, Source: source},
 					{Status: 422, Verdict: Misuse, Source: source},
 					{Status: 429, Verdict: NotExecuted, Source: source},

@@ -67,7 +67,7 @@ func Razorpay(retention time.Duration) Provider {
 	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
 	p := Provider{
 		Name:             "razorpay",
-		SecretSource:     "razorpay.com/docs/payments/payment-gateway/s2s-integration [D]: a card's number and code; of a composite payout, its card's number; that nothing else is a secret is our reading",
+		SecretSource:     "razorpay.com/docs/payments/payment-gateway/s2s-integration [D]: a card's number and code; of a composite payout, its card's number; our reading: no other field is secret",
 		Hosts:            []string{"api.razorpay.com"},
 		AccountHeaders:   []string{"X-Razorpay-Account"},
 		CredentialScoped: true,
@@ -94,7 +94,7 @@ func Razorpay(retention time.Duration) Provider {
 var (
 	razorpayOrderReference = Reference{
 		Place: KeyJSONField, Name: "receipt", Visible: true,
-		Source: "razorpay.com/docs/api/orders/create [D]; its length and who sees it: [?]",
+		Source: "razorpay.com/docs/api/orders/create [D]; its length and visibility: [?]",
 	}
 	razorpayOrders = Lookup{
 		By:         ByReference,
@@ -117,7 +117,7 @@ var (
 
 	razorpayRefundReference = Reference{
 		Place: KeyJSONField, Name: "receipt", Visible: true,
-		Source: "razorpay.com/docs/api/refunds/entity [D]: an identifier for one's internal reference; its length and who sees it: [?]",
+		Source: "razorpay.com/docs/api/refunds/entity [D]: an identifier for one's internal reference; its length and visibility: [?]",
 	}
 	razorpayRefundList = Lookup{
 		By:         ByParent,
@@ -144,7 +144,7 @@ var (
 
 	razorpayPayoutReference = Reference{
 		Place: KeyJSONField, Name: "reference_id", Visible: true,
-		Source: "razorpay.com/docs/razorpayx/best-practices [D]: one's transaction id; its length and who sees it: [?]",
+		Source: "razorpay.com/docs/razorpayx/best-practices [D]: one's transaction id; its length and visibility: [?]",
 	}
 	razorpayPayoutList = Lookup{
 		By:    ByReference,

@@ -49,7 +49,7 @@ func Repeatable(retention time.Duration, hosts ...string) Provider {
 				[]Rule{
 					{Status: 400, Header: result, Value: "rejected", Verdict: Misuse, Source: sourceACS + ": the request does not match the first one under this ID; the headers of ours are not malformed"},
 					{Status: 412, Header: result, Value: "rejected", On: FirstAttempt, Verdict: Rejected, Source: sourceRepeatable + ": outside the tracked window, and not executed"},
-					{Status: 412, On: LaterAttempt, Verdict: Indeterminate, Source: sourceRepeatable + ": not executed now; that an earlier attempt may have been is our reading"},
+					{Status: 412, On: LaterAttempt, Verdict: Indeterminate, Source: sourceRepeatable + ": not executed now; our reading: an earlier attempt may have been"},
 					{Status: 409, Header: result, Value: "accepted", Verdict: Retry, Source: sourceACS + ": the first request is in progress (Email), or a conflict was its answer"},
 					{Status: 409, Verdict: Indeterminate, Source: sourceRepeatable + ": leaves in flight to the API, and this does not say that it isn't"},
 					{Status: 501, On: FirstAttempt, Verdict: Rejected, Source: sourceRepeatable + ": an endpoint that does not support the headers refuses them"},

@@ -76,7 +76,7 @@ func Resend() Provider {
 
 var resendKeyless = slices.Concat(
 	[]Rule{
-		{Status: 429, Field: "name", Verdict: NotExecuted, Source: "resend.com/docs/api-reference/rate-limit [D]: too many requests, or a quota that is used up; that it comes before execution is our reading"},
+		{Status: 429, Field: "name", Verdict: NotExecuted, Source: "resend.com/docs/api-reference/rate-limit [D]: too many requests, or a quota that is used up; our reading: it comes before execution"},
 	},
 	refusals("name", sourceResendErrors),
 )

@@ -34,7 +34,7 @@ func conflicts(field, source string) []Rule {
 	}
 }
 
-const sourceConflict = "RFC 9110 section 15.5.10 [D]: the request could not be completed; that no other request with its key can be in the way is our reading"
+const sourceConflict = "RFC 9110 section 15.5.10 [D]: the request could not be completed; our reading: no other request with its key can be in the way"
 
 // said returns the retention, or, if nobody said any, one that Validate refuses.
 func said(retention time.Duration) time.Duration {

@@ -158,7 +158,7 @@ var shopifyRules = slices.Concat(
 		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus + ", beside data"},
 		{Status: 200, Field: shopifyErrorCode, Equals: "INTERNAL_SERVER_ERROR", Verdict: Retry, Source: sourceShopifyStatus},
 		{Status: 200, Field: shopifyErrorCode, Equals: "ACCESS_DENIED", On: FirstAttempt, Verdict: Final, Source: sourceShopifyStatus},
-		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceShopifyStatus + ": an error, of which nothing else is known"},
+		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceShopifyStatus + ": an error; nothing else is known of it"},
 	},
 	shopifyData,
 	[]Rule{

@@ -42,7 +42,7 @@ import (
 func Square(retention time.Duration) Provider {
 	p := Provider{
 		Name:             "square",
-		SecretSource:     sourceSquareSpec + ": none, since a card is named by a token (source_id); that nothing else is a secret is our reading",
+		SecretSource:     sourceSquareSpec + ": none, since a card is named by a token (source_id); our reading: no other field is secret",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
 		Identity: Identity{
@@ -52,7 +52,7 @@ func Square(retention time.Duration) Provider {
 		WebhookSchemes: []string{"square"},
 		Events:         squareEvents,
 		Hosts:          []string{"connect.squareup.com", "connect.squareupsandbox.com"},
-		Source:         sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; whose the keys are: [?]",
+		Source:         sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; owner of the keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: squareKeyless, Source: sourceSquareSpec + ": no key, or one that names another operation"},
 				"/"),
@@ -165,11 +165,11 @@ func squareFound(retention time.Duration, object string, reference Reference, lo
 var (
 	squarePaymentReference = Reference{
 		Place: KeyJSONField, Name: "reference_id", MaxLength: 40, Visible: true,
-		Source: sourceSquareSpec + " CreatePaymentRequest; a payment's is read only; who sees it: [?]",
+		Source: sourceSquareSpec + " CreatePaymentRequest; a payment's is read only; visibility: [?]",
 	}
 	squareCardReference = Reference{
 		Place: KeyJSONField, Name: "card.reference_id", MaxLength: 128, Visible: true,
-		Source: sourceSquareSpec + " Card; who sees it: [?]",
+		Source: sourceSquareSpec + " Card; visibility: [?]",
 	}
 
 	// Payments are listed of one location, the main one if none is named, as they are

@@ -67,7 +67,7 @@ func Stripe() Provider {
 	}
 	p := Provider{
 		Name:           "stripe",
-		SecretSource:   "docs.stripe.com/api/payment_methods/create [D]: a card's number and code; that nothing else is a secret is our reading",
+		SecretSource:   "docs.stripe.com/api/payment_methods/create [D]: a card's number and code; our reading: no other field is secret",
 		Identity:       Identity{Path: "/v1/account", Field: "id", Source: "stripe-go a1e3932 account/client.go [S]"},
 		Hosts:          []string{"api.stripe.com", "files.stripe.com"},
 		AccountHeaders: []string{"Stripe-Account", "Stripe-Context"},
@@ -84,12 +84,12 @@ func Stripe() Provider {
 			{
 				Pattern:  "POST /v1/tokens",
 				NoEffect: true,
-				Source:   "docs.stripe.com/api/tokens [D]: the request holds card or bank details; that a token moves nothing is our reading",
+				Source:   "docs.stripe.com/api/tokens [D]: the request holds card or bank details; our reading: a token moves nothing",
 			},
 			{
 				Pattern:  "POST /v1/payment_methods",
 				NoEffect: true,
-				Source:   "docs.stripe.com/api/payment_methods/create [D]: the request holds card or bank details; that a payment method moves nothing is our reading",
+				Source:   "docs.stripe.com/api/payment_methods/create [D]: the request holds card or bank details; our reading: a payment method moves nothing",
 			},
 			{
 				Pattern:    "DELETE /v1/",
@@ -334,7 +334,7 @@ var stripeV1 = slices.Concat(
 	stripeNotExecuted,
 	stripeShouldRetry,
 	[]Rule{
-		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; that the outcome is open is our reading"},
+		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; our reading: the outcome is open"},
 		{Status: 500, Through: 599, Header: "Idempotent-Replayed", Value: "true", Verdict: Indeterminate, Source: sourceStripeErrors + ": a stored 500 stays as it is and may have had effects"},
 		{Status: 400, Through: 499, Header: "Idempotent-Replayed", Value: "true", Field: "error.type", Verdict: Final, Source: sourceStripeIdempotency + ": the stored result of the first request"},
 		{Status: 409, Verdict: Retry, Source: sourceStripeErrors + ": a conflict is not stored and the same key may be sent again"},
@@ -353,7 +353,7 @@ var stripeV1Delete = slices.Concat(
 	stripeNotExecuted,
 	stripeShouldRetry,
 	[]Rule{
-		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; that the outcome is open is our reading"},
+		{Status: 424, Verdict: Indeterminate, Source: sourceStripeErrors + ": executed, an external dependency failed; our reading: the outcome is open"},
 		{Status: 409, Verdict: Retry, Source: sourceStripeErrors + ": a conflict with another request"},
 	},
 	passing[:2],

@@ -115,7 +115,7 @@ func svixApplications(keyed Endpoint) Endpoint {
 	keyed.Object = "application"
 	keyed.Reference = Reference{
 		Place: KeyJSONField, Name: "uid", MaxLength: 256, Alphabet: svixAlphabet, Visible: true, Mutable: true,
-		Source: sourceSvixSpec + " ApplicationIn; who sees it: [?]",
+		Source: sourceSvixSpec + " ApplicationIn; visibility: [?]",
 	}
 	keyed.Lookups = []Lookup{{
 		By:   ByReference,

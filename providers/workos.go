@@ -59,7 +59,7 @@ func WorkOS() Provider {
 			Object:        found.object,
 			Reference: Reference{
 				Place: KeyJSONField, Name: "external_id", MaxLength: 64, Visible: true, Mutable: true,
-				Source: "workos.com/docs/authkit/metadata [D]: unique within the environment, up to 64 characters; an update can change it; who sees it: [?]",
+				Source: "workos.com/docs/authkit/metadata [D]: unique within the environment, up to 64 characters; an update can change it; visibility: [?]",
 			},
 			Lookups: []Lookup{{
 				By:        ByReference,

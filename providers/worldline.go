@@ -26,7 +26,7 @@ import (
 func Worldline() Provider {
 	p := Provider{
 		Name:         "worldline",
-		SecretSource: "docs.direct.worldline-solutions.com [D], on creating a token: a card's number and code; that nothing else is a secret is our reading",
+		SecretSource: "docs.direct.worldline-solutions.com [D], on creating a token: a card's number and code; our reading: no other field is secret",
 		Hosts:        []string{"payment.direct.worldline-solutions.com", "payment.preprod.direct.worldline-solutions.com"},
 		Answers:      jsonAnswers,
 

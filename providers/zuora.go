@@ -23,7 +23,7 @@ import (
 func Zuora() Provider {
 	p := Provider{
 		Name:         "zuora",
-		SecretSource: "docs.zuora.com [D], on payment methods: a card's number and code; that nothing else is a secret is our reading",
+		SecretSource: "docs.zuora.com [D], on payment methods: a card's number and code; our reading: no other field is secret",
 		Hosts: []string{
 			"rest.zuora.com", "rest.na.zuora.com", "rest.eu.zuora.com", "rest.ap.zuora.com",
 			"rest.apisandbox.zuora.com", "rest.sandbox.na.zuora.com", "rest.sandbox.eu.zuora.com",
