@@ -12,6 +12,7 @@
 //
 //	readme commands MARK FILE  prints the commands under that mark
 //	readme try FILE…           runs the sh and go blocks; an unmarked block fails it
+//	readme modules             gets each module as a user would, published without replace
 package main
 
 import (
@@ -37,6 +38,8 @@ func run(args []string) error {
 			return err
 		}
 		return printCommands(blocks, args[1])
+	case len(args) == 1 && args[0] == "modules":
+		return tryModules()
 	case len(args) >= 2 && args[0] == "try":
 		var (
 			blocks []block
@@ -51,7 +54,7 @@ func run(args []string) error {
 		}
 		return try(blocks)
 	}
-	return errors.New("usage: readme commands MARK FILE, or readme try FILE…")
+	return errors.New("usage: readme commands MARK FILE, readme try FILE…, or readme modules")
 }
 
 // block is one fenced block of shell or Go.

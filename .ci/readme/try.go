@@ -21,7 +21,7 @@ func try(blocks []block) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	module, err := publish(checkout, filepath.Join(dir, "proxy"))
+	module, err := publish(checkout, filepath.Join(dir, "proxy"), ".")
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,43 @@ func try(blocks []block) (err error) {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tryModules publishes each module as a release would have it, and gets it as a user would: in an empty module, or by go
+// install if it is a command.
+func tryModules() (err error) {
+	checkout, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "modules-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	all, err := publish(checkout, filepath.Join(dir, "proxy"), released...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, all.forget()) }()
+	for i, module := range all.modules {
+		user := place{dir: filepath.Join(dir, fmt.Sprintf("user%d", i)), env: append(all.environment(), "GOBIN="+dir)}
+		at := module + "@" + all.version
+		fmt.Println("#", at)
+		if err := os.Mkdir(user.dir, 0o700); err != nil {
+			return err
+		}
+		commands := [][]string{{"mod", "init", "example.com/user"}, {"get", at}, {"build", module}}
+		if strings.Contains(module, "/cmd/") {
+			commands = [][]string{{"install", at}}
+		}
+		for _, command := range commands {
+			if err := user.run("go", command...); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		}
+	}
+	return nil
 }
 
 // place is where commands are run.
