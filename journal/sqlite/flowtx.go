@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"sync"
 
+	sqlite "modernc.org/sqlite"
+
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -91,7 +93,10 @@ func (d *localDatabase) open(path string) (*sql.DB, error) {
 			"busy_timeout(0)", // inItsTurn waits: SQLite's own waiting starves whoever has waited longest
 			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", maxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
-		d.db, d.err = sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+settings.Encode())
+		var base driver.Connector
+		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
+			d.db = sql.OpenDB(guards{base})
+		}
 	})
 	return d.db, d.err
 }
@@ -103,6 +108,51 @@ func (d *localDatabase) close() error {
 		return nil
 	}
 	return d.db.Close()
+}
+
+// guards are connections on which nothing is committed behind a transaction that SQLite has rolled back by itself.
+// database/sql knows nothing of that: a caller that overlooks the error goes on, and each of its next statements would be a
+// transaction of its own.
+type guards struct{ driver.Connector }
+
+func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := g.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn)}
+	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
+	guarded.RegisterCommitHook(func() int32 {
+		if guarded.rolledBack {
+			return 1 // roll back instead
+		}
+		return 0
+	})
+	return guarded, nil
+}
+
+// sqliteConn is what the driver's connections implement.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+	sqlite.HookRegisterer
+}
+
+type guardedConn struct {
+	sqliteConn
+	rolledBack bool // the transaction that this connection was taken for
+}
+
+// ResetSession is called when the connection is taken for another transaction.
+func (g *guardedConn) ResetSession(ctx context.Context) error {
+	g.rolledBack = false
+	return g.sqliteConn.ResetSession(ctx)
 }
 
 // ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction

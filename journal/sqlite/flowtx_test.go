@@ -2,6 +2,8 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -90,4 +92,31 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 		_, err = j.ApplyFlowTx(t.Context(), tx, step)
 		require.ErrorContains(t, err, "damaged")
 	})
+}
+
+// Behind a transaction that SQLite has rolled back, nothing is committed by a caller that goes on with it. The next transaction
+// is whole.
+func TestTransactionThatGoesOnAfterItsRollback(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	alter(t, path, "CREATE TABLE ledger (payee TEXT UNIQUE)")
+	for range 2 {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		own := tx.Driver().(*sql.Tx)
+		_, err = own.Exec("INSERT INTO ledger VALUES ('ann')")
+		require.NoError(t, err)
+		_, err = own.Exec("INSERT OR ROLLBACK INTO ledger VALUES ('ann')")
+		require.Error(t, err)
+		_, err = own.Exec("INSERT INTO ledger VALUES ('eve')")
+		require.Error(t, err)
+		require.Error(t, tx.Commit(t.Context()))
+	}
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Driver().(*sql.Tx).Exec("INSERT INTO ledger VALUES ('bob')")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	assert.Equal(t, [][]driver.Value{{"bob"}}, rowsIn(t, path, "payee", "ledger"))
 }
