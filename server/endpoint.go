@@ -18,7 +18,7 @@ type Endpoint struct {
 	// answered by 400.
 	Optional bool
 
-	// Formerly are names that the endpoint had in earlier releases.
+	// Formerly are the names that the endpoint had in earlier releases, the latest first.
 	Formerly []string
 
 	// Retain is how long an answer is given again, from the first request. Default: 7 days. It is at least 24 hours.

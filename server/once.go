@@ -48,6 +48,9 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	case k.Caller.Tenant == "" || len(k.Caller.Tenant) > 512:
 		return none, errors.New("server: once: Key.Caller.Tenant is empty, or has more than 512 bytes")
 	}
+	if seam.IsInTransaction(ctx) {
+		return none, ErrInTransaction
+	}
 	body, err := json.Marshal(request)
 	if err != nil {
 		return none, fmt.Errorf("server: once: the request is not JSON: %w", err)
@@ -63,7 +66,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if s.opts.KeysPerEndpoint {
 		r.base.Key = k.Name + "\x00" + k.Key
 	}
-	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
+	r.under(ctx)
 	defer r.end()
 	looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
 	switch {

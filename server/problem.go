@@ -33,6 +33,8 @@ var (
 	notDone         = Problem{"not-done", http.StatusServiceUnavailable, "Nothing was done. Ask again with the same key.", 1}
 	askAgain        = Problem{"ask-again", http.StatusServiceUnavailable, "It is not known yet whether it was done. Ask again with the same key.", 1}
 	newerRelease    = Problem{"newer-release", http.StatusServiceUnavailable, "The key was used at a newer release of this service. Ask again with the same key.", 5}
+	inDoubt         = Problem{"in-doubt", http.StatusServiceUnavailable, "It is not known whether it was done.", 0}
+	tooMany         = Problem{"too-many", http.StatusTooManyRequests, "Too many requests of this caller are being served. Ask again with the same key.", 1}
 	handlerMisused  = Problem{"internal", http.StatusInternalServerError, "", 0}
 )
 
@@ -82,6 +84,7 @@ var stripeCodes = map[string]struct {
 	"request-broken":    {http.StatusBadRequest, "invalid_request_error", ""},
 	"key-expired":       {http.StatusGone, "invalid_request_error", ""},
 	"replay-forbidden":  {http.StatusForbidden, "invalid_request_error", ""},
+	"too-many":          {http.StatusTooManyRequests, "invalid_request_error", "rate_limit"},
 }
 
 func (stripe) Refuse(w http.ResponseWriter, p Problem) {
@@ -111,7 +114,6 @@ func writeJSON(w http.ResponseWriter, mediaType string, status int, v any) {
 
 // refuse answers by a problem.
 func (s *Server) refuse(w http.ResponseWriter, p Problem) {
-	clear(w.Header())
 	w.Header().Set("Cache-Control", "no-store")
 	if p.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))

@@ -19,7 +19,10 @@ type recorder struct {
 	over   bool // the body is larger than that
 }
 
-func newRecorder(most int64) *recorder { return &recorder{header: http.Header{}, most: most} }
+// newRecorder makes one whose header has what w has: a middleware around it may have set that.
+func newRecorder(w http.ResponseWriter, most int64) *recorder {
+	return &recorder{header: w.Header().Clone(), most: most}
+}
 
 func (r *recorder) Header() http.Header { return r.header }
 
@@ -66,6 +69,7 @@ func (r *recorder) answer(e *Endpoint) *journal.Answer {
 
 // give writes the handler's answer to its caller.
 func (r *recorder) give(w http.ResponseWriter, more http.Header) {
+	clear(w.Header())
 	maps.Copy(w.Header(), r.sent)
 	maps.Copy(w.Header(), more)
 	w.WriteHeader(r.status)

@@ -23,7 +23,8 @@ type Outcome struct {
 	Endpoint string
 	Tenant   string
 	What     What
-	Status   int // of the answer; 0: the handler has panicked
+	Status   int    // of the answer; 0: the handler has panicked
+	Problem  string // Problem.Name, if What is Refused or Failed
 }
 
 // What became of a request with a key.
@@ -53,12 +54,14 @@ type endpoint struct {
 	name   string
 	places []string // name, and those that it had before
 	next   http.Handler
+
+	untouched sync.Once
 }
 
 // Atomic serves h with the request's transaction: see [Tx]. name is the endpoint's for ever, such as "payments.create": it is
 // recorded with each key. Atomic panics if the name is no name or was given before, or if e is contradictory.
 //
-// A GET, HEAD, OPTIONS or TRACE is served as by h alone, and so is a PUT or DELETE without a key.
+// A GET, HEAD, OPTIONS or TRACE is served as by h alone. A PUT or DELETE without a key has a transaction, and no receipt.
 //
 // An answer of 2xx or 3xx is recorded. So is a 4xx of a handler that has asked for the transaction, but for 401, 408, 425 and
 // 429: a decline is an effect. After any other answer, and after a panic, nothing is kept and the key is free.
@@ -66,6 +69,9 @@ type endpoint struct {
 // The handler runs on, at most for Endpoint.Limit, when its caller has gone away. Nothing of its answer leaves before it is
 // recorded: a Flush or Hijack returns http.ErrNotSupported.
 func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
+	if h == nil {
+		panic("server: endpoint " + name + ": the handler is nil")
+	}
 	e = e.checked(name)
 	places := append([]string{name}, e.Formerly...)
 	s.mu.Lock()
@@ -83,8 +89,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, malformed := keyheader.Parse(r.Header)
 	has := len(r.Header[keyheader.Name]) > 0
 	switch {
-	case natural(r.Method), !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):
+	case natural(r.Method):
 		e.next.ServeHTTP(w, r)
+		return
+	case !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):
+		e.serveKeyless(w, r)
 		return
 	case !has:
 		e.refuseKey(w, r, "", keyMissing)
@@ -108,12 +117,36 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuseKey(w, r, "", callerUnknown)
 		return
 	}
+	if !e.enter(caller.Tenant) {
+		e.refuseKey(w, r, caller.Tenant, tooMany)
+		return
+	}
+	defer e.leave(caller.Tenant)
 	body, p := e.read(r)
 	if p != nil {
 		e.refuseKey(w, r, caller.Tenant, *p)
 		return
 	}
 	e.serve(w, r, caller, key, body)
+}
+
+// enter counts a request of a tenant until leave, or returns false if too many are being served.
+func (s *Server) enter(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served[tenant] >= s.opts.MaxInFlight {
+		return false
+	}
+	s.served[tenant]++
+	return true
+}
+
+func (s *Server) leave(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served[tenant]--; s.served[tenant] == 0 {
+		delete(s.served, tenant)
+	}
 }
 
 // natural tells methods that have no effect.
@@ -159,7 +192,7 @@ func (e *endpoint) refuseKey(w http.ResponseWriter, r *http.Request, tenant stri
 	if p.Status >= 500 {
 		what = Failed
 	}
-	e.opts.Observe(r.Context(), Outcome{Endpoint: e.name, Tenant: tenant, What: what, Status: p.Status})
+	e.opts.Observe(r.Context(), Outcome{Endpoint: e.name, Tenant: tenant, What: what, Status: p.Status, Problem: p.Name})
 }
 
 // run is one run of a handler.
@@ -171,6 +204,7 @@ type run struct {
 	prints   prints
 	places   []string
 	released atomic.Bool
+	keyless  bool // there is no receipt
 
 	mu      sync.Mutex
 	tx      journal.Tx
@@ -220,9 +254,9 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places}
 	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + caller.Tenant, Key: key}, Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
 	if e.opts.KeysPerEndpoint {
-		r.base.Key = e.name + "\x00" + key
+		r.base.Key = e.places[len(e.places)-1] + "\x00" + key // under the first name, so that a renamed endpoint finds it
 	}
-	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
+	r.under(ctx)
 
 	// A recorded answer is given, however many wait for the key.
 	wait := time.NewTimer(e.Wait)
@@ -261,12 +295,28 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		}
 	}
 	inner := req.WithContext(r.ctx)
-	inner.Body = io.NopCloser(bytes.NewReader(body))
+	inner.Body, inner.ContentLength, inner.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	inner.Header = req.Header.Clone()
 	inner.Header.Del("Accept-Encoding") // a recorded answer has no coding: the next caller may not read it
-	answer := newRecorder(e.MaxAnswer)
+	answer := newRecorder(w, e.MaxAnswer)
 	e.handle(r, caller, answer, inner)
 	e.conclude(w, req, caller, r, answer)
+}
+
+// serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
+func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
+	defer cancel()
+	r := &run{server: e.Server, held: e.Held, keyless: true}
+	r.under(ctx)
+	answer := newRecorder(w, e.MaxAnswer)
+	e.handle(r, Caller{}, answer, req.WithContext(r.ctx))
+	e.conclude(w, req, Caller{}, r, answer)
+}
+
+// under is for the handler's context.
+func (r *run) under(ctx context.Context) {
+	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
 }
 
 // equals reports whether two requests are the same.
@@ -303,7 +353,7 @@ func (e *endpoint) handle(r *run, caller Caller, w *recorder, req *http.Request)
 	defer func() {
 		if !returned {
 			r.end()
-			e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released})
+			e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released})
 		}
 	}()
 	e.next.ServeHTTP(w, req)
@@ -336,11 +386,11 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	case r.released.Load() || !kept:
 		r.end()
 		more := http.Header{}
-		if answer.status < 500 {
+		if answer.status < 500 && !r.keyless {
 			more.Set(recordedHeader, "false")
 		}
 		answer.give(w, more)
-		e.opts.Observe(r.ctx, Outcome{e.name, caller.Tenant, Released, answer.status})
+		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
 	case !answer.recordable():
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, has trailers, or was taken over", nil)
@@ -365,8 +415,11 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 	case err == nil && result.Decision == journal.Replay:
 		e.replay(w, req, caller, &result.Receipt)
 		return
+	case err == nil && refusals[result.Decision] != nil:
+		e.refuseKey(w, req, caller.Tenant, *refusals[result.Decision])
+		return
 	case err == nil && result.Decision != journal.Recorded:
-		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler has ended the request's transaction by itself: its receipt is reserved, and needs attention", "endpoint", e.name)
+		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler has rolled the request's transaction back by itself, and begun another: nothing of that is kept", "endpoint", e.name)
 		e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		return
 	case err != nil:
@@ -384,15 +437,25 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		what = Again
 	case !touched:
 		what = Untouched
+		e.untouched.Do(func() {
+			e.opts.Logger.WarnContext(r.ctx, "onceward server: a handler has succeeded without the request's transaction: what it did is not in one commit with its answer", "endpoint", e.name)
+		})
 	}
 	answer.give(w, expiring(&result.Receipt))
-	e.opts.Observe(r.ctx, Outcome{e.name, caller.Tenant, what, answer.status})
+	e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: what, Status: answer.status})
 }
 
 // commit records the answer in the request's transaction, or in one of its own, and commits it.
 func (r *run) commit(answer *journal.Answer, touched bool) (result journal.ReceiptResult, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.keyless {
+		result.Decision = journal.Recorded
+		if touched {
+			err = r.tx.Commit(r.ctx)
+		}
+		return result, err
+	}
 	ev := r.event(journal.ReceiptRecord)
 	if touched {
 		ev = r.event(journal.ReceiptComplete)
@@ -410,20 +473,25 @@ func (r *run) commit(answer *journal.Answer, touched bool) (result journal.Recei
 // settling is how long it is tried to find out what became of a commit in doubt.
 const settling = 5 * time.Second
 
-// settle finds out what became of a commit that has failed: the receipt, or what the request is answered by.
+// settle finds out what became of a commit that has failed: the receipt, or the problem that answers the request. It asks in
+// a transaction of its own, since the commit may be under way still: the decision is Wait then.
 func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 	r.end()
+	if r.keyless {
+		return nil, &inDoubt
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), settling)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
-		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+		is, err := e.standing(ctx, r)
 		switch {
-		case err == nil && looked.Decision == journal.Replay:
-			return &looked.Receipt, nil
-		case err == nil && looked.Decision == journal.Execute:
+		case err != nil || is.Decision == journal.Wait:
+		case is.Decision == journal.Replay:
+			return &is.Receipt, nil
+		case is.Decision == journal.Execute:
 			return nil, &notDone
-		case err == nil && refusals[looked.Decision] != nil:
-			return nil, refusals[looked.Decision]
+		default:
+			return nil, refusals[is.Decision]
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -433,6 +501,16 @@ func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 		case <-timer.C:
 		}
 	}
+}
+
+// standing is what a request like r's would meet.
+func (e *endpoint) standing(ctx context.Context, r *run) (journal.ReceiptResult, error) {
+	tx, err := e.opts.Begin(ctx)
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	return e.receipts.ReceiveTx(ctx, tx, r.event(journal.ReceiptReserve))
 }
 
 // replay gives the recorded answer.
@@ -447,10 +525,13 @@ func (e *endpoint) replay(w http.ResponseWriter, req *http.Request, caller Calle
 	w.Header().Set(replayedHeader, "true")
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body)
-	e.opts.Observe(req.Context(), Outcome{e.name, caller.Tenant, Replayed, a.Status})
+	e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Replayed, Status: a.Status})
 }
 
 func expiring(r *journal.Receipt) http.Header {
+	if r.ExpiresAt.IsZero() {
+		return nil // the request had no key
+	}
 	return http.Header{expiresHeader: {r.ExpiresAt.UTC().Format(http.TimeFormat)}}
 }
 

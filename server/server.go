@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,10 @@ type Options struct {
 	// it, a key that was used at another endpoint is refused.
 	KeysPerEndpoint bool
 
+	// MaxInFlight is how many requests with keys of one tenant a process serves at once. Each holds its body and its answer in
+	// memory. Further ones are answered by 429. Default: 256.
+	MaxInFlight int
+
 	// Flavour is how refusals are worded. nil: IETF("").
 	Flavour Flavour
 
@@ -65,6 +70,7 @@ type Server struct {
 	mu      sync.Mutex
 	names   map[string]bool // of endpoints, with those that they had before
 	flights map[flightKey]*flight
+	served  map[string]int // requests, by tenant
 }
 
 // minSecret is the length of the shortest secret, in bytes.
@@ -92,6 +98,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Flavour == nil {
 		o.Flavour = IETF("")
 	}
+	if o.MaxInFlight < 0 {
+		return nil, fmt.Errorf("server: Options.MaxInFlight is %d: give how many requests of a tenant are served at once", o.MaxInFlight)
+	}
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 256)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -108,7 +118,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := receipts.MakeReceipts(ctx, naming); err != nil {
 		return nil, fmt.Errorf("server: make the tables of receipts: %w", err)
 	}
-	s := &Server{opts: o, receipts: receipts, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}}
+	s := &Server{opts: o, receipts: receipts, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		s.now = clock.Now
 	}

@@ -19,6 +19,9 @@ var (
 	// ErrRefused says that the request is refused for its key: return, and the refusal is given.
 	ErrRefused = errors.New("server: the request is refused for its key: return, and the refusal is given")
 
+	// ErrInTransaction says that Once was called within an open transaction, for whose end it would wait.
+	ErrInTransaction = errors.New("server: Once was called in an open transaction, such as that of a request of Atomic: write in that transaction, or call Once before it is begun")
+
 	errAnswerTooLarge = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
 )
 
@@ -107,6 +110,9 @@ func (r *run) reserve() (err error) {
 	if r.tx, err = r.server.opts.Begin(held); err != nil {
 		r.problem = problemOf(err)
 		return err
+	}
+	if r.keyless {
+		return nil
 	}
 	result, err := r.server.receipts.ReceiveTx(held, r.tx, r.event(journal.ReceiptReserve))
 	if err != nil {
