@@ -33,7 +33,12 @@ type shop struct {
 
 func open(t *testing.T, adjust func(*server.Options)) *shop {
 	t.Helper()
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "shop.db"), sqlite.Options{Volatile: true})
+	return openIn(t, t.TempDir(), adjust)
+}
+
+func openIn(t *testing.T, folder string, adjust func(*server.Options)) *shop {
+	t.Helper()
+	j, err := sqlite.Open(filepath.Join(folder, "shop.db"), sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	tx, err := j.BeginSQL(t.Context())

@@ -125,7 +125,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	whole := context.WithoutCancel(ctx)
 	result.Receipt, err = j.putReceipt(whole, tx, r.Handle, result.Receipt)
 	if err == nil && ev.Kind != journal.ReceiptComplete { // else the reservation has left its mark
-		err = leaveMark(whole, tx)
+		err = leaveMark(whole, tx, ev.At)
 	}
 	if err != nil {
 		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request", err)
@@ -135,13 +135,21 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 }
 
 // leaveMark makes sure that the outbox has a row, so that the journal commits once more. By the number of that commit the
-// sidecar shows that a file without the receipt was restored. An alias of no operation changes nothing, in an older release
-// too.
-func leaveMark(ctx context.Context, tx *sql.Tx) error {
-	mark := outboxRow{kind: outboxAlias}
+// sidecar shows that a file without the receipt was restored. The commit also tells the journal the asker's clock. An alias
+// of no operation changes nothing, in an older release too.
+func leaveMark(ctx context.Context, tx *sql.Tx, at time.Time) error {
+	mark := outboxRow{kind: outboxAlias, record: binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli()))}
 	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) SELECT ?, 0, '', '', '', ? WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)",
-		mark.kind, binary.LittleEndian.AppendUint32(nil, mark.sum()))
+		mark.kind, binary.LittleEndian.AppendUint32(mark.record, mark.sum()))
 	return err
+}
+
+// isMark reports whether a row of the outbox is one, and the clock that it tells.
+func (r outboxRow) isMark() (at time.Time, is bool) {
+	if r.kind != outboxAlias || r.handle != 0 || len(r.record) != 8 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(binary.LittleEndian.Uint64(r.record))).UTC(), true
 }
 
 // clock is what the journal has seen of askers' clocks.

@@ -65,6 +65,9 @@ func (b *batch) takeRow(row outboxRow) error {
 		var out outcome
 		return b.next(r, &prepared{Event: ev}, &out)
 	}
+	if at, is := row.isMark(); is && at.After(b.clock.Last) {
+		return b.observeClock(at)
+	}
 	return nil // a second name, which the operation has
 }
 
