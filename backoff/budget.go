@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// What the zero fields of a [Budget] mean. A fifth of a retry for each success is what the AWS SDK for Go v2 gives back
-// for a call that needed no retry (1 token, of which a retry costs 5, out of 500: aws/retry/standard.go, v1.47.6), and
-// what Finagle allows (20 % of the calls: RetryBudget.scala); the 100 retries in hand are the AWS SDK's too. gRPC's
-// example is stricter, with a tenth and 10 tokens (proposal A6, "Throttling Configuration").
+// The defaults of a [Budget]. 100 retries in hand and a fifth of a retry for each success are those of the AWS SDK for Go
+// v2. It gives back 1 token for a call that needed no retry, out of 500, and a retry costs 5 (aws/retry/standard.go,
+// v1.47.6). Finagle allows 20 % of the calls (RetryBudget.scala). gRPC's example is stricter, with a tenth and 10 tokens
+// (proposal A6, "Throttling Configuration").
 const (
 	DefaultCapacity   = 100
 	DefaultRefill     = 0.1
@@ -16,26 +16,26 @@ const (
 	DefaultProbeEvery = time.Second
 )
 
-// Budget says how many retries a provider gets from everybody in this process together, so that one that is down or
-// overloaded meets about the load it would have had without them. Each retry takes a token; first
-// attempts are free. The zero value is ready to use: 100 retries in hand; in the long run one for every five successes
-// and one every ten seconds; and once these are used up, one a second. A Budget is a value and safe for concurrent use.
+// Budget limits the retries that all operations of this process send to one provider together. A provider that is down
+// or overloaded then gets little more load than it would without retries. Each retry takes a token. First attempts are free.
+//
+// The zero value is ready to use. It has 100 retries in hand, and gains one for every five successes and one every ten
+// seconds. Once these are used up, it allows one a second. A Budget is a value and safe for concurrent use.
 type Budget struct {
-	// Capacity is how many tokens there are at first and at most; 0 means [DefaultCapacity]. [math.MaxInt] never
-	// refuses.
+	// Capacity is the number of tokens at first, and the most that there can be. With [math.MaxInt] the budget never
+	// refuses a retry. Zero means [DefaultCapacity].
 	Capacity int
-	// Refill is how many tokens come back in each second, whatever happens; 0 means [DefaultRefill].
+	// Refill is the number of tokens that come back each second. Zero means [DefaultRefill].
 	Refill float64
-	// PerSuccess is how many tokens a success puts back; 0 means [DefaultPerSuccess]. It is the ratio of retries to
-	// successes that can go on for ever; from 1 on it hardly limits anything but a provider that always fails.
+	// PerSuccess is the number of tokens that a success puts back. It is the ratio of retries to successes that can go on
+	// for ever. From 1 on, it hardly limits a provider unless that always fails. Zero means [DefaultPerSuccess].
 	PerSuccess float64
-	// ProbeEvery is how long after the last retry a further one is let through without a token, a probe, so that a
-	// provider that came back is noticed; 0 means [DefaultProbeEvery].
+	// ProbeEvery is the time after the last retry from which one more may go without a token. Such a probe shows that the
+	// provider is back. Zero means [DefaultProbeEvery].
 	ProbeEvery time.Duration
 }
 
-// Validate returns a [*PolicyError] for the first field that can't be used: one that is negative, or a number without
-// end.
+// Validate returns a [*PolicyError] for the first field that is negative or not a finite number.
 func (b Budget) Validate() error {
 	switch {
 	case b.Capacity < 0:

@@ -1,5 +1,5 @@
-// Package backoff has the numbers by which a client waits before the next attempt: the [Policy] of one operation, which
-// is exponential with full jitter, and the [Budget] of retries that a provider gets from everybody together.
+// Package backoff has the settings of retries. A [Policy] sets the delays between the attempts of one operation: they
+// grow exponentially, with full jitter. A [Budget] limits the retries that all operations with one provider make together.
 package backoff
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the zero fields of a [Policy] mean.
+// The defaults of a [Policy].
 const (
 	DefaultInitial       = 500 * time.Millisecond
 	DefaultMax           = 30 * time.Second
@@ -17,27 +17,26 @@ const (
 	DefaultMaxRetryAfter = 24 * time.Hour
 )
 
-// Policy says how often an operation is tried in one call, and how long it waits in between. The zero value is ready
-// to use. With it, the delays before the second to the fifth attempt are drawn from up to 0.5 s, 1 s, 2 s and 4 s.
-// A Policy is a value and safe for concurrent use.
+// Policy sets the number of attempts in one call, and the delays between them. The zero value is ready to use: it makes
+// five attempts, and draws the delays between them from up to 0.5 s, 1 s, 2 s and 4 s. A Policy is a value and safe for
+// concurrent use.
 type Policy struct {
-	// Initial is the longest delay before the second attempt; 0 means [DefaultInitial].
+	// Initial is the longest delay before the second attempt. Zero means [DefaultInitial].
 	Initial time.Duration
-	// Max is what the longest delay grows to; 0 means [DefaultMax]. It does not bound a wait that the provider asked
-	// for; MaxRetryAfter does.
+	// Max bounds the longest delay. A wait that the provider asks for is bounded by MaxRetryAfter instead. Zero means
+	// [DefaultMax].
 	Max time.Duration
-	// Multiplier is the factor from one attempt's longest delay to the next's, at least 1; 0 means
+	// Multiplier is the factor from one attempt's longest delay to the next's, at least 1. Zero means
 	// [DefaultMultiplier].
 	Multiplier float64
-	// MaxAttempts counts the attempts on the wire, the first included, so 1 never retries; 0 means
+	// MaxAttempts bounds the attempts on the wire, including the first. 1 never retries. Zero means
 	// [DefaultMaxAttempts].
 	MaxAttempts int
-	// MaxRetryAfter is how long a wait asked for by the provider is believed at most; 0 means
-	// [DefaultMaxRetryAfter].
+	// MaxRetryAfter bounds a wait that the provider asks for. Zero means [DefaultMaxRetryAfter].
 	MaxRetryAfter time.Duration
 }
 
-// PolicyError says which field of a [Policy] or [Budget] can't be used, and why.
+// PolicyError names the invalid field of a [Policy] or [Budget], and the reason.
 type PolicyError struct {
 	// Field is the field's name.
 	Field string
@@ -48,8 +47,8 @@ type PolicyError struct {
 // Error names the field and the reason.
 func (e *PolicyError) Error() string { return fmt.Sprintf("backoff: %s %s", e.Field, e.Reason) }
 
-// Validate returns a [*PolicyError] for the first field that can't be used: one that is negative, a Multiplier below 1
-// or without end, or a Max below Initial, with their defaults in place of zeros.
+// Validate returns a [*PolicyError] for the first invalid field. These are invalid: a negative field, a Multiplier below 1
+// or infinite, and a Max below Initial. A zero field counts as its default.
 func (p Policy) Validate() error {
 	switch d := p.WithDefaults(); {
 	case p.Initial < 0:
