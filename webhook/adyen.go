@@ -10,32 +10,28 @@ import (
 	"strings"
 )
 
-// Adyen verifies Adyen's webhooks for payments (standard webhooks), in JSON, where
-// additionalData.hmacSignature of each item signs that item. A secret is the
-// webhook's HMAC key in hexadecimal, as the Customer Area shows it. An error says
-// that one is missing or not hexadecimal. Every item of the body has to be signed.
+// Adyen verifies Adyen's webhooks for payments (standard webhooks) in JSON, in which additionalData.hmacSignature of
+// each item signs that item. A secret is the webhook's HMAC key in hexadecimal, as the Customer Area shows it. Adyen
+// returns an error if a secret is missing or not hexadecimal. The verifier rejects a body with an item that is not
+// signed.
 //
-// Only eight fields are signed: pspReference, originalReference,
-// merchantAccountCode, merchantReference, amount.value, amount.currency, eventCode
-// and success. What else the body says (eventDate, reason, the rest of
-// additionalData) anybody on the way could have changed. No timestamp is signed
-// either, so a request can be replayed for ever: refuse an event seen before.
-// Message.Events holds "pspReference:eventCode:success" for each item; that this
-// tells one event from another is not confirmed.
+// Only eight fields are signed: pspReference, originalReference, merchantAccountCode, merchantReference,
+// amount.value, amount.currency, eventCode and success. Anyone on the way could have changed the rest of the body
+// (eventDate, reason, the rest of additionalData). No timestamp is signed, so a request can be replayed for ever:
+// reject an event seen before. Message.Events holds "pspReference:eventCode:success" for each item. It is not
+// confirmed that this tells one event from another.
 //
-// The fields are joined by colons as they are (read in adyen-go-api-library
-// fed7311, src/hmacvalidator). Adyen's page once asked for \ and : to be escaped;
-// its signatures never were, and Adyen took the escaping out of its libraries
-// (adyen-php-api-library pull request 165, adyen-python-api-library issue 117). A
-// joined text with a colon inside a field could be cut in two ways, so a colon is
-// accepted in merchantReference alone, and is ErrMalformed in the other fields,
-// whose values are Adyen's own and have none. So is an item that names a field
-// twice, or a signed one in another case (OriginalReference), which is not signed
-// and which some parsers, encoding/json among them, take for it.
+// The fields are joined by colons without escaping (read in adyen-go-api-library fed7311, src/hmacvalidator). Adyen's
+// page once asked for \ and : to be escaped. Its signatures never were, and Adyen removed the escaping from its
+// libraries (adyen-php-api-library pull request 165, adyen-python-api-library issue 117).
 //
-// A field that is missing or null is signed as empty (read in Adyen's libraries,
-// which don't agree for success and the amount: not confirmed there). Webhooks in
-// Adyen's other formats, HTTP POST and SOAP, are not covered.
+// A joined text with a colon inside a field could be cut in two ways. So a colon is accepted in merchantReference
+// alone. In the other fields it is ErrMalformed: their values are Adyen's own and have none. An item that names a
+// field twice is ErrMalformed too. So is an item with a signed field's name in another case (OriginalReference):
+// nothing signs that field, and some parsers, encoding/json among them, read it as the signed one.
+//
+// A field that is missing or null is signed as empty (read in Adyen's libraries, which don't agree for success and
+// the amount: not confirmed there). Webhooks in Adyen's other formats, HTTP POST and SOAP, are not covered.
 func Adyen(hmacKeys ...string) (*Verifier, error) {
 	const scheme = "adyen"
 	keys, err := newSecrets(scheme, hmacKeys, adyenKey)
@@ -58,15 +54,13 @@ func Adyen(hmacKeys ...string) (*Verifier, error) {
 	}}, nil
 }
 
-// AdyenPlatform verifies Adyen's webhooks that carry their signature in a header:
-// those of the balance platform (banking, transfers) and of the Management API. A
-// secret is the webhook's HMAC key in hexadecimal. An error says that one is
-// missing or not hexadecimal.
+// AdyenPlatform verifies Adyen's webhooks with the signature in a header: those of the balance platform (banking,
+// transfers) and of the Management API. A secret is the webhook's HMAC key in hexadecimal. AdyenPlatform returns an
+// error if a secret is missing or not hexadecimal.
 //
-// HmacSignature is base64 of HMAC-SHA256 over the raw body (read in
-// adyen-go-api-library fed7311, src/hmacvalidator; the header's name in the README of
-// adyen-java-api-library). An empty body is ErrMalformed. No timestamp is signed, so a
-// request can be replayed for ever: refuse an event seen before.
+// HmacSignature is base64 of HMAC-SHA256 over the raw body (read in adyen-go-api-library fed7311, src/hmacvalidator;
+// the header's name in the README of adyen-java-api-library). An empty body is ErrMalformed. No timestamp is signed,
+// so a request can be replayed for ever: reject an event seen before.
 func AdyenPlatform(hmacKeys ...string) (*Verifier, error) {
 	const scheme = "adyen platform"
 	keys, err := newSecrets(scheme, hmacKeys, adyenKey)

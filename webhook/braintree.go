@@ -16,18 +16,16 @@ type BraintreeKey struct {
 	Private string // secret: it is the whole account's
 }
 
-// Braintree verifies Braintree's webhooks. Braintree signs with the API keys; of
-// several pairs, any may have signed. An error, a [*SecretError], says that a key is
-// missing or can't be one.
+// Braintree verifies Braintree's webhooks. Braintree signs with the API keys, and any of several pairs may have
+// signed. Braintree returns a [*SecretError] if a key is missing or invalid.
 //
-// The body is a form. bt_payload is the notification, XML in base64; bt_signature is
-// "public key|signature", several of them joined by &, and a signature is HMAC-SHA1 of
-// the payload's text in hexadecimal, under SHA-1 of the private key. The payload is
-// also tried with a line break after it, which some have lost on the way (all of it
-// read in braintree_node 7a9270a, webhook_notification_gateway.js). Each of the two
-// fields has to be there once. Another field of the form is not signed. No identifier
-// is, and the notification's own timestamp is not read: a request can be replayed for
-// ever.
+// The body is a form. bt_payload is the notification, XML in base64. bt_signature is "public key|signature", several
+// of them joined by &. A signature is HMAC-SHA1 of the payload's text in hexadecimal, under SHA-1 of the private key.
+// The payload is also tried with a line break after it, because some senders lose that on the way (all of it read in
+// braintree_node 7a9270a, webhook_notification_gateway.js).
+//
+// Each of the two fields has to be there once. Other fields of the form are not signed. No identifier is signed, and
+// the notification's own timestamp is not read, so a request can be replayed for ever.
 func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 	const scheme = "braintree"
 	var private []string
@@ -70,11 +68,9 @@ func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 	}}, nil
 }
 
-// Challenge answers the GET by which Braintree checks an endpoint before it takes it:
-// the text of the answer's body, for the parameter bt_challenge. The error says that
-// the challenge is not in the form of Braintree's, 20 to 32 hexadecimal digits, and
-// nothing else is ever signed (read in braintree_node 7a9270a,
-// webhook_notification_gateway.js).
+// Challenge returns the body that answers Braintree's GET for an endpoint that it is about to accept. challenge is
+// the parameter bt_challenge. Challenge returns an error, and signs nothing, unless that has the form of Braintree's:
+// 20 to 32 hexadecimal digits (read in braintree_node 7a9270a, webhook_notification_gateway.js).
 func (k BraintreeKey) Challenge(challenge string) (string, error) {
 	if !isChallenge(challenge) {
 		return "", errors.New("webhook: braintree: the challenge is not in Braintree's form")
@@ -94,8 +90,7 @@ func isChallenge(text string) bool {
 
 const braintreeAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n"
 
-// braintreeKey is the HMAC's key. It is as long whatever it is made of, so that the
-// text's own length is looked at.
+// braintreeKey is the HMAC's key. Its length is always the same, so the length of the text is checked instead.
 func braintreeKey(text string) ([]byte, error) {
 	if len(text) < minSecret {
 		return nil, fmt.Errorf("its key has %d bytes, fewer than %d", len(text), minSecret)
@@ -104,8 +99,8 @@ func braintreeKey(text string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// braintreeSignatures returns those that name the public key. What is not in their
-// form matches nothing; another may.
+// braintreeSignatures returns the signatures that name the public key. A signature in another form matches nothing,
+// and another one of the list still may.
 func braintreeSignatures(list, public string) (signatures [][]byte) {
 	for pair := range strings.SplitSeq(list, "&") {
 		name, text, ok := strings.Cut(pair, "|")

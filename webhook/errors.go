@@ -5,8 +5,7 @@ import "errors"
 // The kinds of Error. errors.Is finds them.
 var (
 	// ErrMalformed: a header that the scheme needs is missing, repeated or not in
-	// its form, or the body can't have been signed by it. Nothing is known of who
-	// sent the request.
+	// its form, or the body can't have been signed by it. The sender is unknown.
 	ErrMalformed = errors.New("the request is not in the scheme's form")
 
 	// ErrSignature: no signature of the request was made with one of the secrets
@@ -17,20 +16,20 @@ var (
 	// than the tolerance: it is a replay, or a clock is wrong.
 	ErrTimestamp = errors.New("the signed timestamp is out of tolerance")
 
-	// ErrCertificate: the certificate that PayPal's signature is to be checked with
-	// can't be had, or is not proven to be PayPal's.
+	// ErrCertificate: the certificate that checks PayPal's signature can't be had,
+	// or is not proven to be PayPal's.
 	ErrCertificate = errors.New("no trusted certificate")
 
 	// ErrTooLarge: the body is longer than Handler.MaxBody.
 	ErrTooLarge = errors.New("the body is too large")
 )
 
-// Error says why a request was refused. Its text holds no secret, no signature and
-// nothing of the body; Err's text is its own.
+// Error says why a request was rejected. Its text holds no secret, no signature and
+// nothing of the body, except through the text of Err.
 type Error struct {
 	Scheme string // "stripe", "standard webhooks", …; empty if none was asked
 	Kind   error  // one of the Err… values of this package
-	Reason string // what of the request it is about; may be empty
+	Reason string // the part of the request; may be empty
 	Err    error  // the cause, if there is one
 }
 

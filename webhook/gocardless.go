@@ -6,17 +6,16 @@ import (
 	"net/http"
 )
 
-// GoCardless verifies GoCardless's webhooks. A secret is the webhook endpoint's.
-// An error says that one is missing, empty or padded with white space.
+// GoCardless verifies GoCardless's webhooks. A secret is the webhook endpoint's. GoCardless returns an error if a
+// secret is missing, empty or padded with white space.
 //
-// Webhook-Signature is HMAC-SHA256 of the raw body in hexadecimal (read in
-// gocardless-pro-go 553b873, webhooks.go). It signs no timestamp, so a request can
-// be replayed for ever: refuse an event seen before. Message.Events is the id of
-// each event in the body; meta.webhook_id is not there to recognise repeats
-// (documented, in the README of gocardless-pro-go).
+// Webhook-Signature is HMAC-SHA256 of the raw body in hexadecimal (read in gocardless-pro-go 553b873, webhooks.go).
+// It signs no timestamp, so a request can be replayed for ever: reject an event seen before. Message.Events is the id
+// of each event in the body. meta.webhook_id does not identify repeats (documented, in the README of
+// gocardless-pro-go).
 //
-// [Handler] answers a bad signature with status 498, as GoCardless asks
-// (reported, quoting its API reference; its SDK does so).
+// [Handler] answers a bad signature with status 498, as GoCardless asks (reported, quoting its API reference; its SDK
+// does so).
 func GoCardless(endpointSecrets ...string) (*Verifier, error) {
 	const scheme = "gocardless"
 	keys, err := newSecrets(scheme, endpointSecrets, asGiven)

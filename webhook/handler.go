@@ -8,30 +8,30 @@ import (
 	"net/http"
 )
 
-// DefaultMaxBody is how many bytes of a body [Handler] reads unless MaxBody says
-// otherwise.
+// DefaultMaxBody is the largest body, in bytes, that a [Handler] reads unless its MaxBody is set.
 const DefaultMaxBody = 1 << 20
 
-// Handler verifies requests in front of another handler. A request that is
-// verified goes to Next with its body to be read again from its beginning, and
-// [MessageOf] its context tells what it says of itself, and whether that is evidence
-// or a hint. All others are refused
-// and never reach Next: 400 for ErrMalformed and for a body that can't be read,
-// 413 for ErrTooLarge, 503 for ErrCertificate, and 403, or what the provider asks
-// for, for ErrSignature and ErrTimestamp. The body of the refusal says nothing more
-// than its status.
+// Handler verifies requests in front of another handler. Next gets a verified request with its body to be read again
+// from the beginning. [MessageOf] of its context returns the message, which says whether it is evidence or a hint.
 //
-// Put nothing before it that reads the body or parses its form. It is safe for
-// concurrent use.
+// Handler rejects all other requests, and Next never sees them. The status of the answer is:
+//   - 400 for ErrMalformed, and for a body that can't be read;
+//   - 413 for ErrTooLarge;
+//   - 503 for ErrCertificate;
+//   - 403, or the status that the provider asks for, for ErrSignature and ErrTimestamp.
+//
+// The answer's body says nothing more than its status.
+//
+// Put nothing before it that reads the body or parses its form. It is safe for concurrent use.
 type Handler struct {
 	Verifier *Verifier    // required
 	Next     http.Handler // required
 
-	// MaxBody limits the body, in bytes. Zero: DefaultMaxBody.
+	// MaxBody limits the body, in bytes. Zero means DefaultMaxBody.
 	MaxBody int64
 
-	// Refused, if it is set, is told why a request is refused, before the answer is
-	// written: a place to log or count. The request's body has been read.
+	// Refused receives the reason of a rejection before the answer is written: a place to log or count. The request's
+	// body has been read. Nil means that no function is called.
 	Refused func(r *http.Request, err error)
 }
 

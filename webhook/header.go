@@ -10,8 +10,8 @@ import (
 // is ten times what the longest scheme sends.
 const maxHeader = 8 << 10
 
-// header returns the value of a header that has to be there once: of two, a proxy
-// or a parser behind this one may take the other.
+// header returns the value of a header that has to be there once. If there were two, a proxy or a parser behind this
+// one might take the other.
 func header(h http.Header, name string) (string, error) {
 	values := h.Values(name)
 	switch {

@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-// Increase verifies Increase's webhooks. A secret is the event subscription's shared
-// secret: its text is the key, whsec_ and all, if it begins so. An error says that one
-// is missing or can't be one.
+// Increase verifies Increase's webhooks. A secret is the event subscription's shared secret: its text is the key, and
+// so is a whsec_ in front. Increase returns an error if a secret is missing or invalid.
 //
-// The headers and what is signed are those of [StandardWebhooks] (read in increase-go
-// ca1c95b, event.go); Message.ID is then webhook-id. Where webhook-id is missing,
-// Increase-Webhook-Signature is read in its place, which came before it: a timestamp t
-// by RFC 3339, and under v1 the HMAC-SHA256 of "t.body" in hexadecimal (read in the
-// tests of increase-java, WebhookServiceTest). Message.Events is the id in the body.
+// The headers and the signed text are those of [StandardWebhooks] (read in increase-go ca1c95b, event.go), and
+// Message.ID is then webhook-id. If webhook-id is missing, the older Increase-Webhook-Signature is read in its place.
+// It holds a timestamp t by RFC 3339, and under v1 the HMAC-SHA256 of "t.body" in hexadecimal (read in the tests of
+// increase-java, WebhookServiceTest). Message.Events is the id in the body.
 func Increase(secrets ...string) (*Verifier, error) {
 	const scheme = "increase"
 	keys, err := newSecrets(scheme, secrets, asGiven)

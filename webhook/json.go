@@ -10,10 +10,9 @@ import (
 
 var errNotAnObject = errors.New("not a JSON object whose names are distinct")
 
-// object returns the members of a JSON object. It refuses one with two names that
-// are the same but for case: where single members are signed and not the bytes,
-// whoever reads the body next could take the other one, and encoding/json does not
-// tell names by their case.
+// object returns the members of a JSON object. It rejects an object with two names that differ only in case. Such
+// schemes sign single members and not the bytes, and the next reader could take the other member. encoding/json does
+// not tell names by their case.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
@@ -46,12 +45,12 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// fold is the same for names that differ in case alone. It goes both ways, since ſ
-// and the Kelvin sign fold to ASCII.
+// fold returns the same text for names that differ only in case. It converts both ways, because ſ and the Kelvin sign
+// fold to ASCII.
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// respelled reports whether an object has a member that is one of these names but
-// for case. Nothing signs it, and encoding/json would read it as the member.
+// respelled reports whether an object has a member with one of these names in another case. Nothing signs such a
+// member, and encoding/json would read it as the signed one.
 func respelled(members map[string]json.RawMessage, names ...string) bool {
 	for member := range members {
 		for _, name := range names {

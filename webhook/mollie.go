@@ -8,16 +8,13 @@ import (
 	"strings"
 )
 
-// Mollie verifies Mollie's next-gen webhooks. A secret is the webhook's signing
-// secret. An error says that one is missing or can't be one. The webhooks of a
-// payment's own webhookUrl are not signed: see [MollieClassic].
+// Mollie verifies Mollie's next-gen webhooks. A secret is the webhook's signing secret. Mollie returns an error if a
+// secret is missing or invalid. The webhooks of a payment's own webhookUrl are not signed: see [MollieClassic].
 //
-// X-Mollie-Signature is HMAC-SHA256 of the raw body in hexadecimal (documented, on
-// "Webhooks: Best practices"), with sha256= in front or without (read in
-// mollie-api-php 0ab576e, src/Webhooks/SignatureValidator.php, which also takes a
-// second header of the name; that is refused here). It signs no timestamp, so a
-// request can be replayed for ever: refuse an event seen before. Message.Events is
-// the id in the body.
+// X-Mollie-Signature is HMAC-SHA256 of the raw body in hexadecimal (documented, on "Webhooks: Best practices"), with
+// sha256= in front or without (read in mollie-api-php 0ab576e, src/Webhooks/SignatureValidator.php). A second header
+// of that name is rejected here, though that SDK accepts it. The header signs no timestamp, so a request can be
+// replayed for ever: reject an event seen before. Message.Events is the id in the body.
 func Mollie(signingSecrets ...string) (*Verifier, error) {
 	return overBody("mollie", signingSecrets, "X-Mollie-Signature", func(h http.Header, name string) ([]byte, error) {
 		text, err := header(h, name)
@@ -32,14 +29,13 @@ func Mollie(signingSecrets ...string) (*Verifier, error) {
 	}, idOf)
 }
 
-// MollieClassic reads the webhooks that Mollie sends to the webhookUrl of a payment
-// or an order. Nothing signs them: anybody can send one, so that the message is a
-// hint. They say no more than that the object of an id may have changed: fetch it
-// (all documented, in the reference, "Webhooks").
+// MollieClassic reads the webhooks that Mollie sends to the webhookUrl of a payment or an order. Nothing signs them,
+// and anyone can send one, so the message is a hint. It says only that the object with an id may have changed: fetch
+// it (all documented, in the reference, "Webhooks").
 //
-// What is verified is the form alone: a body that is a form with one id of the
-// letters and digits that Mollie's ids have, tr_7UhSN1zuXS for one. Anything else is
-// ErrMalformed. Message.Events is empty, since the id is the object's.
+// The verifier checks the form alone: the body has to be a form with one id, of the letters and digits of Mollie's
+// ids, such as tr_7UhSN1zuXS. Any other body is ErrMalformed. Message.Events is empty, because the id is the
+// object's.
 func MollieClassic() *Verifier {
 	return &Verifier{scheme: "mollie classic", hint: true, verify: func(r *http.Request, body []byte) (Message, error) {
 		form, err := formOf(r, body, "id")
@@ -55,10 +51,9 @@ func MollieClassic() *Verifier {
 
 const mollieAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-// formOf reads the fields of these names from a body that is a form. Each has to be
-// there once, in no other case, and not empty: whoever reads the form next could take
-// another one, as he could from a body that does not say it is a form, or is not POSTed:
-// net/http's parser then looks in the URL, which nothing signs.
+// formOf reads the fields with these names from a body that is a form. Each field has to be there once, in no other
+// case, and not empty. Otherwise the next reader of the form could take another field. The request has to be a POST,
+// and has to say that its body is a form. Otherwise net/http's parser reads the URL, which nothing signs.
 func formOf(r *http.Request, body []byte, names ...string) (map[string]string, error) {
 	if r.Method != http.MethodPost {
 		return nil, malformed("the form is not sent by POST")

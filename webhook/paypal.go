@@ -16,50 +16,43 @@ import (
 	"time"
 )
 
-// PayPalConfig is what [PayPal] needs to know.
+// PayPalConfig configures [PayPal].
 type PayPalConfig struct {
-	// WebhookIDs are the IDs that PayPal gave the webhooks of this endpoint. They are
-	// signed, so that a message to another merchant's webhook is refused. Not to be
-	// confused with the ID of an event, in the body. At least one is required.
+	// WebhookIDs are the IDs that PayPal gave the webhooks of this endpoint. PayPal signs them, so a message to
+	// another merchant's webhook is rejected. They are not the ID of an event, in the body. At least one is required.
 	WebhookIDs []string
 
-	// Certificate returns what is found at url, which the request names and which is
-	// an https URL of paypal.com or below it: the signing certificate in PEM, followed
-	// by the certificates that link it to a root, as far as there are any. Required.
-	// It is called for every request, so it should keep what it got, by url, within
-	// some bound; it should follow no redirect, and read no more than 64 KiB. Its error
-	// becomes the cause of an ErrCertificate.
+	// Certificate returns the content of url: the signing certificate in PEM, followed by the certificates that link
+	// it to a root, if there are any. The request names url, and it is always an https URL of paypal.com or below it.
+	//
+	// Certificate is called for every request, so cache its results by url, within a bound. It should follow no
+	// redirect, and read no more than 64 KiB. Its error becomes the cause of an ErrCertificate. It is required.
 	Certificate func(ctx context.Context, url string) ([]byte, error)
 
-	// Roots are the certificates to trust. nil: the system's. PayPal's own Java SDK
-	// trusts one intermediate, DigiCert SHA2 Extended Validation Server CA, and the
-	// download that it was tested with holds the signing certificate alone (read in
-	// PayPal-Java-SDK 2a34212): whoever meets that puts the intermediate here.
+	// Roots are the trusted certificates. PayPal's own Java SDK trusts one intermediate, DigiCert SHA2 Extended
+	// Validation Server CA. The download that it was tested with holds the signing certificate alone (read in
+	// PayPal-Java-SDK 2a34212). If you get such a download, put the intermediate here. Nil means the system's roots.
 	Roots *x509.CertPool
 
 	// Sandbox expects the certificate of PayPal's sandbox in place of the live one.
 	Sandbox bool
 }
 
-// PayPal verifies PayPal's webhooks without asking PayPal, except for the
-// certificate. An error says what of the configuration is missing.
+// PayPal verifies PayPal's webhooks without asking PayPal, except for the certificate. PayPal returns an error that
+// says which part of the configuration is missing.
 //
-// Paypal-Transmission-Sig is base64 of RSA-SHA256 (PKCS #1 v1.5) over
-// "transmission ID|transmission time|webhook ID|CRC-32 of the raw body in decimal"
-// (the headers are documented; the text and the certificate's name, which is
-// messageverificationcerts.paypal.com or .sandbox.paypal.com, are read in
-// PayPal-Java-SDK 2a34212, Event.java and SSLUtil.java). Paypal-Auth-Algo has to
-// be SHA256withRSA. The certificate has to come from paypal.com, to bear that
-// name, to be valid now and to chain to a root.
+// Paypal-Transmission-Sig is base64 of RSA-SHA256 (PKCS #1 v1.5) over "transmission ID|transmission time|webhook
+// ID|CRC-32 of the raw body in decimal". The headers are documented. The signed text and the certificate's name are
+// read in PayPal-Java-SDK 2a34212, Event.java and SSLUtil.java: messageverificationcerts.paypal.com or
+// .sandbox.paypal.com. Paypal-Auth-Algo has to be SHA256withRSA. The certificate has to come from paypal.com, to bear
+// that name, to be valid now and to chain to a root.
 //
-// A CRC is a checksum and no hash: whoever has seen one request can make another
-// body that the same signature covers. Refuse a transmission ID seen before
-// (Message.ID), and before money moves ask PayPal's API for the resource that the
-// event names: the message is a hint. Message.Events is the id in the body.
+// A CRC is a checksum and no hash. An attacker who has seen one request can make another body that the same signature
+// covers, so the message is a hint. Reject a transmission ID seen before (Message.ID). Before money moves, ask
+// PayPal's API for the resource that the event names. Message.Events is the id in the body.
 //
-// PayPal delivers up to 25 times over three days (documented). Whether it stamps each
-// time anew is not confirmed, and a repeat must not be lost, so that a timestamp may
-// be four days old unless Verifier.Tolerance says otherwise.
+// PayPal delivers up to 25 times over three days (documented). It is not confirmed whether it stamps each time anew,
+// and a repeat must not be lost. So a timestamp may be four days old, unless Verifier.Tolerance is set.
 func PayPal(config PayPalConfig) (*Verifier, error) {
 	const scheme = "paypal"
 	ids, err := newKeys(scheme, config.WebhookIDs, asGiven) // which are no secrets
@@ -136,8 +129,8 @@ func parsePayPalTransmission(h http.Header) (t payPalTransmission, err error) {
 	return t, err
 }
 
-// payPalURL lets only PayPal say where its certificate is: whoever could name
-// another host would have the caller's server call it.
+// payPalURL lets only PayPal say where its certificate is. An attacker who could name another host would make the
+// caller's server call it.
 func payPalURL(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

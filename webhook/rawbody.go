@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// overBody is a scheme whose signature is the HMAC-SHA256 of the raw body alone, as
-// read finds it in the header. events may be nil.
+// overBody makes the verifier of a scheme whose signature is the HMAC-SHA256 of the raw body alone. read takes the
+// signature from the header. events may be nil.
 func overBody(scheme string, texts []string, name string, read func(h http.Header, name string) ([]byte, error), events func(body []byte) []string) (*Verifier, error) {
 	keys, err := newSecrets(scheme, texts, asGiven)
 	if err != nil {

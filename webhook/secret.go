@@ -15,8 +15,8 @@ const MinSecret = 16
 
 var minSecret = MinSecret // a test's to lower
 
-// SecretError says which secret can't be used, and why. It holds nothing of it.
-// errors.As finds it in what the package's functions return.
+// SecretError says which secret is invalid, and why. It holds nothing of the secret. errors.As finds it in the errors
+// of the package's functions.
 type SecretError struct {
 	Scheme string // as in Error
 	Number int    // of the secret among those that were given, from 1; 0 if none was
@@ -31,7 +31,7 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("webhook: %s: secret %d of %d: %s", e.Scheme, e.Number, e.Given, e.Reason)
 }
 
-// secrets are the HMAC keys of an endpoint, any of which may have signed.
+// secrets are the HMAC keys of an endpoint. Any of them may have signed.
 type secrets [][]byte
 
 // newSecrets turns each text into a key. Its errors are SecretErrors.
@@ -45,7 +45,7 @@ func newSecrets(scheme string, texts []string, key func(text string) ([]byte, er
 	})
 }
 
-// newKeys is newSecrets for what is no secret, of any length.
+// newKeys is newSecrets for keys that are no secrets, of any length.
 func newKeys(scheme string, texts []string, key func(text string) ([]byte, error)) (secrets, error) {
 	if len(texts) == 0 {
 		return nil, &SecretError{Scheme: scheme, Reason: "no secret was given"}
@@ -78,8 +78,8 @@ func checkSecret(text string) error {
 // asGiven is the key of the schemes that use the text's own bytes.
 func asGiven(text string) ([]byte, error) { return []byte(text), nil }
 
-// signed reports whether one of the signatures is the HMAC of the joined parts under
-// one of the secrets. How long it takes does not depend on which bytes agree.
+// signed reports whether one of the signatures is the HMAC of the joined parts under one of the secrets. Its time
+// does not depend on the bytes that agree.
 func (s secrets) signed(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	found := false
 	for _, key := range s {

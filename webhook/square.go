@@ -6,17 +6,14 @@ import (
 	"net/http"
 )
 
-// Square verifies Square's webhooks. notificationURL is the subscription's, to the
-// letter: it is signed, so a request behind a proxy is checked against what Square
-// called and not against what arrived. A secret is the subscription's signature
-// key. An error says that one of them is missing.
+// Square verifies Square's webhooks. notificationURL is the subscription's, to the letter. Square signs it, so a
+// request behind a proxy is checked against the URL that Square called, and not the one that arrived. A secret is the
+// subscription's signature key. Square returns an error if the URL or a secret is missing.
 //
-// X-Square-Hmacsha256-Signature is base64 of HMAC-SHA256 over the URL and the raw
-// body. It signs no timestamp, so a request can be replayed for ever: refuse an
-// event seen before. An empty body is ErrMalformed: square-go-sdk's own verifier
-// calls it verified (read in square-go-sdk 3f484c5,
-// webhooks/client/verify_signature.go). Message.Events is the body's event_id,
-// which Square documents for recognising repeats.
+// X-Square-Hmacsha256-Signature is base64 of HMAC-SHA256 over the URL and the raw body. It signs no timestamp, so a
+// request can be replayed for ever: reject an event seen before. An empty body is ErrMalformed, though
+// square-go-sdk's own verifier accepts it (read in square-go-sdk 3f484c5, webhooks/client/verify_signature.go).
+// Message.Events is the body's event_id, which Square documents for recognising repeats.
 func Square(notificationURL string, signatureKeys ...string) (*Verifier, error) {
 	const scheme = "square"
 	if notificationURL == "" {

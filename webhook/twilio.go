@@ -15,30 +15,25 @@ import (
 	"strings"
 )
 
-// Twilio verifies Twilio's webhooks. origin is the scheme and host under which
-// Twilio calls, "https://hooks.example.com", and the part of the path that a proxy
-// takes away, if any; the rest of the URL is the request's own target. The handshake
-// of a WebSocket (ConversationRelay, Media Streams) is signed over
-// "wss://hooks.example.com" (documented). A secret is the auth token of the account,
-// or of the subaccount, that the webhook belongs to. An error says that one is missing
-// or that origin is no origin.
+// Twilio verifies Twilio's webhooks. origin is the scheme and host that Twilio calls, such as
+// "https://hooks.example.com", and the part of the path that a proxy removes, if any. The request's own target is the
+// rest of the URL. The handshake of a WebSocket (ConversationRelay, Media Streams) is signed over
+// "wss://hooks.example.com" (documented). A secret is the auth token of the account, or of the subaccount, that the
+// webhook belongs to. Twilio returns an error if a secret is missing or origin is invalid.
 //
-// X-Twilio-Signature is base64 of HMAC-SHA1 over the URL that Twilio called,
-// followed by the form's parameters sorted by name, each name and value, without
-// separators. Where the URL has bodySHA256, the URL alone is signed and the body
-// has to have that SHA-256 (read in twilio-go d858acd,
-// client/request_validator.go; documented on "Webhooks security"). Twilio signs
-// with or without the URL's port, so both are tried, the default port where origin
-// has none. Of a parameter that comes more than once, every value is signed, in
-// order (twilio-node pull request 723) and each once (not confirmed); twilio-go
-// takes the first alone, which would leave the others open to change. A body that
-// is neither a form nor under bodySHA256 is ErrMalformed: nothing signs it.
+// X-Twilio-Signature is base64 of HMAC-SHA1 over the URL that Twilio called, followed by the form's parameters sorted
+// by name, each name and value, without separators. If the URL has bodySHA256, the URL alone is signed, and the body
+// has to have that SHA-256 (read in twilio-go d858acd, client/request_validator.go; documented on "Webhooks
+// security"). Twilio signs with or without the URL's port, so both are tried, with the default port if origin has
+// none.
 //
-// Neither a timestamp nor an identifier is signed, so a request can be replayed
-// for ever, and Message is empty. I-Twilio-Idempotency-Token, which marks a
-// repeated callback, is not under the signature. Twilio is reported to sort query
-// parameters of URLs in TwiML only after signing them (twilio-php issue 790): give
-// them sorted.
+// If a parameter comes more than once, every value is signed, in order (twilio-node pull request 723) and each once
+// (not confirmed). twilio-go takes the first alone, which would leave the others open to change. A body that is
+// neither a form nor under bodySHA256 is ErrMalformed, because nothing signs it.
+//
+// Neither a timestamp nor an identifier is signed, so a request can be replayed for ever, and Message is empty.
+// I-Twilio-Idempotency-Token, which marks a repeated callback, is not under the signature. Twilio is reported to sort
+// query parameters of URLs in TwiML only after signing them (twilio-php issue 790): give them sorted.
 func Twilio(origin string, authTokens ...string) (*Verifier, error) {
 	const scheme = "twilio"
 	origins, err := twilioOrigins(origin)
@@ -94,7 +89,7 @@ func twilioOrigins(origin string) ([]string, error) {
 	return []string{begin + without + path, begin + net.JoinHostPort(u.Hostname(), defaultPorts[u.Scheme]) + path}, nil
 }
 
-// twilioParameters returns what is signed after the URL.
+// twilioParameters returns the part of the signed text after the URL.
 func twilioParameters(contentType, target string, body []byte) ([]byte, error) {
 	_, query, _ := strings.Cut(target, "?")
 	if sums := twilioSums(query); len(sums) > 0 {
@@ -120,9 +115,8 @@ func twilioParameters(contentType, target string, body []byte) ([]byte, error) {
 	return twilioForm(form), nil
 }
 
-// twilioSums returns the values of bodySHA256. The URL is signed as it is, so what
-// else is in its query, and in what form, does not matter: a lone % or a semicolon
-// are as good as anything.
+// twilioSums returns the values of bodySHA256. The URL is signed as it is, so the rest of its query may have any
+// form, even a lone % or a semicolon.
 func twilioSums(query string) (sums []string) {
 	for parameter := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(parameter, "=")

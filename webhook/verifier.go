@@ -9,20 +9,16 @@ import (
 	"time"
 )
 
-// DefaultTolerance is how far a signed timestamp may lie from now unless
-// [Verifier.Tolerance] or the scheme says otherwise. It is the default of stripe-go
-// and of the Standard Webhooks libraries.
+// DefaultTolerance is the largest distance of a signed timestamp from now, unless [Verifier.Tolerance] or the scheme
+// sets another. It is the default of stripe-go and of the Standard Webhooks libraries.
 const DefaultTolerance = 5 * time.Minute
 
-// Verifier checks the requests of one provider's endpoint. It is made by one of
-// this package's functions, keeps its secrets to itself and no state, and is safe
-// for concurrent use.
+// Verifier checks the requests of one provider's endpoint. Make one by a function of this package. It never exposes
+// its secrets, keeps no state, and is safe for concurrent use.
 type Verifier struct {
-	// Tolerance is how far the signed timestamp may lie from now, in the past and
-	// in the future, where the scheme signs one. Zero is DefaultTolerance, but for
-	// [PayPal] and [WorkOS], which say their own; a negative one switches the check
-	// off, for requests that were stored and are verified later. Set it before the
-	// first use.
+	// Tolerance is the largest distance of the signed timestamp from now, in the past and in the future, if the
+	// scheme signs one. Set it before the first use. A negative value switches the check off, for requests that were
+	// stored and are verified later. Zero means DefaultTolerance, or the scheme's own for [PayPal] and [WorkOS].
 	Tolerance time.Duration
 
 	scheme    string
@@ -32,41 +28,34 @@ type Verifier struct {
 	verify    func(r *http.Request, body []byte) (Message, error)
 }
 
-// Message is what a verified request says of itself. Whoever sees one of its
-// identifiers again sees a repeat.
+// Message has the identifiers of a verified request. The same identifier seen again marks a repeat.
 type Message struct {
-	// Evidence says that the provider signed what the request tells, by a scheme that
-	// it publishes or that its own SDK has. Without it the message is a hint: its
-	// scheme signs nothing, or not the body itself, or is not confirmed. A hint is a
-	// reason to ask the provider, and nothing to act on.
+	// Evidence says that the provider signed the content, by a scheme that it publishes or that its own SDK has.
+	// Without it the message is a hint: its scheme signs nothing, or not the body itself, or is not confirmed. Take a
+	// hint as a reason to ask the provider, and never act on it.
 	Evidence bool
 
-	// ID is the message's own identifier, where the scheme signs one: webhook-id
-	// of Standard Webhooks, the transmission ID of PayPal. Empty elsewhere.
+	// ID is the message's own identifier, if the scheme signs one: webhook-id of Standard Webhooks, the transmission
+	// ID of PayPal. Otherwise it is empty.
 	ID string
 
-	// Timestamp is when the request was signed, where the scheme signs that. Zero
-	// elsewhere.
+	// Timestamp is the time of the signature, if the scheme signs it. Otherwise it is zero.
 	Timestamp time.Time
 
-	// Events identifies the events that the signed body tells of, in its order,
-	// where the provider gives them identifiers. A verified body without them, or
-	// in another form than expected, leaves it empty.
+	// Events are the identifiers of the events in the signed body, in its order, if the provider gives them any. It
+	// is empty for a verified body without them, or in an unexpected form.
 	Events []string
 }
 
 // Scheme returns the name of the verifier's signature scheme, such as "stripe" or "standard webhooks".
 func (v *Verifier) Scheme() string { return v.scheme }
 
-// Verify checks r's signature over body, which is r's body as it arrived: whoever
-// calls Verify has read it, and r.Body is not touched. Of r it reads the header
-// and, for Twilio, the request's target; r.Context() bounds the fetching of
-// PayPal's certificate. Message.Evidence tells what a request without an error is
-// worth.
+// Verify checks r's signature over body, which is r's body as it arrived. The caller has read the body, and Verify
+// does not touch r.Body. It reads r's header and, for Twilio, the request's target. r.Context() bounds the fetching
+// of PayPal's certificate. Message.Evidence says whether a verified request is evidence or a hint.
 //
-// The error is an [*Error] of kind ErrMalformed, ErrSignature, ErrTimestamp or
-// ErrCertificate, and the Message is then empty. The timestamp is looked at last,
-// so that ErrTimestamp is only ever said of a genuine request.
+// The error is an [*Error] of kind ErrMalformed, ErrSignature, ErrTimestamp or ErrCertificate, and the Message is
+// then empty. Verify checks the timestamp last, so ErrTimestamp always means a genuine request.
 func (v *Verifier) Verify(r *http.Request, body []byte) (Message, error) {
 	if v == nil || v.verify == nil {
 		return Message{}, errors.New("webhook: a Verifier is made by one of the package's functions")
@@ -123,8 +112,7 @@ func unixTime(text string, unit time.Duration) (time.Time, bool) {
 
 type messageKey struct{}
 
-// MessageOf returns what the request that a [Handler] verified says of itself. ok
-// is false in a context that comes from elsewhere.
+// MessageOf returns the message of a request that a [Handler] verified. ok is false for any other context.
 func MessageOf(ctx context.Context) (m Message, ok bool) {
 	m, ok = ctx.Value(messageKey{}).(Message)
 	return m, ok

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// WorkOS verifies WorkOS's webhooks. A secret is the webhook endpoint's. An error says
-// that one is missing or can't be one.
+// WorkOS verifies WorkOS's webhooks. A secret is the webhook endpoint's. WorkOS returns an error if a secret is
+// missing or invalid.
 //
-// WorkOS-Signature holds a timestamp t in milliseconds, and under v1 the HMAC-SHA256 of
-// "t.body" in hexadecimal. A timestamp may lie three minutes from now, as in WorkOS's
-// own SDKs, unless Verifier.Tolerance says otherwise (all of it read in workos-go
-// 27a5c27, webhook_verification.go). Message.Events is the id in the body.
+// WorkOS-Signature holds a timestamp t in milliseconds, and under v1 the HMAC-SHA256 of "t.body" in hexadecimal. A
+// timestamp may lie three minutes from now, as in WorkOS's own SDKs, unless Verifier.Tolerance is set (all of it read
+// in workos-go 27a5c27, webhook_verification.go). Message.Events is the id in the body.
 func WorkOS(secrets ...string) (*Verifier, error) {
 	const scheme = "workos"
 	keys, err := newSecrets(scheme, secrets, asGiven)
