@@ -13,6 +13,7 @@ import (
 // leave their imports out.
 var packages = map[string]string{
 	"backoff":      "github.com/onceward/onceward/backoff",
+	"consume":      "github.com/onceward/onceward/consume",
 	"context":      "context",
 	"errors":       "errors",
 	"flow":         "github.com/onceward/onceward/flow",
@@ -27,6 +28,7 @@ var packages = map[string]string{
 	"os":           "os",
 	"providers":    "github.com/onceward/onceward/providers",
 	"providertest": "github.com/onceward/onceward/providers/providertest",
+	"server":       "github.com/onceward/onceward/server",
 	"slog":         "log/slog",
 	"sqlite":       "github.com/onceward/onceward/journal/sqlite",
 	"strings":      "strings",
