@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -23,7 +23,7 @@ import (
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
 		finished := c.core.Singleflight.Finished(ref) // before the look, so that none is missed
-		op, err := c.look(ctx, ref)
+		op, err := c.core.Read(ctx, ref)
 		switch {
 		case err != nil:
 			return Operation{}, fmt.Errorf("onceward: wait for an operation: %w", err)
@@ -43,22 +43,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	}
 }
 
-// look reads an operation, once more for who has no time left.
-func (c *Client) look(ctx context.Context, ref Ref) (journal.Operation, error) {
-	op, err := c.core.Journal.Get(ctx, ref)
-	if err == nil || ctx.Err() == nil {
-		return op, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-	defer cancel()
-	return c.core.Journal.Get(ctx, ref)
-}
-
 func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
-	e := &Error{Operation: operationOf(op), Kind: core.KindOf(op.State), Err: cause}
-	e.InBackground = op.State == journal.StatePending && c.core.InBackground(op, &op.Request)
-	if u := core.Parsed(op.Request.URL); u != nil {
-		e.target = core.Target(op.Request.Method, u)
-	}
+	e := errorOf(engine.FailureOf(c.core, op, cause))
 	return e.Operation, e
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -89,7 +90,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		LookAfter: p.client.finder.FirstLook(),
 		From:      from,
 		Today:     b.today,
-		Asker:     p.client.begins.Add(1),
+		Asker:     p.client.core.NextAsker(),
 	}
 	// Not under ctx: what is claimed must not be forgotten.
 	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
@@ -181,7 +182,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
 		_, err := b.client.core.Journal.Apply(context.WithoutCancel(ctx), back)
-		if needless(err) {
+		if core.IsUndone(err) {
 			continue
 		}
 		op.State = journal.StatePending
@@ -269,7 +270,6 @@ var (
 	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
 	errWorkedOn    = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
 	errRests       = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
-	errLimited     = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
 )
 
 // barred tells why nobody here can send an operation that nobody else holds, or finds
@@ -318,7 +318,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return err
 	}
 	var orphans []journal.Operation
-	asker := p.client.begins.Add(1)
+	asker := p.client.core.NextAsker()
 	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), journal.Event{
 		Kind: journal.EventClaim, At: p.client.core.Now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: unclaimed,
 		Asker: asker,
@@ -368,7 +368,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 // passOver reports an operation that is passed over, if it is.
 func (p *pass) passOver(op *journal.Operation) {
 	err := p.obstacle(op)
-	passes := slices.Contains([]error{errRests, errWorkedOn, errLimited, ErrCredentialRefused}, err) // by itself
+	passes := slices.Contains([]error{errRests, errWorkedOn, engine.ErrLimited, ErrCredentialRefused}, err) // by itself
 	if err == nil || p.runs && passes {
 		return
 	}
@@ -386,7 +386,7 @@ func (p *pass) passOver(op *journal.Operation) {
 		p.client.core.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
 	if first || !p.runs && !passes {
-		p.count(func(r *Report) { p.client.problem(r, op, err) })
+		p.count(func(r *Report) { r.problem(engine.FailureOf(p.client.core, op, err)) })
 	}
 	if !p.runs {
 		p.count(func(r *Report) { r.PassedOver++ })

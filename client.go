@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
@@ -199,12 +200,9 @@ type Client struct {
 	core  *core.Core
 	trace Trace
 
-	finder *reconcile.Finder
-
+	finder     *reconcile.Finder
 	deliveries *delivery.Deliveries
-	gaps       gaps
-
-	begins atomic.Int64 // numbers the Begins and Claims
+	engine     *engine.Engine
 
 	enqueuing atomic.Bool // operations come from transactions
 }
@@ -280,6 +278,11 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.deliveries = delivery.New(c.core, c.finder, hooks)
+	c.engine = engine.New(c.core, c.finder, c.deliveries, engine.Settings{
+		FillsMissing: c.cfg.Reconcile != nil && c.cfg.Reconcile.References == FillMissing,
+		CheckKey:     func(key string) error { return Key(key).Validate() },
+		Explain:      func(f *engine.Failure) error { return errorOf(f) },
+	})
 	if c.core.Base == nil {
 		c.core.Base = http.DefaultTransport
 	}

@@ -1,17 +1,14 @@
 package onceward
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
-	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -86,105 +83,12 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	case tx == nil:
 		return Operation{}, errors.New("onceward: enqueue: there is no transaction: make one by the journal's package, such as sqlite.Tx of a *sql.Tx")
 	}
-	callers := req
-	req = req.WithContext(ctx)
-	call, err := c.identify(req)
-	if call == nil {
-		defer closeBody(req)
-	} else {
-		defer call.shut()
-	}
-	if err == nil {
-		err = call.enqueueable(req)
-	}
+	op, err := c.engine.Enqueue(outbox, tx, req.WithContext(ctx), req)
 	if err != nil {
 		return Operation{}, err
 	}
-	if err := c.core.Lifecycle.Enter(); err != nil {
-		return Operation{}, call.fail(ErrShutdown, nil)
-	}
-	defer c.core.Lifecycle.Leave()
-	if err := call.read(); err != nil {
-		return Operation{}, err
-	}
-	if call.body != nil { // else a transaction that is tried again would enqueue it without its body
-		callers.Body = io.NopCloser(bytes.NewReader(call.body))
-	}
-	switch effect, err := call.understand(); {
-	case err != nil:
-		return Operation{}, err
-	case !effect:
-		return Operation{}, call.fail(ErrInvalidRequest, errNoEffect)
-	}
-	return call.enqueue(outbox, tx)
-}
-
-var (
-	errNoEffect    = errors.New("it has no effect, so that there is nothing to enqueue: send it by the client")
-	errFlow        = errors.New("it is enqueued in a flow, which would not know of it: take its context out of the flow by WithParent(ctx, \"\"), or make the call in a Step")
-	errBringsKey   = errors.New("it brings an idempotency key along: leave that out, Operation.Key is the one that is made for its name")
-	errSecretBody  = errors.New("its body is a secret, which is not kept, so that nobody could send it: make the call after the commit")
-	errNotByItself = errors.New("another call is sending it, and may cancel it: enqueue it again once that has ended")
-)
-
-// enqueueable refuses what could not be enqueued, whatever its body says. The call is nil for
-// what passes through.
-func (k *call) enqueueable(req *http.Request) error {
-	if k == nil {
-		k = &call{req: req}
-		if req.URL == nil {
-			return &Error{Kind: ErrInvalidRequest, Err: errors.New("it has no URL"), target: req.Method}
-		}
-		return k.fail(ErrInvalidRequest, errNoEffect)
-	}
-	switch {
-	case k.name.Parent != nil && k.name.Parent.Flow != nil:
-		return k.fail(ErrInvalidRequest, errFlow)
-	case !k.name.Named:
-		return k.fail(ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
-	}
-	return nil
-}
-
-// enqueue records the intent, as begin does, in the caller's transaction. Nothing else is asked of
-// the journal meanwhile, which may wait for it.
-func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx) (Operation, error) {
-	c := k.client
-	k.ends, k.enqueues = c.core.EndOfWait(k.ctx), true
-	k.intent.Trace = c.core.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
-	frozen := &k.intent.Request
-	switch {
-	case k.carried != "":
-		return Operation{}, k.fail(ErrInvalidRequest, errBringsKey)
-	case k.intent.BodyWithheld:
-		return Operation{}, k.fail(ErrInvalidRequest, errSecretBody)
-	case !c.core.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
-		return Operation{}, k.fail(ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: k.clean})))
-	}
-	if err := k.sign(); err != nil {
-		return Operation{}, err
-	}
-	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: k.ref, At: c.core.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.finder.FirstLook(),
-	})
-	op := &res.Operation
-	switch {
-	case errors.Is(err, journal.ErrRestored):
-		return Operation{}, k.fail(ErrJournalRestored, err)
-	case errors.Is(err, journal.ErrInvalidEvent):
-		return Operation{}, k.fail(ErrInvalidRequest, err)
-	case err != nil:
-		return Operation{}, k.fail(ErrJournal, err)
-	case res.Decision == journal.Misuse, res.Decision == journal.Withdrawn, res.Decision == journal.Gone:
-		_, err := k.answerFrom(op, res.Decision)
-		return Operation{}, err
-	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
-		return Operation{}, k.failWith(op, ErrInFlight, errNotByItself)
-	case op.State == journal.StatePending && !c.core.MayAdd(op, k.clean): // a call with a credential of its own has begun it
-		return Operation{}, k.failWith(op, ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: k.clean})))
-	}
 	c.enqueuing.Store(true)
-	return operationOf(op), nil
+	return operationOf(&op), nil
 }
 
 // Wake has Run of this client look now for what is due: after the commit of a transaction in which an operation was

@@ -1,11 +1,16 @@
 package onceward
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/journal"
 )
@@ -136,6 +141,16 @@ type Error struct {
 	target string // method, scheme, host and path
 }
 
+// errorOf is the Error of a call, or of an operation, without an answer.
+func errorOf(f *engine.Failure) *Error {
+	e := &Error{Operation: operationOf(&f.Operation), Kind: f.Kind, Err: f.Cause, Differs: f.Differs, InBackground: f.InBackground, target: f.Target}
+	if f.Response != nil {
+		answered := Response(*f.Response)
+		e.Response = &answered
+	}
+	return e
+}
+
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("onceward: ")
@@ -203,3 +218,25 @@ func (e *Error) Timeout() bool {
 // about what was sent. errors.Is finds ErrNotSent in it; in an Error that has it for
 // its cause, only if that is the Error's Kind. It returns nil for nil.
 func NotSent(err error) error { return fault.MarkNotSent(err) }
+
+// Response is an answer of a provider that is not the operation's outcome. Printed, logged or as JSON it is its status and
+// no more, since header and body may hold anything.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte // what was read of it, at most Config.MaxResponseBody
+	Cut    bool   // Body is only its beginning
+}
+
+func (r Response) String() string { return fmt.Sprintf("status %d", r.Status) }
+
+// Format writes String, whatever the verb.
+func (r Response) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue is String.
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON gives the status alone.
+func (r Response) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct{ Status int }{r.Status})
+}

@@ -2,6 +2,7 @@ package onceward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -172,10 +174,7 @@ func (op *Operation) parent() (kind, name string) {
 
 type contextKey struct{ name string }
 
-var (
-	operationKey = &contextKey{"operation"}
-	heardKey     = &contextKey{"operations of a webhook"}
-)
+var heardKey = &contextKey{"operations of a webhook"}
 
 // WithOperation names the operation that the next mutating request under ctx is:
 // "invoice-991/charge". The name is what finds the operation again after a crash,
@@ -244,7 +243,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false
 	}
-	op, ok := resp.Request.Context().Value(operationKey).(*Operation)
+	op, ok := resp.Request.Context().Value(engine.OperationKey).(*Operation)
 	if !ok {
 		return Operation{}, false
 	}
@@ -258,6 +257,21 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation: %w", err)
+	}
+	return operationOf(&op), nil
+}
+
+// LookupKey returns the operation whose first request carried key, with or without a name, as it is recorded. It is for a
+// caller that crashed and knows only its key. req is a request like the first one. Its method, URL, account headers and
+// context count (see WithScope and WithAccount), and it is not sent. The error is ErrNotFound if the journal has no such
+// operation in that scope.
+func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
+	if req.URL == nil || req.URL.Host == "" {
+		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
+	}
+	op, err := c.engine.LookupKey(req, string(key))
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}
 	return operationOf(&op), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/throttle"
@@ -325,7 +326,8 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 		}
 		p.spawn(func() {
 			defer permit.Free()
-			p.send(ctx, res, f, permit)
+			now, cause := p.client.engine.Resume(ctx, res, f, permit)
+			p.end(ctx, &now, cause)
 		})
 	case journal.Offer:
 		p.offer(ctx, op)
@@ -337,28 +339,6 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 		}()
 		p.end(ctx, op, nil)
 	}
-}
-
-// send works off one operation whose caller is gone.
-func (p *pass) send(ctx context.Context, res journal.Result, f *core.Flight, permit *throttle.Permit) {
-	r := newRun(ctx, p.client, res, f, p.client.core.Now().Add(p.client.core.MaxWait))
-	r.target, r.permit = core.Parsed(r.op.Request.URL), permit
-	var problem error
-	if r.target == nil {
-		problem = core.ErrUnreadable
-	} else if r.route = p.client.core.Contract(&r.op.Request, r.target); !core.SameContract(&r.op, r.route) {
-		problem = core.ErrContractGone
-	}
-	if problem != nil {
-		r.park(p.client.core.Now(), problem.Error(), problem)
-		r.end.wake = p.client.core.Now().Add(r.pause(false))
-	}
-	recorded := r.work()
-	cause := r.end.err
-	if r.end.errKind != nil {
-		cause = errors.Join(r.end.errKind, cause)
-	}
-	p.end(ctx, &recorded.Operation, cause)
 }
 
 // end counts what became of an operation and offers it.
@@ -375,7 +355,11 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		default:
 			r.Parked++
 		}
-		p.client.problem(r, op, cause)
+		f := engine.FailureOf(p.client.core, op, cause)
+		if errors.Is(cause, wire.ErrCredentialChanged) || errors.Is(cause, wire.ErrModeChanged) {
+			f.InBackground = false // its credential is gone: its caller has to ask again
+		}
+		r.problem(f)
 	})
 	if op.State.Settled() {
 		p.client.core.WakeFlowOf(ctx, op.Ref) // it may have been told of another time, as by a clock that was ahead
@@ -386,18 +370,10 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 }
 
 // problem adds to the report what stands in an operation's way.
-func (c *Client) problem(r *Report, op *journal.Operation, cause error) {
-	if len(r.Problems) >= maxProblems {
-		return
+func (r *Report) problem(f *engine.Failure) {
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, errorOf(f))
 	}
-	e := &Error{Operation: operationOf(op), Kind: core.KindOf(op.State), Err: cause}
-	// What was begun with a credential that is gone is for its caller to ask for again.
-	gone := errors.Is(cause, wire.ErrCredentialChanged) || errors.Is(cause, wire.ErrModeChanged)
-	e.InBackground = op.State == journal.StatePending && c.core.InBackground(op, &op.Request) && !gone
-	if u := core.Parsed(op.Request.URL); u != nil {
-		e.target = core.Target(op.Request.Method, u)
-	}
-	r.Problems = append(r.Problems, e)
 }
 
 // offer delivers an outcome that no caller is known to have.

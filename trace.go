@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -142,8 +143,27 @@ func Outcomes() []Outcome {
 		OutcomeUnknown, OutcomeGone, OutcomeCancelled, OutcomeRefused, OutcomeJournal}
 }
 
-// outcomeOf is what a call comes to that returns the error.
-func outcomeOf(e *Error) Outcome {
+// outcomeOf is what a call has come to, and the operation as hooks get it.
+func outcomeOf(a *engine.Answer) (Operation, Outcome) {
+	if e, is := a.Err.(*Error); is {
+		op := e.Operation
+		op.Answer = nil
+		return op, outcomeOfError(e)
+	}
+	op := withoutAnswer(&a.Operation)
+	op.Replayed = a.Replayed
+	switch {
+	case a.Source == engine.Recorded:
+		return op, OutcomeReplayed
+	case a.Source == engine.Shared:
+		return op, OutcomeShared
+	case op.State == StateCancelled:
+		return op, OutcomeCancelled
+	}
+	return op, OutcomeExecuted
+}
+
+func outcomeOfError(e *Error) Outcome {
 	for _, row := range []struct {
 		kind error
 		is   Outcome

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,7 @@ type stepCalls struct {
 	running map[onceward.Ref]bool // those that this run may begin or is sending
 	reached map[onceward.Ref]bool // those of which this run was told what became of them
 	unnamed callState
-	open    map[onceward.Ref]onceward.Operation // those without an outcome, as they were left
+	open    map[onceward.Ref]journal.Operation // those without an outcome, as they were left
 }
 
 // callState is where a step's unnamed operation stands.
@@ -55,8 +54,8 @@ func (st *step) ID() string { return st.id }
 func (st *step) Take(named bool) error { return st.calls.take(named) }
 
 // Left says what came of a call.
-func (st *step) Left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time) {
-	st.calls.left(ref, named, resp, err, lacksCredential, asked)
+func (st *step) Left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
+	st.calls.left(ref, named, op, err, lacksCredential, asked)
 }
 
 func (c *stepCalls) take(named bool) error {
@@ -77,11 +76,8 @@ func (c *stepCalls) take(named bool) error {
 }
 
 // left takes note of where a call left its operation.
-func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time) {
-	op, known := onceward.OperationOf(resp)
-	if e, ok := errors.AsType[*onceward.Error](err); ok {
-		op, known = e.Operation, e.Operation.State != journal.StateAbsent
-	}
+func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
+	known := op.State != journal.StateAbsent
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, ref)
@@ -115,7 +111,7 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, resp *http.Response, err 
 		return
 	}
 	if c.open == nil {
-		c.open = map[onceward.Ref]onceward.Operation{}
+		c.open = map[onceward.Ref]journal.Operation{}
 	}
 	c.open[ref] = op
 }
@@ -245,7 +241,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	var worst *onceward.Operation
 	for _, op := range st.calls.open {
 		if (mayBeSent(op.State, op.Resolved) || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
-			worst = &op
+			worst = &noAnswer(st.run.client, &op).Operation
 		}
 	}
 	if e, ok := errors.AsType[*onceward.Error](err); ok && worst == nil {

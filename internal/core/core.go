@@ -2,11 +2,14 @@ package core
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/retry"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/internal/wire"
@@ -34,7 +37,8 @@ type Core struct {
 	Idle         Idle
 	Flows        *Flows
 
-	Wakes chan struct{} // tells Run that something is due earlier than it knew; one fits in
+	askers atomic.Int64
+	Wakes  chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }
 
 // Settings are those of the client's configuration that its parts ask for. Package onceward documents them.
@@ -96,6 +100,33 @@ func (c *Core) Wake() {
 	case c.Wakes <- struct{}{}:
 	default:
 	}
+}
+
+// NextAsker numbers the next Begin or Claim.
+func (c *Core) NextAsker() int64 { return c.askers.Add(1) }
+
+// lastLook is how long a call may read the journal once its time is up.
+const lastLook = 100 * time.Millisecond
+
+// LastLook returns a context to read the journal once more under, though ctx may have ended.
+func LastLook(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+}
+
+// Read reads an operation, once more if ctx has ended meanwhile.
+func (c *Core) Read(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	op, err := c.Journal.Get(ctx, ref)
+	if err == nil || ctx.Err() == nil {
+		return op, err
+	}
+	ctx, cancel := LastLook(ctx)
+	defer cancel()
+	return c.Journal.Get(ctx, ref)
+}
+
+// IsUndone reports whether err, of an event that takes a claim back, leaves nothing more to take back.
+func IsUndone(err error) bool {
+	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored)
 }
 
 // Composer makes requests of what was frozen, with the credentials of a caller; nil: with those of the background.

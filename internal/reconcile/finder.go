@@ -70,6 +70,9 @@ func New(c *core.Core, s Settings, store journal.Reconciler) *Finder {
 	return f
 }
 
+// Enabled reports whether operations are looked for at all.
+func (c *Finder) Enabled() bool { return c.settings.Enabled }
+
 // Find looks for the object of an operation, for a caller. It returns the object and an answer that shows it if the operation
 // took effect, and else a nil answer.
 func (c *Finder) Find(ctx context.Context, l *Pass, op *journal.Operation) (object string, answer *journal.Answer) {

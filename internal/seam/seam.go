@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -138,9 +137,9 @@ type Step interface {
 	// begun any more then. Its error is begin's, ErrSessionLost of the journal's, or one that wraps ErrNotSent.
 	Begin(begin func() error) error
 
-	// Left says what came of the call, whether that is for want of a credential, and before
-	// when its provider asked not to be asked again; zero: it did not.
-	Left(ref journal.Ref, named bool, resp *http.Response, err error, lacksCredential bool, asked time.Time)
+	// Left says what came of the call. op is absent if the call does not know how its operation stands. lacksCredential says
+	// that err is for want of a credential. The provider asked to be left alone until asked; zero means that it did not.
+	Left(ref journal.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time)
 }
 
 // Background is what Resume and Run do about flows.

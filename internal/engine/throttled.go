@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
@@ -15,6 +16,9 @@ import (
 )
 
 var errHeldBack = errors.New("its provider has failed, or has as much under way as it gets, and is sent less for a while")
+
+// ErrLimited is why the background sends a provider less that has answered 429.
+var ErrLimited = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
 
 // isBackground reports whether a flow makes the call that Run or Resume runs.
 func (k *call) isBackground() bool {
@@ -27,14 +31,14 @@ func (k *call) enter() (heldBack bool) {
 	if !k.isBackground() {
 		return false
 	}
-	c := k.client
+	e := k.engine
 	to := core.TargetOf(&journal.Operation{Ref: k.ref, Account: k.intent.Account, Request: k.intent.Request}, k.route, k.clean.Host)
 	to.Needs = nil // the function may have what Run has not
-	timeout := time.NewTimer(min(c.core.AttemptTimeout, k.ends.Sub(c.core.Now())))
+	timeout := time.NewTimer(min(e.AttemptTimeout, k.ends.Sub(e.Now())))
 	defer timeout.Stop()
 	for waits := true; ; {
-		freed := c.core.Throttle.Freed()
-		permit, refusal := c.core.Throttle.Enter(to, c.core.Now())
+		freed := e.Throttle.Freed()
+		permit, refusal := e.Throttle.Enter(to, e.Now())
 		k.permit, k.asked = permit, refusal.Beyond
 		if permit != nil || refusal.Verdict != throttle.Full || !waits {
 			return permit == nil
@@ -45,7 +49,7 @@ func (k *call) enter() (heldBack bool) {
 			waits = false
 		case <-k.ctx.Done():
 			waits = false
-		case <-c.core.Lifecycle.Closing():
+		case <-e.Lifecycle.Closing():
 			waits = false
 		}
 	}
@@ -54,28 +58,28 @@ func (k *call) enter() (heldBack bool) {
 // holdBack parks a run before its first attempt. The operation stays due: another process, a caller, and Run once the
 // breaker closes may send it. The flow asks again at the time that enter drew.
 func (r *run) holdBack() {
-	r.park(r.client.core.Now(), errHeldBack.Error(), errHeldBack)
+	r.park(r.engine.Now(), errHeldBack.Error(), errHeldBack)
 }
 
 // seen tells the breakers what the attempt says of its site and scope. A caller's own attempt tells them only that the
 // request got through.
 func (r *run) seen() {
-	a, now, more := &r.attempt, r.client.core.Now(), false
+	a, now, more := &r.attempt, r.engine.Now(), false
 	switch {
 	case r.permit == nil:
-		more = a.works() && r.client.core.Throttle.Answered(core.SiteOf(r.route, r.target.Host), now)
+		more = a.works() && r.engine.Throttle.Answered(core.SiteOf(r.route, r.target.Host), now)
 	case r.stopped():
 	case a.err == nil && a.judged.Credential:
-		r.permit.Refused(a.started, now, ErrCredentialRefused)
+		r.permit.Refused(a.started, now, fault.ErrCredentialRefused)
 	case a.works():
 		more = r.permit.Works(now)
 	case a.err == nil && a.cut == nil && a.resp.StatusCode == http.StatusTooManyRequests:
-		r.permit.Limited(a.started, now, r.soonest(), errLimited)
+		r.permit.Limited(a.started, now, r.soonest(), ErrLimited)
 	default:
 		r.permit.Fails(a.started, now)
 	}
 	if more {
-		r.client.core.Wake() // it may go on sooner than Run knew
+		r.engine.Wake() // it may go on sooner than Run knew
 	}
 }
 
@@ -99,17 +103,17 @@ func (r *run) stopped() bool {
 
 // pause returns how long the operation rests once this call has used up its attempts.
 func (r *run) pause(busy bool) time.Duration {
-	return retry.Pause(r.client.core.Backoff, r.op.Attempts+r.tally.made, r.client.core.Now().Sub(r.op.CreatedAt), busy)
+	return retry.Pause(r.engine.Backoff, r.op.Attempts+r.tally.made, r.engine.Now().Sub(r.op.CreatedAt), busy)
 }
 
 // rest returns when a caller may have an operation sent again that this call does not try any more, and when Run and
 // Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
 // waits no longer.
 func (r *run) rest(at time.Time, asked, busy bool) (due, wake time.Time) {
-	now := r.client.core.Now()
+	now := r.engine.Now()
 	wake = core.Later(at, now.Add(r.pause(busy)))
 	if due = wake; asked {
-		due = core.Later(at, now.Add(retry.Patience(r.client.core.Backoff)))
+		due = core.Later(at, now.Add(retry.Patience(r.engine.Backoff)))
 	}
 	return due, core.Later(wake, r.permit.Beyond(now))
 }

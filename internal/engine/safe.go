@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -16,25 +16,30 @@ import (
 // would, by Config.Backoff and within the provider's budget, as long as its caller has
 // no response yet; nothing of it is recorded. Its last response, or error, is the
 // caller's as it is.
-func (c *Client) pass(req *http.Request) (*http.Response, error) {
-	budget := c.safeBudget(req)
+func (e *Engine) pass(req *http.Request) Answer {
+	resp, err := e.passed(req)
+	return Answer{Passed: true, Response: resp, Err: err}
+}
+
+func (e *Engine) passed(req *http.Request) (*http.Response, error) {
+	budget := e.safeBudget(req)
 	if budget == nil {
-		return c.core.Base.RoundTrip(req)
+		return e.Base.RoundTrip(req)
 	}
-	ends := c.core.EndOfWait(req.Context())
-	policy := c.core.Backoff.WithDefaults()
+	ends := e.EndOfWait(req.Context())
+	policy := e.Backoff.WithDefaults()
 	delays := retry.NewDelays(policy)
 	for n, sent := 1, req; ; n++ {
-		resp, err := c.core.Base.RoundTrip(sent)
+		resp, err := e.Base.RoundTrip(sent)
 		if resp != nil && n > 1 {
 			resp.Request = req
 		}
-		wait, again := c.repeatsSafe(req, resp, err, policy, delays)
+		wait, again := e.repeatsSafe(req, resp, err, policy, delays)
 		switch {
 		case !again && err == nil:
-			budget.Success(c.core.Now())
+			budget.Success(e.Now())
 			return resp, nil
-		case !again || n >= policy.MaxAttempts || c.core.Now().Add(wait).After(ends) || c.core.Lifecycle.IsShutdown():
+		case !again || n >= policy.MaxAttempts || e.Now().Add(wait).After(ends) || e.Lifecycle.IsShutdown():
 			return resp, err
 		}
 		// A body is asked for before the response that it may not be there for is given up.
@@ -45,7 +50,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 				return resp, err
 			}
 		}
-		if ok, _ := budget.Take(c.core.Now()); !ok {
+		if ok, _ := budget.Take(e.Now()); !ok {
 			closeBody(next)
 			return resp, err
 		}
@@ -65,7 +70,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 
 // safeBudget is the retry budget of a request that may be sent again at any time; nil if
 // it is none.
-func (c *Client) safeBudget(req *http.Request) *retry.Bucket {
+func (e *Engine) safeBudget(req *http.Request) *retry.Bucket {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
 	default:
@@ -74,25 +79,25 @@ func (c *Client) safeBudget(req *http.Request) *retry.Bucket {
 	if req.URL == nil || req.URL.Host == "" || streams(req) || hasBody(req) && req.GetBody == nil {
 		return nil
 	}
-	p := c.core.Router.Route(req.Method, req.URL).Provider
+	p := e.Router.Route(req.Method, req.URL).Provider
 	repeats := p != nil
-	if c.core.RetrySafe != nil {
-		repeats = c.core.RetrySafe(req)
+	if e.RetrySafe != nil {
+		repeats = e.RetrySafe(req)
 	}
 	switch {
 	case !repeats:
 		return nil
 	case p != nil:
-		return c.core.Budgets[p.KeysUnder]
+		return e.Budgets[p.KeysUnder]
 	}
-	return c.core.Budgets[""]
+	return e.Budgets[""]
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // repeatsSafe asks go-retryablehttp's policy about an attempt, and says how long to wait
 // before the next.
-func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, policy backoff.Policy, delays *retry.Delays) (time.Duration, bool) {
+func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, policy backoff.Policy, delays *retry.Delays) (time.Duration, bool) {
 	if err != nil {
 		// Its words on what can't be mended are about http.Client's errors.
 		err = &url.Error{Op: req.Method, URL: req.URL.Redacted(), Err: err}
@@ -102,7 +107,7 @@ func (c *Client) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 	}
 	wait := delays.Next()
 	if resp != nil {
-		if asked, ok := retry.After(resp.Header, c.core.Now(), policy.MaxRetryAfter); ok {
+		if asked, ok := retry.After(resp.Header, e.Now(), policy.MaxRetryAfter); ok {
 			wait = asked
 		}
 	}

@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"bytes"
@@ -49,10 +49,10 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
 	holder := r.op.Holder
-	holds := func() bool { return r.client.core.Session.Holds(holder) }
+	holds := func() bool { return r.engine.Session.Holds(holder) }
 	var late func() error
 	if by := r.notAfter; !r.mayHaveRun() {
-		late = func() error { return afterwards(r.client.core.Now(), by) }
+		late = func() error { return afterwards(r.engine.Now(), by) }
 	}
 	req, err := r.compose(a.ctx, a.ctx.Follow(holds, late), r.target)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 		return nil, err
 	}
 	r.permit.Supplied()
-	if ctx := r.client.core.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
+	if ctx := r.engine.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
 		a.traced = ctx
 		req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
 	}
@@ -91,7 +91,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 
 // attemptEnded notes when the last attempt did.
 func (r *run) attemptEnded() {
-	r.tally.ended = r.client.core.Now()
+	r.tally.ended = r.engine.Now()
 	if r.tally.maybeSent {
 		r.idleSince = time.Now()
 	}
@@ -102,15 +102,15 @@ func (r *run) mayGoOn() error {
 	if r.pauses.Err() != nil {
 		return errInterrupted
 	}
-	if !r.client.core.Now().Before(r.ends) {
+	if !r.engine.Now().Before(r.ends) {
 		return wire.ErrOutOfTime
 	}
-	if !r.client.core.Session.Holds(r.op.Holder) {
+	if !r.engine.Session.Holds(r.op.Holder) {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}
 	if r.tally.made > 0 {
-		op, err := r.client.core.Journal.Get(&r.pauses, r.op.Ref)
+		op, err := r.engine.Journal.Get(&r.pauses, r.op.Ref)
 		if err != nil {
 			return fmt.Errorf("the claim can't be checked: %w", err)
 		}
@@ -124,7 +124,7 @@ func (r *run) mayGoOn() error {
 	}
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
-	r.attempt.started = r.client.core.Now()
+	r.attempt.started = r.engine.Now()
 	if err := r.tooLate(r.attempt.started); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ const maxHops = 5
 // operation at another path. Authorize sees ctx.
 func (r *run) exchange(ctx *wire.AttemptContext, req *http.Request) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		resp, err := r.client.core.Base.RoundTrip(req)
+		resp, err := r.engine.Base.RoundTrip(req)
 		if resp != nil && resp.Body == nil {
 			resp.Body = http.NoBody // as net/http's own client takes it
 		}
@@ -209,10 +209,10 @@ func (r *run) readAnswer() {
 	ctx := a.ctx
 	var err error
 	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
-		a.body, err = wire.ReadUpTo(a.resp.Body, r.client.core.MaxResponseBody, a.resp.ContentLength)
+		a.body, err = wire.ReadUpTo(a.resp.Body, r.engine.MaxResponseBody, a.resp.ContentLength)
 	}
 	switch {
-	case int64(len(a.body)) > r.client.core.MaxResponseBody:
+	case int64(len(a.body)) > r.engine.MaxResponseBody:
 		a.partial = true
 		err = r.readOn(a.resp.Body)
 	case err == nil && wire.EndsWithin(a.resp.Header, a.body):
@@ -268,4 +268,33 @@ func (s *stream) Close() error {
 	err := s.body.Close()
 	s.ctx.Cancel(errEnded)
 	return err
+}
+
+// startContext makes the context of the attempt that was started. To break it off makes room
+// for another one; where that would not be allowed, it may take all of the call's time
+// once it has a connection.
+func (r *run) startContext() *wire.AttemptContext {
+	c := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
+	if rest := r.ends.Sub(r.attempt.started) - r.engine.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.engine.AttemptTimeout)) {
+		c.ExtendDeadline(r.engine.AttemptTimeout, rest)
+	}
+	return c
+}
+
+// mayFollow asks the resend rule for another attempt after one that is broken off.
+func (r *run) mayFollow(brokenOff time.Time) bool {
+	q := r.question(brokenOff)
+	q.MayHaveRun, q.LastEndedAt = true, brokenOff
+	return journal.MaySend(q).Answer != journal.Never
+}
+
+// contextFor makes a context that ends, for cause, in a time within the run's. Shutdown can
+// break off what is under way under it.
+func (r *run) contextFor(left time.Duration, cause error) *wire.AttemptContext {
+	if rest := r.ends.Sub(r.attempt.started); rest < left {
+		left, cause = rest, wire.ErrOutOfTime
+	}
+	c := wire.NewAttemptContext(r.ctx, left, cause)
+	r.sending.Store(c)
+	return c
 }

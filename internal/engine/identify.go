@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
@@ -17,14 +18,14 @@ import (
 
 // call is one mutating request that somebody makes under an operation.
 type call struct {
-	client  *Client
+	engine  *Engine
 	ctx     context.Context // the caller's
 	req     *http.Request   // the caller's: never modified
 	shut    func()          // closes its body, once
 	route   tables.Route
 	name    naming.Naming
-	ref     Ref
-	alias   Ref         // where it is found by its carried key; zero: it has none
+	ref     journal.Ref
+	alias   journal.Ref // where it is found by its carried key; zero: it has none
 	account http.Header // what says on whose behalf the request is made
 	carried string      // the key that the request already had
 
@@ -42,28 +43,26 @@ type call struct {
 
 	permit *throttle.Permit // of a flow's in the background, while it has one
 
-	passed   bool    // it is no operation after all
-	outcome  Outcome // of a response that is not its own
-	enqueues bool    // it is recorded in a transaction of the caller's, which is open
+	enqueues bool // it is recorded in a transaction of the caller's, which is open
 }
 
 // identify finds the contract that a request is under and the operation that it
 // is. It returns nil for a request that passes straight through.
-func (c *Client) identify(req *http.Request) (*call, error) {
+func (e *Engine) identify(req *http.Request) (*call, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, nil
 	}
-	route := c.core.Router.Route(req.Method, req.URL).For(tables.Message{Header: req.Header, Query: req.URL.RawQuery})
+	route := e.Router.Route(req.Method, req.URL).For(tables.Message{Header: req.Header, Query: req.URL.RawQuery})
 	if !route.Effect {
 		return nil, nil
 	}
-	k := &call{client: c, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: naming.Of(req.Context())}
+	k := &call{engine: e, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: naming.Of(req.Context())}
 	var err error
 	if k.name, err = k.name.BelowInbound(); err != nil {
-		return nil, k.fail(ErrInvalidRequest, err)
+		return nil, k.fail(fault.ErrInvalidRequest, err)
 	}
-	if _, redirected := OperationOf(req.Response); redirected {
-		return nil, k.fail(ErrRedirected, nil)
+	if isAnswer(req.Response) {
+		return nil, k.fail(fault.ErrRedirected, nil)
 	}
 	if !route.Listed && !k.name.IsNamed() {
 		return nil, k.gap()
@@ -73,7 +72,7 @@ func (c *Client) identify(req *http.Request) (*call, error) {
 	case !k.name.IsNamed():
 		return nil, k.gap()
 	case !route.Undecided || connects(req):
-		return nil, k.fail(ErrInvalidRequest, errStreams)
+		return nil, k.fail(fault.ErrInvalidRequest, errStreams)
 	}
 	return k, nil
 }
@@ -99,7 +98,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 			return err
 		}
 	}
-	k.ref = Ref{Scope: k.name.Scope, ID: k.name.ID}
+	k.ref = journal.Ref{Scope: k.name.Scope, ID: k.name.ID}
 	k.account = naming.AccountOf(k.route.Provider, k.req.Header, k.name.Account)
 	if k.name.Parent != nil {
 		k.ref.Parent, in.InboundEndpoint = k.name.Parent.Ref, k.name.Parent.Endpoint
@@ -115,8 +114,8 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		key = k.name.Parent.Derive(k.name.Scope, k.name.ID)
 	case isCarried:
 		in.KeyCarried = true
-	case k.name.Named && k.client.core.Secret != nil:
-		key = naming.Derive(k.client.core.Secret, "operation", k.name.Scope, k.name.ID)
+	case k.name.Named && k.engine.Secret != nil:
+		key = naming.Derive(k.engine.Secret, "operation", k.name.Scope, k.name.ID)
 	default:
 		key = naming.NewKey()
 	}
@@ -129,7 +128,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		in.Naming = journal.Named
 		first := key
 		in.NextKey = func(generation int) string {
-			return naming.LaterKey(k.client.core.Secret, k.ref, first, generation, version)
+			return naming.LaterKey(k.engine.Secret, k.ref, first, generation, version)
 		}
 	case isCarried:
 		in.Naming = journal.Carried
@@ -137,7 +136,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 		in.Naming = journal.Generated
 	}
 	if !k.name.Named || in.KeyCarried {
-		var unnamed Ref
+		var unnamed journal.Ref
 		if unnamed, k.alias = naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, k.account, key); !k.name.Named {
 			k.ref = unnamed
 		}

@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"net/http"
@@ -22,7 +22,7 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	ctx := r.contextFor(r.client.core.AttemptTimeout, wire.ErrAttemptTimeout)
+	ctx := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
 	defer ctx.Cancel(errEnded)
 	req := r.requests.Frame(ctx, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
@@ -33,7 +33,7 @@ func (r *run) fetch() {
 		return
 	}
 	req.Body, req.GetBody = nil, nil
-	resp, err := r.client.core.Base.RoundTrip(req)
+	resp, err := r.engine.Base.RoundTrip(req)
 	if err != nil {
 		return
 	}
@@ -41,8 +41,8 @@ func (r *run) fetch() {
 	if resp.StatusCode/100 != 2 {
 		return
 	}
-	body, err := wire.ReadUpTo(resp.Body, r.client.core.MaxResponseBody, resp.ContentLength)
-	if err != nil || int64(len(body)) > r.client.core.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
+	body, err := wire.ReadUpTo(resp.Body, r.engine.MaxResponseBody, resp.ContentLength)
+	if err != nil || int64(len(body)) > r.engine.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
 		return
 	}
 	resp.Body = http.NoBody

@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // under way, and what becomes of the operation. One goroutine works a run off; Shutdown
 // reaches it by pauses and sending.
 type run struct {
-	client *Client
+	engine *Engine
 
 	// The claim.
 	ctx         context.Context // the caller's, or Resume's
@@ -41,7 +41,7 @@ type run struct {
 	requests wire.Composer
 
 	// Its attempts.
-	engine   engine
+	repeats  repeater
 	pauses   core.PauseContext                   // between two of them
 	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
 	attempt  attempt                             // the last one
@@ -80,11 +80,11 @@ func (t *tally) breakOff() {
 
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
-func newRun(ctx context.Context, c *Client, res journal.Result, f *core.Flight, ends time.Time) *run {
-	r := &run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
-	r.idleSince = c.core.Idle.Since(&r.op, r.began)
-	r.pauses = c.core.Lifecycle.NewPauses(ctx)
-	r.requests = c.core.Composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
+func newRun(ctx context.Context, e *Engine, res journal.Result, f *core.Flight, ends time.Time) *run {
+	r := &run{engine: e, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
+	r.idleSince = e.Idle.Since(&r.op, r.began)
+	r.pauses = e.Lifecycle.NewPauses(ctx)
+	r.requests = e.Composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
 	r.requests.Key, r.requests.FirstSent, r.requests.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return r
 }
@@ -104,7 +104,7 @@ type ending struct {
 	object  string // found: kind and id of what was there already
 }
 
-// Pauses is for lifecycle, as the next.
+// Pauses is for core.Lifecycle, as BreakOff is.
 func (r *run) Pauses() *core.PauseContext { return &r.pauses }
 
 // BreakOff ends the attempt that is under way.

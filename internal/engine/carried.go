@@ -1,13 +1,13 @@
-package onceward
+package engine
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
 )
@@ -29,13 +29,13 @@ func (k *call) byItsKey(res *journal.Result) bool {
 
 // keyHeld is the error for a request whose key another operation has. Of one in another
 // scope nothing is revealed.
-func (k *call) keyHeld(op *journal.Operation) *Error {
+func (k *call) keyHeld(op *journal.Operation) *Failure {
 	if op.Scope != k.ref.Scope {
-		return k.fail(ErrKeyReused, errKeyHeld)
+		return k.fail(fault.ErrKeyReused, errKeyHeld)
 	}
-	e := k.failWith(op, ErrKeyReused, errKeyHeld)
-	e.Operation.Answer = nil
-	return e
+	f := k.failWith(op, fault.ErrKeyReused, errKeyHeld)
+	f.Operation.Answer = nil
+	return f
 }
 
 // keyFromBefore is an operation that has the call's key, and was begun before the account
@@ -46,7 +46,7 @@ func (k *call) keyHeld(op *journal.Operation) *Error {
 // Or it is an operation without a name whose key was made for it, and brought along
 // under a name by a caller who has read it in an error: that has no alias.
 func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
-	if k.intent.Alias == (Ref{}) {
+	if k.intent.Alias == (journal.Ref{}) {
 		return nil, nil
 	}
 	if k.intent.Naming == journal.Named && naming.IsLikeMade(k.carried) {
@@ -98,8 +98,8 @@ func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.O
 	return op, err
 }
 
-func (k *call) holder(ctx context.Context, ref Ref) (*journal.Operation, error) {
-	op, err := k.client.core.Journal.Get(ctx, ref)
+func (k *call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
+	op, err := k.engine.Journal.Get(ctx, ref)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil
@@ -120,7 +120,7 @@ func (k *call) ofItsVersion() error {
 	case err != nil && !errors.Is(err, journal.ErrNotFound):
 		return k.failed(err)
 	case err != nil, op.State == journal.StateCancelled:
-		return k.fail(ErrInvalidRequest, k.wrongVersion)
+		return k.fail(fault.ErrInvalidRequest, k.wrongVersion)
 	}
 	return nil
 }
@@ -128,16 +128,16 @@ func (k *call) ofItsVersion() error {
 // get looks up what the call would ask for: by its name or, without one, by its key.
 func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
-		return k.client.core.Journal.Get(ctx, k.ref)
+		return k.engine.Journal.Get(ctx, k.ref)
 	}
-	return k.client.getByKey(ctx, append([]Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
+	return k.engine.getByKey(ctx, append([]journal.Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
 // getByKey looks for an operation by its key: first by the ref that it has without a
 // name, then by its aliases, but for those of another scope.
-func (c *Client) getByKey(ctx context.Context, refs []Ref) (op journal.Operation, err error) {
+func (e *Engine) getByKey(ctx context.Context, refs []journal.Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
-		op, err = c.core.Journal.Get(ctx, ref)
+		op, err = e.Journal.Get(ctx, ref)
 		if err == nil && op.Scope != refs[0].Scope {
 			op, err = journal.Operation{}, journal.ErrNotFound
 		}
@@ -148,25 +148,15 @@ func (c *Client) getByKey(ctx context.Context, refs []Ref) (op journal.Operation
 	return op, err
 }
 
-// LookupKey returns the operation whose request had key when it was first asked for,
-// under a name or without one, as it is recorded: for a caller that crashed and knows
-// no more than its key. req is a request like that one; of it, the method, URL, account
-// headers and context count (see WithScope and WithAccount), and it is not sent. The
-// error of one that the journal does not have in that scope is ErrNotFound.
-func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
-	if req.URL == nil || req.URL.Host == "" {
-		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
-	}
+// LookupKey returns the operation whose request had key when it was first asked for. Of req the method, URL, account headers
+// and context count. The error of one that the journal does not have in that scope is journal.ErrNotFound.
+func (e *Engine) LookupKey(req *http.Request, key string) (journal.Operation, error) {
 	n, err := naming.Of(req.Context()).ForLookup()
 	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
+		return journal.Operation{}, err
 	}
-	route := c.core.Router.Route(req.Method, req.URL)
+	route := e.Router.Route(req.Method, req.URL)
 	account := naming.AccountOf(route.Provider, req.Header, n.Account)
-	ref, alias := naming.RefsOfKey(route.Provider, req.URL, n.Scope, account, string(key))
-	op, err := c.getByKey(req.Context(), append([]Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, string(key))...))
-	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
-	}
-	return operationOf(&op), nil
+	ref, alias := naming.RefsOfKey(route.Provider, req.URL, n.Scope, account, key)
+	return e.getByKey(req.Context(), append([]journal.Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, key)...))
 }

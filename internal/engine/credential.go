@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -22,7 +23,7 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*wire.MissingCredentialError); is { // not one of a call that Authorize made
-			r.permit.Lacks(lacked.Name, r.attempt.started, r.client.core.Now())
+			r.permit.Lacks(lacked.Name, r.attempt.started, r.engine.Now())
 		}
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.client.finder.CheckAccount(&r.pauses, r.caller, r.requests.Query, req, &r.op, r.route, r.target); err != nil {
+	if err := r.engine.finder.CheckAccount(&r.pauses, r.caller, r.requests.Query, req, &r.op, r.route, r.target); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -69,26 +70,26 @@ func (r *run) checkMode(req *http.Request) error {
 // sign has the intent say what the journal keeps of the credential: its mode, where it
 // shows that, and a digest, where the provider knows the key under that one only.
 func (k *call) sign() error {
-	p, looks := k.route.Provider, k.client.finder.LooksFor(k.route)
+	p, looks := k.route.Provider, k.engine.finder.LooksFor(k.route)
 	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 && !looks {
 		return nil
 	}
 	k.intent.Mode = tables.Mode(p, k.req.Header)
-	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.client.core.Authorize == nil) {
+	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.engine.Authorize == nil) {
 		return nil
 	}
 	ctx, end := context.WithCancelCause(naming.Without(k.ctx))
 	defer end(nil)
-	ctx, cancel := context.WithTimeout(ctx, min(k.client.core.AttemptTimeout, k.ends.Sub(k.client.core.Now())))
+	ctx, cancel := context.WithTimeout(ctx, min(k.engine.AttemptTimeout, k.ends.Sub(k.engine.Now())))
 	defer cancel()
-	defer context.AfterFunc(k.client.core.Lifecycle.Life(), func() { end(context.Cause(k.client.core.Lifecycle.Life())) })()
+	defer context.AfterFunc(k.engine.Lifecycle.Life(), func() { end(context.Cause(k.engine.Lifecycle.Life())) })()
 	requests := k.composer()
 	req, err := requests.Compose(ctx, ctx, k.clean)
 	switch {
-	case err != nil && k.client.core.Lifecycle.Life().Err() != nil:
-		return k.fail(ErrShutdown, nil)
+	case err != nil && k.engine.Lifecycle.Life().Err() != nil:
+		return k.fail(fault.ErrShutdown, nil)
 	case err != nil && p.CredentialScoped && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
-		return k.fail(ErrCredentialMissing, err)
+		return k.fail(fault.ErrCredentialMissing, err)
 	case err != nil && p.CredentialScoped:
 		return k.notBegun(err)
 	case err != nil:
@@ -107,7 +108,7 @@ func (k *call) sign() error {
 // composer makes requests as the call's attempts would be, but for the key, which the
 // journal has not given out yet.
 func (k *call) composer() wire.Composer {
-	return k.client.core.Composer(k.req, k.query, &k.route, &k.intent.Request)
+	return k.engine.Composer(k.req, k.query, &k.route, &k.intent.Request)
 }
 
 // whoSends is the account that a call is made for, as far as its provider tells.
@@ -116,5 +117,5 @@ func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 		return journal.OwnCredential
 	}
 	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	return cmp.Or(k.client.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, k.clean), journal.OwnCredential)
+	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, k.clean), journal.OwnCredential)
 }

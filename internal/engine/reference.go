@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"github.com/onceward/onceward/internal/naming"
@@ -13,8 +13,7 @@ import (
 // recorded before anything is sent: what is looked for later is what was in the request,
 // whatever the table says by then.
 func (k *call) refer(m tables.Message) {
-	r := k.client.cfg.Reconcile
-	if !k.client.finder.LooksFor(k.route) {
+	if !k.engine.finder.LooksFor(k.route) {
 		return
 	}
 	in, ref := &k.intent, k.route.Endpoint.Reference
@@ -29,7 +28,7 @@ func (k *call) refer(m tables.Message) {
 	case err != nil:
 	case present:
 		in.Reference, in.ReferenceName = value, form
-	case (ref.Fill || r.References == FillMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
+	case (ref.Fill || k.engine.settings.FillsMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
 		sample := naming.NewKey()
 		for _, like := range []string{sample, naming.SpelledLike("", sample)} {
 			trial := m
@@ -37,7 +36,7 @@ func (k *call) refer(m tables.Message) {
 			if at.Set(&trial, like) == nil {
 				in.ReferenceName, in.ReferenceOurs = form, true
 				in.NextReference = func(key string, generation int) string {
-					return naming.SpelledLike(like, naming.NewReference(k.client.core.Secret, k.ref, in.Naming, key, generation))
+					return naming.SpelledLike(like, naming.NewReference(k.engine.Secret, k.ref, in.Naming, key, generation))
 				}
 				break
 			}

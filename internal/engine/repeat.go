@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// engine has go-retryablehttp make the attempts of one run, and wait between them. Nothing
-// else uses that library; strict.go knows its types, to refuse them.
+// repeater has go-retryablehttp make the attempts of one run, and wait between them. Nothing
+// else uses that library; package onceward knows its types, to refuse them.
 //
 // That library repeats one request as long as its policy says so, which it asks by
 // callbacks. Here each attempt is another request, made of what was frozen, and whether
@@ -22,9 +22,9 @@ import (
 // repeat what the attempt has said. It closes the responses after which there is another
 // attempt, and leaves the last one as it is.
 //
-// There is one engine to a run, since its callbacks are the run's. Its transport has no
+// There is one repeater to a run, since its callbacks are the run's. Its transport has no
 // CloseIdleConnections: the pool of connections is the caller's.
-type engine struct {
+type repeater struct {
 	client  retryablehttp.Client
 	http    http.Client
 	request retryablehttp.Request
@@ -33,7 +33,7 @@ type engine struct {
 	last     try
 }
 
-// attempts is what an engine repeats.
+// attempts is what a repeater repeats.
 type attempts interface {
 	// next makes the next attempt and says what now.
 	next() try
@@ -49,7 +49,7 @@ type try struct {
 }
 
 // repeat makes attempts, and the pauses between them, until there is no other or ctx ends.
-func (e *engine) repeat(ctx context.Context, method string, to *url.URL, attempts attempts) {
+func (e *repeater) repeat(ctx context.Context, method string, to *url.URL, attempts attempts) {
 	e.attempts = attempts
 	e.http = http.Client{Transport: e, CheckRedirect: answerRedirect}
 	e.client = retryablehttp.Client{
@@ -64,7 +64,7 @@ func (e *engine) repeat(ctx context.Context, method string, to *url.URL, attempt
 }
 
 // RoundTrip stands in for the network. What it is asked to send is not what is sent.
-func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
+func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	e.last = e.attempts.next()
 	return e.last.resp, e.last.err
 }

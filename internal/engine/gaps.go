@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"errors"
@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"reflect"
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/go-retryablehttp"
-
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -52,14 +50,14 @@ func (k *call) gap() error {
 	if why == "" {
 		return nil
 	}
-	if k.client.core.Strict {
-		return k.fail(ErrUnprotected, errors.New(why))
+	if k.engine.Strict {
+		return k.fail(fault.ErrUnprotected, errors.New(why))
 	}
 	host := k.req.URL.Host
-	if !k.client.gaps.isFirst(host) {
+	if !k.engine.gaps.isFirst(host) {
 		return nil
 	}
-	k.client.core.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+	k.engine.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
 		"host", host, "request", core.Target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }
@@ -83,7 +81,7 @@ func (k *call) misses() string {
 		return "no provider of Config.Providers serves its host, and it has no name: " +
 			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
 	}
-	if tidy := cleaned(u); tidy != nil && k.client.core.Router.Route(k.req.Method, tidy).Listed {
+	if tidy := cleaned(u); tidy != nil && k.engine.Router.Route(k.req.Method, tidy).Listed {
 		return fmt.Sprintf("a server may read its path as another one, so that no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
 	}
 	if named {
@@ -95,8 +93,8 @@ func (k *call) misses() string {
 // otherPort finds a host of the tables that is u's but for the port.
 func (k *call) otherPort(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	for i := range k.client.core.Providers {
-		for _, host := range k.client.core.Providers[i].Hosts {
+	for i := range k.engine.Providers {
+		for _, host := range k.engine.Providers[i].Hosts {
 			listed := (&url.URL{Host: strings.ToLower(host)}).Hostname()
 			if parent, below := strings.CutPrefix(listed, "*."); listed == name || below && strings.HasSuffix(name, "."+parent) {
 				return host
@@ -159,48 +157,19 @@ func looksLikeAKey(header string) bool {
 	return false
 }
 
-// unsuitable tells why attempts can't go through a transport: below it, or in it, there
-// is another client of this package, or one that repeats requests by itself.
-func unsuitable(rt http.RoundTripper) error {
-	return unsuitableIn(reflect.ValueOf(rt), 8)
-}
+var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")
 
-var (
-	roundTripperType = reflect.TypeFor[http.RoundTripper]()
-	httpClientType   = reflect.TypeFor[*http.Client]()
-	retryableType    = reflect.TypeFor[*retryablehttp.Client]()
-)
-
-// unsuitableIn looks through the fields in which a RoundTripper holds the next one. It
-// only looks at types and pointers: fields that are not exported are nobody's to use.
-func unsuitableIn(v reflect.Value, depth int) error {
-	for v.IsValid() && v.Kind() == reflect.Interface {
-		v = v.Elem()
+// withholdBody keeps a secret body (a card's number) out of the journal. Only a caller that brings the body along can have the
+// operation sent. If no table says that it is one, the first of an endpoint is logged.
+func (k *call) withholdBody() {
+	k.intent.BodyWithheld, k.intent.Request.Body = true, nil
+	field, host := k.secrets.Field, k.req.URL.Host
+	if k.secrets.Unread {
+		field = "*"
 	}
-	if !v.IsValid() || depth == 0 {
-		return nil
+	if field == "" || !k.engine.gaps.isFirst("body of "+host+" "+k.intent.Endpoint) {
+		return
 	}
-	switch v.Type() {
-	case reflect.TypeFor[*transport]():
-		return errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
-	case retryableType: // its RoundTripper holds one
-		return errors.New("onceward: Config.HTTPClient goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
-			"give the http.Client below it; Config.Backoff is the policy of retries")
-	case reflect.TypeFor[*http.Transport]():
-		return nil // the end of the line
-	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.Kind() != reflect.Struct {
-		return nil
-	}
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Type() == roundTripperType || f.Type() == httpClientType || f.Type() == retryableType || f.Kind() == reflect.Struct && v.Type().Field(i).Anonymous {
-			if err := unsuitableIn(f, depth-1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	k.engine.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since a field has the name of a credential, or it can't be read: only its caller can have the operation sent again. "+
+		"Nothing more is said of this endpoint. List the field in Endpoint.OpenRequest if it is no secret", "host", host, "endpoint", k.intent.Endpoint, "field", field)
 }

@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 
 // begun tells the world that the first attempt is next.
 func (r *run) begun() {
-	c := r.client.core
-	r.ctx = c.Started(r.ctx, &r.op, r.caller == nil)
+	e := r.engine
+	r.ctx = e.Started(r.ctx, &r.op, r.caller == nil)
 	r.pauses.Under(r.ctx)
 	if r.replaced {
-		c.KeyReplaced(r.ctx, &r.op)
+		e.KeyReplaced(r.ctx, &r.op)
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *run) record(result *journal.Result) {
 		Kind:       e.kind,
 		Ref:        r.op.Ref,
 		Handle:     r.op.Handle,
-		At:         r.client.core.Now(),
+		At:         r.engine.Now(),
 		Session:    r.op.Holder,
 		Claim:      r.op.Claim,
 		Generation: r.op.Generation,
@@ -47,25 +47,25 @@ func (r *run) record(result *journal.Result) {
 		Busy:       e.busy,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
-		Delivered:  !r.client.deliveries.Settles(),
-		LookAfter:  r.client.finder.FirstLook(),
+		Delivered:  !r.engine.deliveries.Settles(),
+		LookAfter:  r.engine.finder.FirstLook(),
 		Account:    r.op.Account,
 	}
 	switch {
 	case e.found:
 		ev.Object = e.object
-	case e.answer != nil && r.client.finder.LooksFor(r.route):
+	case e.answer != nil && r.engine.finder.LooksFor(r.route):
 		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
 		ev.Due = r.soonest() // for whoever may repeat it
 	}
-	res, err := r.client.core.Journal.Apply(context.WithoutCancel(r.ctx), ev)
+	res, err := r.engine.Journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
 		op, decision, impossible := journal.Next(r.op, true, ev)
 		res = journal.Result{Operation: op, Decision: decision}
-		r.client.core.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
-		if op.State == journal.StateCancelled && !r.client.core.Session.Holds(r.op.Holder) {
+		r.engine.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
+		if op.State == journal.StateCancelled && !r.engine.Session.Holds(r.op.Holder) {
 			// Others may have taken it over, and send it: nobody is to go by its cancel.
 			res = journal.Result{Operation: r.op, Decision: journal.Stale}
 		}
@@ -74,13 +74,13 @@ func (r *run) record(result *journal.Result) {
 		res.Operation.Request = r.op.Request
 	}
 	if res.Operation.Claim == r.op.Claim {
-		r.client.core.Idle.Note(&res.Operation, r.idleSince)
+		r.engine.Idle.Note(&res.Operation, r.idleSince)
 	}
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
 	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
-		r.client.finder.Completed(&r.op, res.Operation.Account, r.route, r.target, ev.Object)
+		r.engine.finder.Completed(&r.op, res.Operation.Account, r.route, r.target, ev.Object)
 	}
 	*result = res
 	r.recorded(res)
@@ -91,11 +91,11 @@ func (r *run) recorded(res journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
 		second := res.Decision == journal.SecondEffect
-		r.client.core.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
-		r.client.core.Conflicted(r.ctx, op, r.end.answer.Status, second)
+		r.engine.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
+		r.engine.Conflicted(r.ctx, op, r.end.answer.Status, second)
 	}
 	if op.State == journal.StatePending {
-		r.client.core.Wake()
+		r.engine.Wake()
 	}
 	var err error
 	if op.State != journal.StateCompleted {
@@ -105,7 +105,7 @@ func (r *run) recorded(res journal.Result) {
 		}
 		err = errors.Join(err, r.end.err)
 	}
-	r.client.core.Ended(r.ctx, op, err, r.attempt.judged.Replayed)
+	r.engine.Ended(r.ctx, op, err, r.attempt.judged.Replayed)
 }
 
 // attempted tells them that an attempt has.
@@ -118,7 +118,7 @@ func (r *run) attempted() {
 	if a.resp != nil {
 		done.Status, done.Proto = a.resp.StatusCode, a.resp.Proto
 	}
-	r.client.core.AttemptEnded(ctx, &r.op, done)
+	r.engine.AttemptEnded(ctx, &r.op, done)
 }
 
 // describe is what the journal keeps of an error: its nature, never its text,
@@ -128,7 +128,7 @@ func describe(err error, unsent bool) string {
 	switch {
 	case errors.Is(err, wire.ErrAttemptTimeout), errors.Is(err, wire.ErrOutOfTime):
 		return "timed out"
-	case errors.Is(err, ErrShutdown):
+	case errors.Is(err, fault.ErrShutdown):
 		return "broken off by shutdown"
 	case unsent && fault.IsMarkedNotSent(err):
 		return "refused locally, not sent"

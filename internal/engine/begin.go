@@ -1,13 +1,13 @@
-package onceward
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
@@ -17,58 +17,58 @@ import (
 
 // begin writes the intent before anything is sent. It returns a run that holds
 // the claim, or else what the caller gets.
-func (k *call) begin() (*run, *http.Response, error) {
+func (k *call) begin() (*run, Answer, error) {
 	if k.ctx.Err() != nil {
-		return nil, nil, k.notBegun(context.Cause(k.ctx))
+		return nil, Answer{}, k.notBegun(context.Cause(k.ctx))
 	}
-	k.ends = k.client.core.EndOfWait(k.ctx)
-	k.intent.Trace = k.client.core.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
+	k.ends = k.engine.EndOfWait(k.ctx)
+	k.intent.Trace = k.engine.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
 	if err := k.sign(); err != nil {
-		return nil, nil, err
+		return nil, Answer{}, err
 	}
-	if k.intent.Alias != (Ref{}) {
+	if k.intent.Alias != (journal.Ref{}) {
 		k.intent.FormerAliases = naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)
 	}
 	if err := k.ofItsVersion(); err != nil {
-		return nil, nil, err
+		return nil, Answer{}, err
 	}
 	switch before, err := k.keyFromBefore(k.ctx); {
 	case err != nil:
-		return nil, nil, k.failed(err)
+		return nil, Answer{}, k.failed(err)
 	case before != nil:
-		return nil, nil, k.keyHeld(before)
+		return nil, Answer{}, k.keyHeld(before)
 	}
 	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
 		if err != nil {
-			return nil, nil, err
+			return nil, Answer{}, err
 		}
-		return k.startRun(res, nil), nil, nil
+		return k.startRun(res, nil), Answer{}, nil
 	}
 	heldBack := k.enter()
 	looked := false
 	var f *core.Flight // that this call leads
 	for poll := 5 * time.Millisecond; ; {
 		if f == nil {
-			var resp *http.Response
+			var a Answer
 			var err error
-			if f, resp, err = k.lead(); f == nil {
-				return nil, resp, err
+			if f, a, err = k.lead(); f == nil {
+				return nil, a, err
 			}
 		}
 		res, err := k.applyAs(f)
 		if err != nil {
-			return nil, nil, err
+			return nil, Answer{}, err
 		}
 		if res.Decision == journal.Execute {
 			run := k.startRun(res, f)
 			if heldBack {
 				run.holdBack()
 			}
-			return run, nil, nil
+			return run, Answer{}, nil
 		}
 		if k.byItsKey(&res) {
-			k.client.core.Singleflight.Finish(f, nil)
+			k.engine.Singleflight.Finish(f, nil)
 			f = nil
 			continue
 		}
@@ -77,7 +77,7 @@ func (k *call) begin() (*run, *http.Response, error) {
 		}
 		if !looked && (res.Decision == journal.Stop || res.Decision == journal.Replay && res.Operation.AnswerCut()) {
 			if looked, f, err = k.findOut(f, &res.Operation); err != nil {
-				return nil, nil, err
+				return nil, Answer{}, err
 			}
 			if looked {
 				continue
@@ -87,40 +87,40 @@ func (k *call) begin() (*run, *http.Response, error) {
 		if res.Decision == journal.Misuse {
 			outcome = nil // its bodies may be missing: who follows asks for itself
 		}
-		k.client.core.Singleflight.Finish(f, outcome)
+		k.engine.Singleflight.Finish(f, outcome)
 		f = nil
 		if res.Decision != journal.Wait {
-			resp, err := k.answerFrom(&res.Operation, res.Decision)
-			return nil, resp, err
+			a, err := k.answerFrom(&res.Operation, res.Decision)
+			return nil, a, err
 		}
-		if !k.client.core.Sleep(k.ctx, poll, k.ends) {
-			return nil, nil, k.gaveUpWaiting(&res.Operation)
+		if !k.engine.Sleep(k.ctx, poll, k.ends) {
+			return nil, Answer{}, k.gaveUpWaiting(&res.Operation)
 		}
 		poll = min(2*poll, 250*time.Millisecond)
 	}
 }
 
 // lead waits until this call leads the flight of its name, or another's has what answers it.
-func (k *call) lead() (*core.Flight, *http.Response, error) {
+func (k *call) lead() (*core.Flight, Answer, error) {
 	for {
-		f, leader := k.client.core.Singleflight.Join(k.ref)
+		f, leader := k.engine.Singleflight.Join(k.ref)
 		if leader {
-			return f, nil, nil
+			return f, Answer{}, nil
 		}
 		op, err := k.follow(f)
 		if err != nil {
-			return nil, nil, k.gaveUpWaiting(nil)
+			return nil, Answer{}, k.gaveUpWaiting(nil)
 		}
 		if op != nil && k.mayShare(op) {
-			k.outcome = OutcomeShared
-			resp, err := k.answerFrom(op, shared(op))
-			return nil, resp, err
+			a, err := k.answerFrom(op, shared(op))
+			a.Source = Shared
+			return nil, a, err
 		}
 		if op == nil || op.State != journal.StateCancelled {
 			continue
 		}
 		if err := k.heed(f.RetryAfter); err != nil {
-			return nil, nil, err
+			return nil, Answer{}, err
 		}
 	}
 }
@@ -128,15 +128,15 @@ func (k *call) lead() (*core.Flight, *http.Response, error) {
 // heed waits until the time that the provider has named to another's call, or to what a look of this call has shown to
 // be without an effect: who had asked before that was known asks no sooner. Who can't wait for so long is told at once.
 func (k *call) heed(until time.Time) error {
-	c := k.client
-	pause := until.Sub(c.core.Now())
+	e := k.engine
+	pause := until.Sub(e.Now())
 	switch {
-	case pause <= 0 || c.core.Sleep(k.ctx, pause, k.ends):
+	case pause <= 0 || e.Sleep(k.ctx, pause, k.ends):
 		return nil
 	case k.ctx.Err() != nil:
 		return k.notBegun(context.Cause(k.ctx))
-	case c.core.Lifecycle.IsShutdown():
-		return k.fail(ErrShutdown, nil)
+	case e.Lifecycle.IsShutdown():
+		return k.fail(fault.ErrShutdown, nil)
 	}
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
 }
@@ -149,30 +149,30 @@ func (k *call) findOut(f *core.Flight, op *journal.Operation) (found bool, leads
 	if now == nil {
 		return false, f, nil
 	}
-	if !f.RetryAfter.After(k.client.core.Now()) {
+	if !f.RetryAfter.After(k.engine.Now()) {
 		return true, f, nil
 	}
-	k.client.core.Singleflight.Finish(f, now)
+	k.engine.Singleflight.Finish(f, now)
 	return true, nil, k.heed(f.RetryAfter)
 }
 
 // look looks for an operation within the call's time. It returns how that stands then, if the look may have changed it; else
 // nil. It finishes the flight only if a hook panics.
 func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
-	c := k.client
-	if c.cfg.Reconcile == nil || !c.core.Now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
+	e := k.engine
+	if !e.finder.Enabled() || !e.Now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
 		return nil // a flow asks again and again: what it waits for is Run's to look for
 	}
-	ctx, cancel := c.core.Until(k.ctx, k.ends)
+	ctx, cancel := e.Until(k.ctx, k.ends)
 	defer cancel()
 	over := false
 	defer func() {
 		if !over { // a hook panics: nobody is to wait for this flight
-			c.core.Singleflight.Finish(f, nil)
+			e.Singleflight.Finish(f, nil)
 		}
 	}()
 	l := &reconcile.Pass{Caller: k.req, Query: k.query, Actor: "who asked for it"}
-	now, err := c.finder.LookNow(ctx, op, l)
+	now, err := e.finder.LookNow(ctx, op, l)
 	over = true
 	switch {
 	case err != nil:
@@ -187,15 +187,15 @@ func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
 
 // follow waits for another goroutine's call, within this one's time.
 func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
-	ctx, cancel := k.client.core.Until(k.ctx, k.ends)
+	ctx, cancel := k.engine.Until(k.ctx, k.ends)
 	defer cancel()
 	select {
 	case <-f.Done():
 		return f.Operation(), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-k.client.core.Lifecycle.Closing():
-		return nil, ErrShutdown
+	case <-k.engine.Lifecycle.Closing():
+		return nil, fault.ErrShutdown
 	}
 }
 
@@ -205,7 +205,7 @@ func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
 	asked := false
 	defer func() {
 		if !asked || err != nil {
-			k.client.core.Singleflight.Finish(f, nil)
+			k.engine.Singleflight.Finish(f, nil)
 		}
 	}()
 	res, err = k.apply()
@@ -215,7 +215,7 @@ func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
 
 // apply puts the question to the journal.
 func (k *call) apply() (journal.Result, error) {
-	op, err := k.client.core.Backlog.CatchUp(k.ctx, k.ref)
+	op, err := k.engine.Backlog.CatchUp(k.ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
@@ -223,23 +223,23 @@ func (k *call) apply() (journal.Result, error) {
 		case k.mayShare(op):
 			return journal.Result{Operation: *op, Decision: shared(op)}, nil
 		}
-		return journal.Result{}, k.fail(ErrJournal, err)
+		return journal.Result{}, k.fail(fault.ErrJournal, err)
 	}
 	ev := journal.Event{
 		Kind:   journal.EventBegin,
 		Ref:    k.ref,
 		New:    k.intent.Naming == journal.Generated,
 		Intent: &k.intent,
-		Asker:  k.client.begins.Add(1),
+		Asker:  k.engine.NextAsker(),
 
-		LookAfter: k.client.finder.FirstLook(),
+		LookAfter: k.engine.finder.FirstLook(),
 	}
 	var res journal.Result
 	asked := false
-	err = k.client.core.Session.Do(k.ctx, func(session string) (err error) {
+	err = k.engine.Session.Do(k.ctx, func(session string) (err error) {
 		return k.inStep(func() (err error) {
-			ev.Session, ev.At = session, k.client.core.Now() // the last session may have been lost by time that went by
-			res, err = k.client.core.Journal.Apply(k.ctx, ev)
+			ev.Session, ev.At = session, k.engine.Now() // the last session may have been lost by time that went by
+			res, err = k.engine.Journal.Apply(k.ctx, ev)
 			asked = !errors.Is(err, journal.ErrSessionLost)
 			return err
 		})
@@ -250,7 +250,7 @@ func (k *call) apply() (journal.Result, error) {
 		}
 		return journal.Result{}, k.failed(err)
 	}
-	k.client.core.Idle.See(&res.Operation)
+	k.engine.Idle.See(&res.Operation)
 	return res, nil
 }
 
@@ -262,21 +262,16 @@ func (k *call) inStep(begin func() error) error {
 	return begin()
 }
 
-// needless tells of a cancel that came of one whose claim may have landed: there is nothing more to take back.
-func needless(err error) bool {
-	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored)
-}
-
 // undo cancels an intent whose commit failed and may have landed all the same.
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
-	_, again := k.client.core.Journal.Apply(context.WithoutCancel(k.ctx), cancel)
-	if needless(again) {
+	_, again := k.engine.Journal.Apply(context.WithoutCancel(k.ctx), cancel)
+	if core.IsUndone(again) {
 		return // a journal whose files were moved away may have them back
 	}
 	op := journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateCancelled, Fingerprint: k.intent.Fingerprint, Request: k.intent.Request}
-	k.client.core.KeepUnsaved(k.ctx, cancel, op, err)
+	k.engine.KeepUnsaved(k.ctx, cancel, op, err)
 }
 
 // failed is the error for a journal that did not take the intent.
@@ -284,21 +279,17 @@ func (k *call) failed(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
 		return k.notBegun(context.Cause(k.ctx))
-	case errors.Is(err, ErrShutdown):
-		return k.fail(ErrShutdown, nil)
+	case errors.Is(err, fault.ErrShutdown):
+		return k.fail(fault.ErrShutdown, nil)
 	case errors.Is(err, journal.ErrRestored):
-		return k.fail(ErrJournalRestored, err)
-	case errors.Is(err, ErrNotSent), !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
+		return k.fail(journal.ErrRestored, err)
+	case errors.Is(err, fault.ErrNotSent), !k.intent.NotAfter.IsZero() && errors.Is(err, journal.ErrInvalidEvent):
 		return k.notBegun(err)
 	}
-	k.client.core.JournalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
+	k.engine.JournalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
 		journal.EventBegin, "the journal failed; the call is given up before anything is sent", err)
-	return k.fail(ErrJournal, err)
+	return k.fail(fault.ErrJournal, err)
 }
-
-// lastLook is how long a call that was not begun may look for what it can be told: its
-// time may be up.
-const lastLook = 100 * time.Millisecond
 
 // notBegun is the error for a call that ends before its intent is recorded. It has sent
 // nothing, but an earlier call by the same name or key may have: only the journal tells
@@ -306,30 +297,30 @@ const lastLook = 100 * time.Millisecond
 // another request.
 func (k *call) notBegun(cause error) error {
 	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
-		return k.fail(ErrNotSent, cause)
+		return k.fail(fault.ErrNotSent, cause)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), lastLook)
+	ctx, cancel := core.LastLook(k.ctx)
 	defer cancel()
 	op, err := k.get(ctx)
 	var before *journal.Operation // under its key, when its account was not told apart
 	if errors.Is(err, journal.ErrNotFound) {
 		if before, err = k.keyFromBefore(ctx); err == nil && before == nil {
-			return k.fail(ErrNotSent, cause)
+			return k.fail(fault.ErrNotSent, cause)
 		}
 	}
 	switch {
 	case before != nil:
-		e := k.keyHeld(before)
-		e.Err = errors.Join(e.Err, cause)
-		return e
+		f := k.keyHeld(before)
+		f.Cause = errors.Join(f.Cause, cause)
+		return f
 	case err != nil:
-		return k.fail(ErrJournal, errors.Join(cause, err))
+		return k.fail(fault.ErrJournal, errors.Join(cause, err))
 	case op.State == journal.StateCompleted && !op.Tombstone:
-		return k.fail(ErrInFlight, cause) // whoever asks again gets the answer
+		return k.fail(fault.ErrInFlight, cause) // whoever asks again gets the answer
 	}
-	e := k.fail(core.KindOf(op.State), cause)
-	e.InBackground = op.State == journal.StatePending && k.client.core.InBackground(&op, &op.Request)
-	return e
+	f := k.fail(core.KindOf(op.State), cause)
+	f.InBackground = op.State == journal.StatePending && k.engine.InBackground(&op, &op.Request)
+	return f
 }
 
 // otherMode tells whether an operation was sent under a credential of another mode: a
@@ -344,7 +335,7 @@ func (k *call) mayShare(op *journal.Operation) bool {
 		return false
 	}
 	return op.State == journal.StateCompleted || op.State == journal.StateUnknown ||
-		op.State == journal.StatePending && op.DueAt.After(k.client.core.Now())
+		op.State == journal.StatePending && op.DueAt.After(k.engine.Now())
 }
 
 // shared is the decision that the journal would give on an operation that may be
@@ -361,44 +352,44 @@ func shared(op *journal.Operation) journal.Decision {
 
 // answerFrom gives the caller what the journal says of an operation that is not to be
 // sent.
-func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (*http.Response, error) {
+func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Answer, error) {
 	switch decision {
 	case journal.Replay:
 		if !replayable(op) {
-			return nil, k.failWith(op, ErrAnswerGone, nil)
+			return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
 		}
-		return replay(k.req, op, k.client.deliveries.OnClose(op)), nil
+		return k.engine.replay(op), nil
 	case journal.Later:
 		if op.Provider != "" && !k.route.Listed {
-			return nil, k.failWith(op, ErrPending, core.ErrContractGone)
+			return Answer{}, k.failWith(op, fault.ErrPending, core.ErrContractGone)
 		}
-		return nil, k.failWith(op, ErrPending, nil)
+		return Answer{}, k.failWith(op, fault.ErrPending, nil)
 	case journal.Stop:
-		k.client.deliveries.OnReturn(op)
-		return nil, k.failWith(op, ErrOutcomeUnknown, nil)
+		k.engine.deliveries.OnReturn(op)
+		return Answer{}, k.failWith(op, fault.ErrOutcomeUnknown, nil)
 	case journal.Recorded: // nothing had been sent of it, and its time (WithNotAfter) has passed
-		k.client.deliveries.OnReturn(op)
-		return nil, k.failWith(op, ErrNotSent, errors.New(op.Cause))
+		k.engine.deliveries.OnReturn(op)
+		return Answer{}, k.failWith(op, fault.ErrNotSent, errors.New(op.Cause))
 	case journal.Gone:
-		return nil, k.failWith(op, ErrAnswerGone, nil)
+		return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
 	case journal.Withdrawn:
-		return nil, k.failWith(op, ErrUnwanted, nil)
+		return Answer{}, k.failWith(op, fault.ErrUnwanted, nil)
 	case journal.Misuse:
 		if op.Ref != k.ref {
-			return nil, k.keyHeld(op)
+			return Answer{}, k.keyHeld(op)
 		}
-		e := k.failWith(op, ErrKeyReused, nil)
-		e.Operation.Answer = nil // the stored answer is not revealed to another request
+		f := k.failWith(op, fault.ErrKeyReused, nil)
+		f.Operation.Answer = nil // the stored answer is not revealed to another request
 		parts, err := k.print.Diff(op.Fingerprint)
-		if e.Differs, e.Err = parts, err; k.otherMode(op) {
-			e.Differs = append(e.Differs, "mode")
+		if f.Differs, f.Cause = parts, err; k.otherMode(op) {
+			f.Differs = append(f.Differs, "mode")
 		}
 		if at := k.intent.InboundEndpoint; at != "" && op.InboundEndpoint != "" && at != op.InboundEndpoint {
-			e.Differs = append(e.Differs, "inbound endpoint")
+			f.Differs = append(f.Differs, "inbound endpoint")
 		}
-		return nil, e
+		return Answer{}, f
 	}
-	return nil, k.failWith(op, ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
+	return Answer{}, k.failWith(op, fault.ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
 }
 
 // gaveUpWaiting is for a call that waited for somebody else's in vain.
@@ -407,27 +398,15 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateInFlight}
 	}
 	cause := context.Cause(k.ctx)
-	if k.client.core.Lifecycle.IsShutdown() {
-		cause = ErrShutdown
+	if k.engine.Lifecycle.IsShutdown() {
+		cause = fault.ErrShutdown
 	}
-	return k.failWith(op, ErrInFlight, cause)
-}
-
-func (k *call) fail(kind, cause error) *Error {
-	return &Error{Kind: kind, Err: cause, target: core.Target(k.req.Method, k.req.URL),
-		Operation: Operation{Seen: Seen{Ref: k.ref}, Flow: k.intent.Flow, Named: k.intent.Naming == journal.Named}}
-}
-
-func (k *call) failWith(op *journal.Operation, kind, cause error) *Error {
-	e := k.fail(kind, cause)
-	e.Operation = operationOf(op)
-	e.InBackground = op.State == journal.StatePending && k.client.core.InBackground(op, &k.intent.Request)
-	return e
+	return k.failWith(op, fault.ErrInFlight, cause)
 }
 
 // startRun starts the run that the journal has just allowed.
 func (k *call) startRun(res journal.Result, f *core.Flight) *run {
-	r := newRun(k.ctx, k.client, res, f, k.ends)
+	r := newRun(k.ctx, k.engine, res, f, k.ends)
 	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, k.clean, k.secrets, k.permit
 	r.requests.Caller, r.requests.Query = k.req, k.query
 	if r.op.Request.Method == "" {

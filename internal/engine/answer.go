@@ -1,8 +1,7 @@
-package onceward
+package engine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,48 +9,48 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
 // answer gives the caller of a run what has come of it.
-func (r *run) answer(res journal.Result) (*http.Response, error) {
+func (r *run) answer(res journal.Result) (Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
-	r.client.deliveries.OnReturn(op)
+	r.engine.deliveries.OnReturn(op)
 	kind := core.KindOf(op.State)
 	switch {
 	case res.Decision != journal.Recorded:
 		// The claim was no longer this run's: what is recorded is what counts.
 		if op.State == journal.StateCompleted {
-			whole, err := r.client.look(r.ctx, op.Ref) // not every decision comes with bodies
+			whole, err := r.engine.Read(r.ctx, op.Ref) // not every decision comes with bodies
 			switch {
 			case err != nil:
 				e.err = errors.Join(e.err, err)
 			case whole.Fingerprint != r.op.Fingerprint: // its own is forgotten, and the name or key is another's now
 				op.Answer = nil
 			case whole.State == journal.StateCompleted && replayable(&whole):
-				return replay(r.caller, &whole, r.client.deliveries.OnClose(&whole)), nil
+				return r.engine.replay(&whole), nil
 			}
 		}
 	case e.errKind != nil:
 		kind = e.errKind
 	case e.found && replayable(op):
 		a.discard()
-		return replay(r.caller, op, r.client.deliveries.OnClose(op)), nil
+		return r.engine.replay(op), nil
 	case e.found: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
-		return r.respond(op), nil
+		return Answer{Response: r.respond(op), Operation: *op, Replayed: a.judged.Replayed}, nil
 	}
 	a.discard()
 	var differs []string
 	if e.err == wire.ErrModeChanged {
 		differs = []string{"mode"}
 	}
-	return nil, &Error{
-		Differs:   differs,
-		Operation: operationOf(op), Kind: kind, Err: e.err, Response: r.lastResponse(),
-		InBackground: op.State == journal.StatePending && r.client.core.InBackground(op, &r.op.Request),
-		target:       core.Target(r.op.Request.Method, r.target),
+	return Answer{}, &Failure{
+		Operation: *op, Kind: kind, Cause: e.err, Differs: differs, Response: r.lastResponse(),
+		InBackground: op.State == journal.StatePending && r.engine.InBackground(op, &r.op.Request),
+		Target:       core.Target(r.op.Request.Method, r.target),
 	}
 }
 
@@ -74,36 +73,23 @@ func (r *run) isOutcome(op *journal.Operation) bool {
 func (r *run) respond(op *journal.Operation) *http.Response {
 	a := &r.attempt
 	resp := a.resp
-	resp.Request = requestFor(r.caller, op, a.judged.Replayed)
-	switch deliver := r.client.deliveries.OnClose(op); {
+	switch deliver := r.engine.deliveries.OnClose(op); {
 	case a.partial:
 		resp.Body = onClose(resp.Body, resp.Body, deliver)
 	case a.cut != nil:
-		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{cutShort(op)}), nil, deliver)
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.body), failing{r.engine.cutShort(op)}), nil, deliver)
 	default:
 		resp.Body = inMemory(a.body, deliver)
 	}
 	return resp
 }
 
-// requestFor is the request as a response refers to it: OperationOf finds the operation in
-// its context.
-func requestFor(req *http.Request, op *journal.Operation, replayed bool) *http.Request {
-	ctx := &operationContext{Context: req.Context(), op: operationOf(op)}
-	ctx.op.Replayed = replayed
-	return req.WithContext(ctx)
-}
+// OperationKey is the key of the operation in the context of a response's request. Package onceward puts it there.
+var OperationKey = &struct{ name string }{"operation"}
 
-type operationContext struct {
-	context.Context
-	op Operation
-}
-
-func (ctx *operationContext) Value(key any) any {
-	if key == operationKey {
-		return &ctx.op
-	}
-	return ctx.Context.Value(key)
+// isAnswer reports whether a response is one of an operation.
+func isAnswer(resp *http.Response) bool {
+	return resp != nil && resp.Request != nil && resp.Request.Context().Value(OperationKey) != nil
 }
 
 // replayable tells whether the answer was kept whole, so that it can be given
@@ -116,8 +102,8 @@ func replayable(op *journal.Operation) bool {
 const byHandHeader = "Onceward-Answer"
 
 // replay makes a response of a recorded answer. It carries no Set-Cookie.
-func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Response {
-	a := op.Answer
+func (e *Engine) replay(op *journal.Operation) Answer {
+	a, deliver := op.Answer, e.deliveries.OnClose(op)
 	resp := &http.Response{
 		Status:        fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)),
 		StatusCode:    a.Status,
@@ -127,7 +113,6 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 		Header:        a.Header.Clone(),
 		Trailer:       a.Trailer.Clone(),
 		ContentLength: int64(len(a.Body)),
-		Request:       requestFor(req, op, true),
 	}
 	if resp.Header == nil {
 		resp.Header = http.Header{}
@@ -137,20 +122,20 @@ func replay(req *http.Request, op *journal.Operation, deliver func()) *http.Resp
 	}
 	if a.Cut {
 		resp.ContentLength = -1
-		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{cutShort(op)}), nil, deliver)
+		resp.Body = onClose(io.MultiReader(bytes.NewReader(a.Body), failing{e.cutShort(op)}), nil, deliver)
 	} else {
 		resp.Body = inMemory(a.Body, deliver)
 	}
-	return resp
+	return Answer{Response: resp, Operation: *op, Replayed: true, Source: Recorded}
 }
 
 // cutShort is how a body ends that came to no end: who reads it is told whether the
 // operation is done all the same.
-func cutShort(op *journal.Operation) error {
+func (e *Engine) cutShort(op *journal.Operation) error {
 	if op.State != journal.StateCompleted {
 		return io.ErrUnexpectedEOF
 	}
-	return &Error{Operation: operationOf(op), Kind: ErrAnswerGone, Err: io.ErrUnexpectedEOF}
+	return e.explain(&Failure{Operation: *op, Kind: fault.ErrAnswerGone, Cause: io.ErrUnexpectedEOF})
 }
 
 type failing struct{ err error }
@@ -187,4 +172,31 @@ func (b *answerBody) Close() (err error) {
 		}
 	})
 	return err
+}
+
+// response is what was answered to the attempt; nil: nothing was.
+func (r *run) response(a *attempt) *Response {
+	if a.resp == nil {
+		return nil
+	}
+	body := a.body
+	if limit := r.engine.MaxResponseBody; int64(len(body)) > limit {
+		body = body[:limit:limit]
+	}
+	return &Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
+}
+
+// lastResponse is the last one that came in this run, if any did.
+func (r *run) lastResponse() *Response {
+	if last := r.response(&r.attempt); last != nil {
+		return last
+	}
+	return r.answered
+}
+
+// discard closes the rest of an answer that is not handed over.
+func (a *attempt) discard() {
+	if a.partial && !a.closed {
+		a.resp.Body.Close()
+	}
 }

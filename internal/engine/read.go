@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/secret"
@@ -23,7 +24,7 @@ import (
 func (k *call) read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
-		limit := k.client.core.MaxRequestBody
+		limit := k.engine.MaxRequestBody
 		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
 		stop := context.AfterFunc(k.ctx, k.shut)
@@ -31,13 +32,13 @@ func (k *call) read() error {
 		stop()
 		switch {
 		case err != nil && k.ctx.Err() != nil:
-			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w: %w", context.Cause(k.ctx), err))
+			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w: %w", context.Cause(k.ctx), err))
 		case err != nil:
-			return k.fail(ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
+			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
 		case int64(len(body)) > limit:
-			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
+			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
 		case req.ContentLength > 0 && int64(len(body)) != req.ContentLength:
-			return k.fail(ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
+			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
 		}
 		k.body = body
 	}
@@ -73,7 +74,7 @@ func (k *call) understand() (effect bool, err error) {
 	case k.route.SecretInQuery(m):
 		err = errSecretInQuery
 	case err == nil && isCarried:
-		err = Key(carried).Validate()
+		err = k.engine.settings.CheckKey(carried)
 	}
 	if err == nil {
 		err = k.name.Check()
@@ -91,7 +92,7 @@ func (k *call) understand() (effect bool, err error) {
 		err = k.freeze(m)
 	}
 	if err != nil && !errors.Is(err, context.Cause(k.ctx)) {
-		return true, k.fail(ErrInvalidRequest, err)
+		return true, k.fail(fault.ErrInvalidRequest, err)
 	}
 	return true, nil
 }
@@ -175,7 +176,7 @@ func (k *call) freeze(m tables.Message) error {
 
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, wire.FormOf(endpoint.Key)
-	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.client.core.Backoff)
+	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.engine.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.KeysUnder
@@ -195,7 +196,7 @@ func (k *call) freeze(m tables.Message) error {
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
 		Secret:          k.secrets.Found,
-		Key:             k.client.core.Secret,
+		Key:             k.engine.Secret,
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
 	return err

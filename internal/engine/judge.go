@@ -1,4 +1,4 @@
-package onceward
+package engine
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
@@ -85,7 +87,7 @@ func (r *run) judge() {
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.client.core.Budget(r.route).Success(r.tally.ended)
+		r.engine.Budget(r.route).Success(r.tally.ended)
 		if a.cut != nil {
 			r.tally.mayHaveRun = true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
@@ -110,7 +112,7 @@ func (r *run) judge() {
 		} else {
 			r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": the key was used for another request"}
 		}
-		r.end.errKind = ErrKeyReused
+		r.end.errKind = fault.ErrKeyReused
 	case providers.Indeterminate:
 		if a.cut != nil { // what is missing may have said more
 			r.tally.mayHaveRun, r.tally.failed = true, true
@@ -128,13 +130,13 @@ func (r *run) judge() {
 // will do. The first caller gets the refusal, and the operation is cancelled. A flow's step waits instead.
 func (r *run) credentialRefused() {
 	cause := r.attempt.status() + ": the credential was refused"
-	r.end = &ending{kind: r.givesUp(), cause: cause, err: ErrCredentialRefused}
+	r.end = &ending{kind: r.givesUp(), cause: cause, err: fault.ErrCredentialRefused}
 	r.end.due, r.end.own = r.afterRefusal()
 	if r.isOfFlow() {
 		r.end.kind = journal.EventPark
 	}
 	if r.permit != nil { // a caller may have another one
-		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.client.core.Now()))
+		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.engine.Now()))
 	}
 }
 
@@ -143,7 +145,7 @@ func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.Statu
 // judgeLocal is for an attempt that was not made.
 func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errInterrupted) {
-		r.interrupted(r.client.core.Now())
+		r.interrupted(r.engine.Now())
 		return
 	}
 	if err == errHeard {
@@ -161,32 +163,32 @@ func (r *run) judgeLocal(err error) {
 		return
 	}
 	// The provider was not asked: a caller who has what was missing need not wait.
-	r.end = &ending{kind: r.givesUp(), due: r.client.core.Now(), wake: r.client.core.Now().Add(r.pause(false)), cause: describe(err, true), err: err}
-	r.end.wake = core.Later(r.end.wake, r.permit.Beyond(r.client.core.Now()))
+	r.end = &ending{kind: r.givesUp(), due: r.engine.Now(), wake: r.engine.Now().Add(r.pause(false)), cause: describe(err, true), err: err}
+	r.end.wake = core.Later(r.end.wake, r.permit.Beyond(r.engine.Now()))
 	if errors.Is(err, wire.ErrOutOfTime) {
 		r.end.wake = time.Time{}
 	}
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
 		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it rests as after any attempt
-			r.end.due, r.end.own = r.client.core.Now().Add(r.pause(false)), true
+			r.end.due, r.end.own = r.engine.Now().Add(r.pause(false)), true
 		}
 	}
 	switch changed := errors.Is(err, wire.ErrCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
 	case changed, err == wire.ErrModeChanged: // until somebody brings the other credential back
-		r.end.cause, r.end.wake = err.Error(), r.client.core.Now().Add(retry.UpperHalf(retry.LongestPause))
+		r.end.cause, r.end.wake = err.Error(), r.engine.Now().Add(retry.UpperHalf(retry.LongestPause))
 	}
 	if err == wire.ErrModeChanged {
-		r.end.errKind = ErrKeyReused
+		r.end.errKind = fault.ErrKeyReused
 	}
 	if r.isOfFlow() && r.ctx.Err() == nil && wire.NeedsOtherCredential(err) {
 		// The flow waits for it.
-		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.client.core.Now().Add(r.pause(false)), true
+		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.engine.Now().Add(r.pause(false)), true
 	}
-	if errors.Is(err, ErrCredentialMissing) {
-		r.end.errKind, r.end.cause = ErrCredentialMissing, err.Error()
+	if errors.Is(err, fault.ErrCredentialMissing) {
+		r.end.errKind, r.end.cause = fault.ErrCredentialMissing, err.Error()
 	}
 }
 
@@ -197,18 +199,18 @@ func (r *run) interrupted(due time.Time) {
 		r.attempt.closed = true // for the next attempt
 	}
 	if r.ctx.Err() == nil {
-		r.park(core.Later(r.client.core.Now(), due), "the client was shut down", ErrShutdown)
+		r.park(core.Later(r.engine.Now(), due), "the client was shut down", fault.ErrShutdown)
 		r.end.own = r.asked.IsZero()
 		return
 	}
-	r.abandon(core.Later(r.client.core.Now(), due), "")
+	r.abandon(core.Later(r.engine.Now(), due), "")
 }
 
 // abandon ends a run whose own context has ended. After the caller's own wish the
 // operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
 // operation stays due when it was.
 func (r *run) abandon(due time.Time, cause string) {
-	e := &ending{kind: r.givesUp(), due: core.Later(r.client.core.Now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
+	e := &ending{kind: r.givesUp(), due: core.Later(r.engine.Now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
 	if r.caller == nil {
 		e.due, e.cause = due, "Run or Resume ended"
 	}
@@ -245,11 +247,11 @@ func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHav
 // retryOrEnd decides on another attempt. busy: the provider is still working on an
 // earlier one of ours, which does not count as an attempt, though against the budget.
 func (r *run) retryOrEnd(busy bool, cause string, err error) {
-	policy := r.client.core.Backoff.WithDefaults()
+	policy := r.engine.Backoff.WithDefaults()
 	if !busy {
 		r.tally.counted++
 	}
-	now := r.client.core.Now()
+	now := r.engine.Now()
 	delay, asked := r.delay(policy, busy)
 	at := now.Add(delay)
 	var wake time.Time
@@ -286,17 +288,17 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end.own, r.end.wake = !asked, wake
 		return
 	}
-	if ok, _ := r.client.core.Budget(r.route).Take(now); !ok {
+	if ok, _ := r.engine.Budget(r.route).Take(now); !ok {
 		// It was local: the provider was not asked. It does not come back as soon as the
 		// budget has a retry again, since all that wait for one would, and first attempts
 		// are free.
 		at, wake = r.rest(at, asked, busy)
-		r.park(at, "the retry budget is used up: "+cause, ErrRetryBudget)
+		r.park(at, "the retry budget is used up: "+cause, fault.ErrRetryBudget)
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
 		return
 	}
 	r.wait, r.until = at.Sub(now), at
-	r.client.core.Delayed(r.ctx, &r.op, r.wait)
+	r.engine.Delayed(r.ctx, &r.op, r.wait)
 }
 
 // delay is what the provider asks for, else the policy's. Where it is busy with an
@@ -308,8 +310,8 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	own := r.delays.Next()
 	r.asked = time.Time{}
 	if r.attempt.resp != nil {
-		if asked, ok := retry.After(r.attempt.resp.Header, r.client.core.Now(), policy.MaxRetryAfter); ok {
-			r.asked = r.client.core.Now().Add(asked)
+		if asked, ok := retry.After(r.attempt.resp.Header, r.engine.Now(), policy.MaxRetryAfter); ok {
+			r.asked = r.engine.Now().Add(asked)
 			if busy {
 				asked = max(asked, own)
 			}
@@ -322,7 +324,7 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 // soonest is when the provider's last answer, if there is one, wants to be asked again. Where it is busy with an
 // earlier attempt that is never at once.
 func (r *run) soonest() time.Time {
-	now, policy := r.client.core.Now(), r.client.core.Backoff.WithDefaults()
+	now, policy := r.engine.Now(), r.engine.Backoff.WithDefaults()
 	if r.attempt.resp == nil {
 		return now
 	}
@@ -339,7 +341,7 @@ func (r *run) askedUntil() time.Time {
 	switch {
 	case r.attempt.judged.Credential:
 		return time.Time{}
-	case r.asked.After(r.client.core.Now()):
+	case r.asked.After(r.engine.Now()):
 		return r.asked
 	}
 	return r.soonest()
@@ -347,7 +349,7 @@ func (r *run) askedUntil() time.Time {
 
 // afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
 func (r *run) afterRefusal() (due time.Time, own bool) {
-	asked, now := r.soonest(), r.client.core.Now()
+	asked, now := r.soonest(), r.engine.Now()
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
@@ -372,7 +374,7 @@ func (r *run) question(at time.Time) journal.Question {
 	if r.tally.maybeSent {
 		ended = time.Time{} // by this very run
 	}
-	ended = core.LastEnded(ended, r.idleSince, core.Later(r.client.core.Now(), last))
+	ended = core.LastEnded(ended, r.idleSince, core.Later(r.engine.Now(), last))
 	return journal.Question{
 		MayHaveRun:   r.mayHaveRun(),
 		Failed:       r.op.Found.Failed || r.tally.failed,
@@ -392,7 +394,7 @@ func (r *run) question(at time.Time) journal.Question {
 // leapt tells whether the clock has gone further ahead since the claim than this process's own time allows: the journal
 // has not seen it there, and decides whether it is believed.
 func (r *run) leapt() bool {
-	return r.client.core.Now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
+	return r.engine.Now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
 }
 
 func (r *run) park(due time.Time, cause string, err error) {
@@ -444,4 +446,24 @@ func (r *run) comparesRequests() bool {
 // can have used it.
 func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
+}
+
+// heard ends a run of whose operation evidence has come between two attempts: with what that
+// made, if it can be read, else by the evidence.
+func (r *run) heard() {
+	r.doubt(errHeard.Error(), nil)
+	if object, answer := r.lookForIt("an event, before another attempt"); answer != nil && !answer.Omitted {
+		r.end = &ending{kind: journal.EventComplete, found: true, object: object, answer: answer}
+	}
+}
+
+// lookForIt looks for what the operation has made, within its time; a nil answer if it is not found.
+func (r *run) lookForIt(actor string) (object string, answer *journal.Answer) {
+	if !r.engine.finder.Enabled() || len(r.route.Endpoint.Lookups) == 0 {
+		return "", nil
+	}
+	op := r.op
+	op.LastEndedAt = r.tally.ended
+	l := &reconcile.Pass{Caller: r.caller, Query: r.requests.Query, Actor: actor, Ends: r.ends}
+	return r.engine.finder.Find(&r.pauses, l, &op)
 }

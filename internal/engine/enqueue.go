@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
+)
+
+// Enqueue records the operation that a request is in a transaction of the caller's, and sends nothing. The request's body is
+// read, and callers gets another one with the same bytes, so that a transaction that is tried again may enqueue it again.
+func (e *Engine) Enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
+	call, err := e.identify(req)
+	if call == nil {
+		defer closeBody(req)
+	} else {
+		defer call.shut()
+	}
+	var op journal.Operation
+	if err == nil {
+		op, err = call.enqueue(outbox, tx, req, callers)
+	}
+	if err != nil {
+		return journal.Operation{}, e.explain(err)
+	}
+	return op, nil
+}
+
+func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.Request) (op journal.Operation, err error) {
+	if err := k.enqueueable(req); err != nil {
+		return op, err
+	}
+	if err := k.engine.Lifecycle.Enter(); err != nil {
+		return op, k.fail(fault.ErrShutdown, nil)
+	}
+	defer k.engine.Lifecycle.Leave()
+	if err := k.read(); err != nil {
+		return op, err
+	}
+	if k.body != nil { // else a transaction that is tried again would enqueue it without its body
+		callers.Body = io.NopCloser(bytes.NewReader(k.body))
+	}
+	switch effect, err := k.understand(); {
+	case err != nil:
+		return op, err
+	case !effect:
+		return op, k.fail(fault.ErrInvalidRequest, errNoEffect)
+	}
+	return k.enqueueIn(outbox, tx)
+}
+
+var (
+	errNoEffect    = errors.New("it has no effect, so that there is nothing to enqueue: send it by the client")
+	errFlow        = errors.New("it is enqueued in a flow, which would not know of it: take its context out of the flow by WithParent(ctx, \"\"), or make the call in a Step")
+	errBringsKey   = errors.New("it brings an idempotency key along: leave that out, Operation.Key is the one that is made for its name")
+	errSecretBody  = errors.New("its body is a secret, which is not kept, so that nobody could send it: make the call after the commit")
+	errNotByItself = errors.New("another call is sending it, and may cancel it: enqueue it again once that has ended")
+)
+
+// enqueueable refuses what could not be enqueued, whatever its body says. The call is nil for
+// what passes through.
+func (k *call) enqueueable(req *http.Request) error {
+	if k == nil {
+		k = &call{req: req}
+		if req.URL == nil {
+			return &Failure{Kind: fault.ErrInvalidRequest, Cause: errors.New("it has no URL"), Target: req.Method}
+		}
+		return k.fail(fault.ErrInvalidRequest, errNoEffect)
+	}
+	switch {
+	case k.name.Parent != nil && k.name.Parent.Flow != nil:
+		return k.fail(fault.ErrInvalidRequest, errFlow)
+	case !k.name.Named:
+		return k.fail(fault.ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
+	}
+	return nil
+}
+
+// enqueueIn records the intent, as begin does, in the caller's transaction. Nothing else is asked of
+// the journal meanwhile, which may wait for it.
+func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operation, error) {
+	e := k.engine
+	k.ends, k.enqueues = e.EndOfWait(k.ctx), true
+	k.intent.Trace = e.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
+	frozen := &k.intent.Request
+	switch {
+	case k.carried != "":
+		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errBringsKey)
+	case k.intent.BodyWithheld:
+		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errSecretBody)
+	case !e.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
+		return journal.Operation{}, k.fail(fault.ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: k.clean})))
+	}
+	if err := k.sign(); err != nil {
+		return journal.Operation{}, err
+	}
+	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
+		Kind: journal.EventEnqueue, Ref: k.ref, At: e.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: e.finder.FirstLook(),
+	})
+	op := &res.Operation
+	switch {
+	case errors.Is(err, journal.ErrRestored):
+		return journal.Operation{}, k.fail(journal.ErrRestored, err)
+	case errors.Is(err, journal.ErrInvalidEvent):
+		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, err)
+	case err != nil:
+		return journal.Operation{}, k.fail(fault.ErrJournal, err)
+	case res.Decision == journal.Misuse, res.Decision == journal.Withdrawn, res.Decision == journal.Gone:
+		_, err := k.answerFrom(op, res.Decision)
+		return journal.Operation{}, err
+	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
+		return journal.Operation{}, k.failWith(op, fault.ErrInFlight, errNotByItself)
+	case op.State == journal.StatePending && !e.MayAdd(op, k.clean): // a call with a credential of its own has begun it
+		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: k.clean})))
+	}
+	return *op, nil
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
+)
+
+// nameStep gives an unnamed call under a parent its name. The caller calls leave with
+// what the call came to.
+func (k *call) nameStep() (leave func(journal.Operation, error), err error) {
+	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
+		err = k.notBegun(context.Cause(k.ctx))
+	}
+	return leave, err
+}
+
+func (k *call) takeStep() (leave func(journal.Operation, error), err error) {
+	if seam.IsInTransaction(k.ctx) {
+		return nil, k.fail(fault.ErrOpenTransaction, nil)
+	}
+	p := k.name.Parent
+	if p != nil && p.Flow != nil {
+		return k.takeFlowStep()
+	}
+	if p == nil || k.name.Named {
+		return func(journal.Operation, error) {}, nil
+	}
+	what := naming.StepOf(k.req.Method, k.req.URL)
+	ordinal, err := p.Steps.Take(what, k.carried)
+	if err != nil {
+		return nil, k.fail(fault.ErrNameNeeded, err)
+	}
+	leave = func(op journal.Operation, _ error) { p.Steps.Leave(what, ordinal, isWhole(&op)) }
+	k.name.ID, k.name.Named = what, true
+	if ordinal > 1 {
+		k.name.ID = fmt.Sprintf("%s #%d", what, ordinal)
+	}
+	if err := k.name.Check(); err != nil {
+		leave(journal.Operation{}, nil)
+		return nil, k.fail(fault.ErrNameNeeded, err)
+	}
+	if err := k.decideKey(k.carried, k.carried != ""); err != nil {
+		leave(journal.Operation{}, nil)
+		return nil, k.fail(fault.ErrInvalidRequest, err)
+	}
+	return leave, nil
+}
+
+// takeFlowStep gives a call within a flow its name: that of its step. The caller calls
+// leave with what the call came to.
+func (k *call) takeFlowStep() (leave func(journal.Operation, error), err error) {
+	flow := k.name.Parent.Flow
+	step := flow.Step
+	switch {
+	case step == nil:
+		return nil, k.fail(fault.ErrNameNeeded, errors.New("it is made in a flow and outside its steps: make it in a Step"))
+	case k.engine.Journal != flow.Journal:
+		return nil, k.fail(fault.ErrInvalidRequest, errors.New("its flow is in another journal than its client's"))
+	case k.name.Scope != flow.Scope:
+		return nil, k.fail(fault.ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))
+	}
+	id, named := step.ID(), k.name.Named
+	if named {
+		id += "/" + k.name.ID
+	}
+	if err := step.Take(named); err != nil {
+		return nil, k.fail(fault.ErrNameNeeded, err)
+	}
+	k.name.ID, k.name.Named = id, true
+	leave = func(op journal.Operation, err error) {
+		if f, is := err.(*Failure); is {
+			op = f.Operation
+		}
+		step.Left(k.ref, named, op, err, k.ctx.Err() == nil && wire.NeedsOtherCredential(err), k.asked)
+	}
+	err = k.name.Check()
+	if err == nil {
+		err = k.decideKey(k.carried, k.carried != "")
+	}
+	if err != nil {
+		leave(journal.Operation{}, nil)
+		return nil, k.fail(fault.ErrInvalidRequest, err)
+	}
+	if err := step.Note(k.ctx, k.ref); err != nil {
+		leave(journal.Operation{}, nil)
+		if errors.Is(err, fault.ErrNotSent) {
+			return nil, k.fail(fault.ErrNotSent, err)
+		}
+		return nil, k.fail(fault.ErrJournal, err)
+	}
+	return leave, nil
+}
+
+// isWhole reports whether a caller gets all of the operation's answer.
+func isWhole(op *journal.Operation) bool {
+	return op.State == journal.StateCompleted && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
+}
