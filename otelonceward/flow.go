@@ -24,10 +24,10 @@ const (
 	stepKey
 )
 
-// FlowTrace returns the hooks for flow.Config.Trace: a span for each run of a flow's function, and
-// one below it for each step that is made, which operations hang under. What Resume and Run run
-// are traces of their own, with a link to the trace of whoever asked for the flow first. Names of functions and steps follow from the program; the flow's own
-// name is on spans only with WithOperationID.
+// FlowTrace returns the hooks for flow.Config.Trace. They make a span for each run of a flow's function, one below it
+// for each step, and put operations below their step. Runs by Resume and Run are traces of their own, with a link to
+// the trace of the flow's first caller. Span names hold the names of functions and steps, which the program sets. The
+// flow's own name is on spans only with WithOperationID.
 func (t *Telemetry) FlowTrace() *flow.Trace {
 	return &flow.Trace{Parent: t.parent, Started: t.flowStarted, Ended: t.flowEnded, StepStarted: t.stepStarted, StepEnded: t.stepEnded}
 }

@@ -49,7 +49,7 @@ type instruments struct {
 	requests metric.Int64Histogram
 }
 
-// seconds are the buckets of what a person or a program waits for.
+// seconds are the buckets of durations that a person or a program waits for.
 var seconds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60, 120}
 
 func (t *Telemetry) makeInstruments() error {
@@ -75,24 +75,24 @@ func (t *Telemetry) makeInstruments() error {
 		return c
 	}
 	t.m = instruments{
-		call: seconds("onceward.call.duration", "How long callers wait for what they get, the answer of an operation or an error.", secondsOf()...),
-		operation: seconds("onceward.operation.duration", "From the first time that an operation was asked for to its outcome, restarts included.",
+		call: seconds("onceward.call.duration", "Time until a caller gets the answer of an operation or an error.", secondsOf()...),
+		operation: seconds("onceward.operation.duration", "Time from the first call for an operation to its outcome, including restarts.",
 			.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400),
-		attempts: numbers("onceward.operation.attempts", "{attempt}", "Attempts that an operation with an outcome took.", 1, 2, 3, 4, 5, 8, 12, 20, 50),
+		attempts: numbers("onceward.operation.attempts", "{attempt}", "Attempts of an operation until its outcome.", 1, 2, 3, 4, 5, 8, 12, 20, 50),
 
-		claims:    counter("onceward.claims", "{operation}", "Operations that were begun to be sent, and why."),
-		settled:   counter("onceward.operations.settled", "{operation}", "Operations that got an outcome."),
-		resolved:  counter("onceward.operations.resolved", "{operation}", "Operations on which somebody gave their word."),
-		reaped:    counter("onceward.operations.reaped", "{operation}", "Operations and flows whose answers were let go, as their keep had passed."),
-		conflicts: counter("onceward.operations.conflicts", "{answer}", "Second answers for operations that have one; of a second effect, or not."),
+		claims:    counter("onceward.claims", "{operation}", "Claims of operations to be sent, by reason."),
+		settled:   counter("onceward.operations.settled", "{operation}", "Operations with a new outcome."),
+		resolved:  counter("onceward.operations.resolved", "{operation}", "Operations that an operator resolved."),
+		reaped:    counter("onceward.operations.reaped", "{operation}", "Operations and flows that were reaped at the end of their keep."),
+		conflicts: counter("onceward.operations.conflicts", "{answer}", "Second answers for operations that already have one, by whether they show a second effect."),
 
-		looks:      counter("onceward.looks", "{look}", "What look-ups and webhooks told of operations."),
+		looks:      counter("onceward.looks", "{look}", "Findings of look-ups and webhooks about operations."),
 		deliveries: counter("onceward.deliveries", "{call}", "Calls of OnSettled and OnUnknown."),
 
 		journalErrors: counter("onceward.journal.errors", "{error}", "Events that a journal failed to record, and passes over it that failed."),
-		sessionsLost:  counter("onceward.sessions.lost", "{session}", "Sessions in a journal that were taken over or taken away."),
+		sessionsLost:  counter("onceward.sessions.lost", "{session}", "Sessions in a journal that were taken over or ended by another process."),
 
-		commit:   seconds("onceward.journal.commit.duration", "How long commits take to be durable.", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
+		commit:   seconds("onceward.journal.commit.duration", "Time until a commit is durable.", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
 		requests: numbers("onceward.journal.commit.requests", "{request}", "Requests that shared a commit.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 	}
 	if t.cfg.http {
@@ -103,7 +103,7 @@ func (t *Telemetry) makeInstruments() error {
 
 func secondsOf() []float64 { return seconds }
 
-// begin has counters of rare things begin at 0.
+// begin starts the counters of rare events at 0.
 func (t *Telemetry) begin() {
 	ctx := context.Background()
 	t.m.sessionsLost.Add(ctx, 0)
@@ -128,8 +128,7 @@ func (t *Telemetry) begin() {
 	}
 }
 
-// with is a set of attributes, made once. An empty part of at is left out, as an invalid
-// attribute is.
+// with returns a set of attributes, made once. It omits an empty part of at, and an invalid attribute.
 func (t *Telemetry) with(at place, more ...attribute.KeyValue) made {
 	key := attributeKey{place: at}
 	for i, slot := range [...]*attribute.KeyValue{&key.first, &key.second, &key.third} {

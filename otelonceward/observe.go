@@ -12,12 +12,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// statsEvery is how often a journal is asked for its Stats at most: what they cost grows with
-// what has no answer.
+// statsEvery is the shortest time between two reads of a journal's Stats. Their cost grows with the number of
+// operations without an answer.
 const statsEvery = 10 * time.Second
 
-// Committed returns the hook for Options.Committed of the journal with this name, which
-// is one of a few: it is an attribute of metrics.
+// Committed returns the hook for Options.Committed of the journal with this name. Use few names: the name is an
+// attribute of metrics.
 func (t *Telemetry) Committed(name string) func(requests int, took time.Duration) {
 	with := t.with(place{}, keyJournal.String(name)).record
 	return func(requests int, took time.Duration) {
@@ -27,26 +27,25 @@ func (t *Telemetry) Committed(name string) func(requests int, took time.Duration
 	}
 }
 
-// Observe has the metrics of a journal be read whenever metrics are collected, from its Stats,
-// at most every ten seconds. They are of all processes that share the journal. Unregister the
-// Registration before the journal is closed. A journal that can't be read is an error of the
-// collection, and journal.errors with the event "stats".
+// Observe registers the metrics of a journal. Each collection reads them from the journal's Stats, at most every ten
+// seconds. They cover all processes that share the journal. A journal that can't be read fails the collection, and
+// counts in journal.errors with the event "stats". Unregister the Registration before you close the journal.
 func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registration, error) {
 	g := gauges{meter: t.meter}
 	operations := g.counts("onceward.journal.operation.count", "{operation}", "Operations without an answer, by state.")
-	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that Run is to send by now.")
-	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that reached nobody.")
+	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that are due to be sent by Run.")
+	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that are not delivered.")
 	attention := g.gauge("onceward.journal.attention.count", "{item}", "Operations and flows that need attention.")
 	flows := g.counts("onceward.journal.flow.count", "{flow}", "Flows that have not ended, by state.")
-	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that were begun and not ended.")
-	restored := g.gauge("onceward.journal.restored", "", "1 while nothing is sent until the journal is adopted.")
+	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that have begun and not ended.")
+	restored := g.gauge("onceward.journal.restored", "", "1 while the journal waits to be adopted, and nothing is sent.")
 	file := g.gauge("onceward.journal.file.size", "By", "Size of the journal.")
-	wal := g.gauge("onceward.journal.wal.size", "By", "Size of what its latest commits are in.")
-	pendingAge := g.seconds("onceward.journal.pending.age", "Since the pending operation was begun that was begun first; 0: there is none.")
-	unknownAge := g.seconds("onceward.journal.unknown.age", "Since the operation is unknown that is so longest; 0: there is none.")
-	undeliveredAge := g.seconds("onceward.journal.undelivered.age", "Since the first undelivered outcome; 0: there is none.")
-	asideAge := g.seconds("onceward.journal.set_aside.age", "Since the flow is set aside that is so longest; 0: there is none.")
-	clock := g.seconds("onceward.journal.clock.ahead", "How far the latest time in the journal is ahead of this process's clock; 0: it is not.")
+	wal := g.gauge("onceward.journal.wal.size", "By", "Size of the write-ahead log.")
+	pendingAge := g.seconds("onceward.journal.pending.age", "Age of the oldest pending operation. 0 means none.")
+	unknownAge := g.seconds("onceward.journal.unknown.age", "Time since the oldest unknown operation became unknown. 0 means none.")
+	undeliveredAge := g.seconds("onceward.journal.undelivered.age", "Age of the oldest undelivered outcome. 0 means none.")
+	asideAge := g.seconds("onceward.journal.set_aside.age", "Time since the oldest set-aside flow was set aside. 0 means none.")
+	clock := g.seconds("onceward.journal.clock.ahead", "Lead of the journal's latest time over this process's clock. 0 means none.")
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -84,14 +83,14 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	}, g.all...)
 }
 
-// ObserveClient has the metrics of a client itself be read whenever metrics are collected.
+// ObserveClient registers the metrics of the client itself.
 func (t *Telemetry) ObserveClient(c *onceward.Client) (metric.Registration, error) {
 	g := gauges{meter: t.meter}
 	running := g.counts("onceward.claim.active", "{operation}", "Claims under way in this process.")
-	backlog := g.counts("onceward.backlog.count", "{event}", "Events that the journal failed to record, and that are in memory alone.")
+	backlog := g.counts("onceward.backlog.count", "{event}", "Events that the journal failed to record and only this process's memory holds.")
 	offers := g.counts("onceward.offer.count", "{operation}", "Outcomes that wait for OnSettled in this process.")
 	budget, err := t.meter.Float64ObservableGauge("onceward.retry_budget.utilization", metric.WithUnit("1"),
-		metric.WithDescription("How much of the retry budget of a provider is used up."))
+		metric.WithDescription("Used part of the retry budget of a provider."))
 	g.keep(budget, err)
 	if g.err != nil {
 		return nil, g.err
@@ -156,7 +155,7 @@ func (g *gauges) seconds(name, what string) metric.Float64Observable {
 	return made
 }
 
-// cachedStats are read at most every statsEvery, whoever collects.
+// cachedStats are read at most every statsEvery, by any number of collectors.
 type cachedStats struct {
 	read func(context.Context) (journal.Stats, error)
 

@@ -18,8 +18,8 @@ import (
 // ScopeName is the instrumentation scope of all spans and metrics.
 const ScopeName = "github.com/onceward/onceward/otelonceward"
 
-// Telemetry makes spans and metrics of what a client tells. Make one by New for a process, for
-// all its clients. It is safe for concurrent use.
+// Telemetry makes spans and metrics of a client's work. Make one by New for a process, for all its clients. It is
+// safe for concurrent use.
 type Telemetry struct {
 	cfg        config
 	tracer     trace.Tracer
@@ -47,25 +47,24 @@ type option func(*config)
 
 func (o option) apply(c *config) { o(c) }
 
-// WithTracerProvider sets where spans go to. The global one by default.
+// WithTracerProvider sets the receiver of spans. Default: the global one.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return option(func(c *config) { c.tracers = p })
 }
 
-// WithMeterProvider sets where metrics go to. The global one by default.
+// WithMeterProvider sets the receiver of metrics. Default: the global one.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return option(func(c *config) { c.meters = p })
 }
 
-// WithProviders names the tables that the client is configured with. Counters of rare things
-// begin at 0 for each of them, without which an alert on their increase misses the first.
+// WithProviders names the tables of the client's configuration. Counters of rare events then begin at 0 for each
+// table. Otherwise an alert on their increase would miss the first event.
 func WithProviders(tables ...providers.Provider) Option {
 	return option(func(c *config) { c.providers = append(c.providers, tables...) })
 }
 
-// WithPropagateTo has Transport send the trace's headers to these hosts, such as one's own
-// services. To others none are sent: a provider has no use for them, and a signature that
-// Config.Authorize made may not cover them.
+// WithPropagateTo makes Transport send the trace's headers to these hosts, such as your own services. Other hosts get
+// none: a provider has no use for them, and a signature that Config.Authorize made may not cover them.
 func WithPropagateTo(hosts ...string) Option {
 	return option(func(c *config) {
 		for _, host := range hosts {
@@ -74,23 +73,21 @@ func WithPropagateTo(hosts ...string) Option {
 	})
 }
 
-// WithPropagator sets how the trace is written into these headers. The global one by default.
+// WithPropagator sets the format of the trace in these headers. Default: the global one.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return option(func(c *config) { c.propagate = p })
 }
 
-// WithOperationID puts the ID of named operations on spans, as onceward.operation.id. An ID
-// follows from the business and holds no personal data, if it is made as
-// onceward.WithOperation asks for. Keys are never put anywhere.
+// WithOperationID puts the ID of named operations on spans, as onceward.operation.id. An ID that follows the rules of
+// onceward.WithOperation holds no personal data. No option puts keys anywhere.
 func WithOperationID() Option { return option(func(c *config) { c.ids = true }) }
 
-// WithHTTPMetrics has each attempt recorded as http.client.request.duration too, by the HTTP
-// conventions. Its attributes name the server: leave it out where a table has a host for each
-// tenant, such as shops.
+// WithHTTPMetrics also records each attempt as http.client.request.duration, by the HTTP conventions. Its attributes
+// name the server. Don't use it if a table has a host for each tenant, such as shops.
 func WithHTTPMetrics() Option { return option(func(c *config) { c.http = true }) }
 
-// New makes a Telemetry. The error is that of an instrument that could not be made; the
-// Telemetry is usable all the same, without it.
+// New makes a Telemetry. The error says which instrument could not be made. The Telemetry works without that
+// instrument.
 func New(opts ...Option) (*Telemetry, error) {
 	cfg := config{hosts: map[string]bool{}}
 	for _, o := range opts {
@@ -115,10 +112,10 @@ func New(opts ...Option) (*Telemetry, error) {
 	return t, err
 }
 
-// schemaURL is the version of the conventions whose names are used.
+// schemaURL is the version of the conventions for the names.
 const schemaURL = "https://opentelemetry.io/schemas/1.40.0"
 
-// version is this module's, as the program was built with it.
+// version returns the version of this module in the program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -132,16 +129,16 @@ func version() string {
 	return ""
 }
 
-// maxPlaces bounds the pairs of provider and endpoint that are told apart.
+// maxPlaces bounds the distinct pairs of provider and endpoint.
 const maxPlaces = 1000
 
-// other stands for what no table lists, and for what is over maxPlaces.
+// other stands for requests that no table lists, and for pairs beyond maxPlaces.
 const other = "other"
 
 // place is a provider and an endpoint as metrics have them.
 type place struct{ provider, endpoint string }
 
-// known is a place, with what spans there begin with.
+// known is a place, with the beginning of its span names.
 type known struct {
 	place
 	listed  bool   // its endpoint is one of a table
@@ -159,7 +156,7 @@ func newKnown(at place, listed bool) *known {
 	}
 }
 
-// places are those that were seen.
+// places are the known ones.
 type places struct {
 	mu   sync.RWMutex
 	seen map[place]*known
@@ -188,8 +185,7 @@ func (ps *places) of(provider, endpoint string) *known {
 	return is
 }
 
-// attributes are sets that measurements have, made once. They are as many as the instruments
-// have, since what they are made of is bounded.
+// attributes are the sets of attributes, each made once. Their number is bounded, because their parts are.
 type attributes struct {
 	mu   sync.RWMutex
 	made map[attributeKey]made
@@ -201,7 +197,7 @@ type made struct {
 	record []metric.RecordOption
 }
 
-// attributeKey is a set of attributes that measurements have: where, and at most two more.
+// attributeKey identifies a set of attributes: a place, and at most two more.
 type attributeKey struct {
 	place
 	first, second, third attribute.KeyValue

@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Trace returns the hooks for onceward.Config.Trace; onceward.JoinTraces adds others to them.
+// Trace returns the hooks for onceward.Config.Trace. Use onceward.JoinTraces to add others.
 func (t *Telemetry) Trace() *onceward.Trace {
 	return &onceward.Trace{
 		Parent:         t.parent,
@@ -80,7 +80,7 @@ const (
 	attemptKey
 )
 
-// claim is what a span of an operation is of. It is worked off by one goroutine.
+// claim is the context of an operation's span. One goroutine works on it.
 type claim struct {
 	context.Context
 	span trace.Span
@@ -93,7 +93,7 @@ func (c *claim) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// noClaim is for hooks that are called outside of one.
+// noClaim is the claim of hooks that run outside of any.
 var noClaim = &claim{context.Background(), trace.SpanFromContext(context.Background())}
 
 func claimOf(ctx context.Context) *claim {
@@ -103,7 +103,7 @@ func claimOf(ctx context.Context) *claim {
 	return noClaim
 }
 
-// parent is the traceparent of the span in ctx.
+// parent returns the traceparent of the span in ctx.
 func (t *Telemetry) parent(ctx context.Context) string {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {
@@ -113,7 +113,7 @@ func (t *Telemetry) parent(ctx context.Context) string {
 	return "00-" + id.String() + "-" + span.String() + "-" + (s.TraceFlags() & trace.FlagsSampled).String()
 }
 
-// attempt is what a span of an attempt is of.
+// attempt is the context of an attempt's span.
 type attempt struct {
 	context.Context
 	span trace.Span
@@ -126,7 +126,7 @@ func (a *attempt) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// linkTo is a link to a traceparent.
+// linkTo returns a link to a traceparent.
 func linkTo(parent string) (trace.Link, bool) {
 	if parent == "" {
 		return trace.Link{}, false
@@ -136,7 +136,7 @@ func linkTo(parent string) (trace.Link, bool) {
 	return trace.Link{SpanContext: s}, s.IsValid()
 }
 
-// name is that of an operation's span. Neither part is a stranger's: both are of tables.
+// name returns the name of an operation's span. Both of its parts come from tables, never from a stranger.
 func name(op onceward.Operation, at *known) string {
 	if !at.listed {
 		return "onceward " + method(op)
@@ -144,7 +144,7 @@ func name(op onceward.Operation, at *known) string {
 	return at.name
 }
 
-// method is one of the methods that the conventions know, or "_OTHER".
+// method returns one of the methods that the conventions know, or "_OTHER".
 func method(op onceward.Operation) string {
 	if slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead,
 		http.MethodConnect, http.MethodOptions, http.MethodTrace}, op.Method) {
@@ -174,7 +174,7 @@ func (t *Telemetry) started(ctx context.Context, op onceward.Operation, why once
 	return &claim{ctx, span}
 }
 
-// linksOf lead to whoever asked for an operation first, and to its last claim.
+// linksOf returns links to the operation's first caller, and to its last claim.
 func (t *Telemetry) linksOf(op onceward.Operation) (links []trace.Link) {
 	if link, ok := linkTo(op.Trace); ok {
 		links = append(links, link)
@@ -185,7 +185,7 @@ func (t *Telemetry) linksOf(op onceward.Operation) (links []trace.Link) {
 	return links
 }
 
-// maxParked bounds the claims that are remembered. What is over it has no link to its last one.
+// maxParked bounds the remembered claims. An operation beyond it gets no link to its last claim.
 const maxParked = 4096
 
 // parked are the last claims of operations that this process has given up for now.
@@ -194,7 +194,7 @@ type parked struct {
 	spans map[parkedKey]trace.SpanContext
 }
 
-// parkedKey tells operations of several journals apart, as far as it matters to a link.
+// parkedKey identifies an operation across several journals, well enough for a link.
 type parkedKey struct {
 	ref     onceward.Ref
 	created int64
@@ -224,7 +224,7 @@ func (p *parked) take(op onceward.Operation) trace.SpanContext {
 	return span
 }
 
-// identify tells which operation it is, where that is asked for.
+// identify puts the operation's ID on the span, if WithOperationID is set.
 func (t *Telemetry) identify(span trace.Span, op onceward.Operation) {
 	if t.cfg.ids && op.Named {
 		span.SetAttributes(keyOperationID.String(op.ID))
@@ -263,8 +263,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 	c.span.End()
 }
 
-// errorTypes are all that error.type of a call or an operation can be, in the order in which
-// they are looked for.
+// errorTypes are all values of error.type of a call or an operation, in the order of the search.
 var errorTypes = []struct {
 	err  error
 	name string
@@ -289,7 +288,7 @@ var errorTypes = []struct {
 	{onceward.ErrNotSent, "not_sent"},
 }
 
-// errorType is the class of an error, and never its text.
+// errorType returns the class of an error, and never its text.
 func errorType(err error) string {
 	for _, row := range errorTypes {
 		if errors.Is(err, row.err) {
@@ -387,7 +386,7 @@ func (t *Telemetry) attemptEnded(ctx context.Context, op onceward.Operation, a o
 	}
 }
 
-// attemptError is error.type of an attempt, "" for none.
+// attemptError returns error.type of an attempt. Empty means none.
 func attemptError(a onceward.Attempt) string {
 	switch {
 	case a.Err != nil && a.Unsent:
@@ -404,7 +403,7 @@ func attemptError(a onceward.Attempt) string {
 	return strconv.Itoa(a.Status)
 }
 
-// requestSet are the attributes of http.client.request.duration.
+// requestSet returns the attributes of http.client.request.duration.
 func requestSet(op onceward.Operation, a onceward.Attempt, class string) attribute.Set {
 	list := []attribute.KeyValue{attribute.String("http.request.method", method(op))}
 	if u, err := url.Parse(op.URL); err == nil {
@@ -419,8 +418,8 @@ func requestSet(op onceward.Operation, a onceward.Attempt, class string) attribu
 	return attribute.NewSet(list...)
 }
 
-// Transport has base send the trace's headers to the hosts of WithPropagateTo; nil stands for
-// http.DefaultTransport. Without those hosts it is not needed.
+// Transport makes base send the trace's headers to the hosts of WithPropagateTo. A nil base means
+// http.DefaultTransport. Without those hosts you don't need it.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
