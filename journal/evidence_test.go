@@ -238,6 +238,8 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 1},
 		{"pending, never sent, by fields", func(op *journal.Operation) { neverLeft(op); op.State = journal.StatePending },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StatePending, "", "", 0, 0},
+		{"pending, never sent, by our reference", func(op *journal.Operation) { neverLeft(op); op.State = journal.StatePending },
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateUnknown, "", "another program", 0, 1},
 		{"pending, never sent, by the caller's reference", func(op *journal.Operation) {
 			neverLeft(op)
 			op.State, op.ReferenceOurs = journal.StatePending, false
