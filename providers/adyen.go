@@ -5,35 +5,30 @@ import (
 	"time"
 )
 
-// Adyen describes Adyen's APIs in test and, if prefix is not empty, on the
-// company's own live hosts (PREFIX-checkout-live.adyenpayments.com). Each data
-// centre has a prefix of its own, and its own memory of keys: an operation
-// stays with the host that it was first sent to.
+// Adyen describes Adyen's APIs in test and, if prefix is not empty, on the company's own live hosts
+// (PREFIX-checkout-live.adyenpayments.com). Each data centre has its own prefix and its own record of keys.
+// An operation stays with its first host.
 //
-// Keys are claimed to work only where Adyen's OpenAPI description declares the
-// header: on the POSTs of Checkout v37 to v72 without /validateShopperId, and
-// on those of Transfers v3 and v4 without /cashouts. They are kept for at least 7
-// days, per company account. On every other path of these hosts (Management,
-// classic Payment, Payout, Recurring, Balance Platform, Legal Entity, Terminal,
-// Disputes, Capital, Open Banking, …) the key is sent, but nothing rests on it: such
-// a request is not sent again once it may have run. What Checkout only looks up
-// (payment methods, balances, details of a card) is passed through.
+// The table trusts keys only on requests for which Adyen's OpenAPI description declares the header: the POSTs
+// of Checkout v37 to v72 without /validateShopperId, and of Transfers v3 and v4 without /cashouts. They are
+// kept for at least 7 days, per company account. Requests on other paths (Management, classic Payment,
+// Payout, Recurring, Balance Platform, Legal Entity, Terminal, Disputes, Capital, Open Banking, …) carry the
+// key, but are not sent again once they may have run. Checkout requests that only read (payment methods,
+// balances, card details) pass through.
 //
-// A payment with a raw card's number in it is a secret, and so are the answers that
-// hold the token of a session (authe-*) or a key.
+// A payment with a raw card number is a secret. So are answers with the token of a session (authe-*) or a
+// key.
 //
-// An error is sent again only if it carries transient-error: true, by which
-// Adyen says that it had no side effects. Any other is stored, so that a 5xx is
-// Indeterminate, and a 4xx the operation's answer on a first attempt only:
-// nothing marks a replay. Error 704 says that the key is being worked on if it
-// is marked transient; otherwise it has other causes too, and is Indeterminate.
-// How Adyen answers a key that was used with another request is not published.
+// An error is sent again only with transient-error: true, by which Adyen declares no side effects. Any other
+// error is stored. A 5xx is therefore Indeterminate, and a 4xx is the operation's answer on a first attempt
+// only, because nothing marks a replay. Error 704 means that the key is in use if it is marked transient.
+// Otherwise it has other causes too, and is Indeterminate. Adyen does not publish its answer to a key that
+// was used with another request.
 //
-// A transfer of v4 is found by its reference, if it names its balance account, and its events
-// show that too. Checkout has nothing to look a payment up by, and its events show a
-// payment's reference but not when it was asked for: they may be of an earlier try whose
-// shopper comes back only now, so that they tell only what became of a payment, a capture or
-// a refund whose pspReference is known.
+// A v4 transfer is found by its reference if it names its balance account, and its events show the reference
+// too. Checkout has no look-up for a payment. Its events show the reference but not the time of the request,
+// and may belong to an earlier try whose shopper returns only now. They settle only payments, captures and
+// refunds with a known pspReference.
 func Adyen(prefix string) Provider {
 	hosts := []string{
 		"checkout-test.adyen.com",
@@ -155,7 +150,7 @@ var (
 		Source:        sourceAdyenDocs + "; the header: " + sourceAdyenSpec + "; older copies of the page say 31 days [D-old]",
 	}
 
-	// adyenCheckout names payments, and what is done to them, by the same field.
+	// adyenCheckout names payments and their later requests by the same field.
 	adyenCheckout = func() Endpoint {
 		e := adyenKeyed
 		e.ObjectID = "pspReference"
@@ -201,8 +196,8 @@ var (
 		adyenUnproven[len(refused):],
 	)
 
-	// adyenUnproven reads answers where support for keys is not proven, and is
-	// the tail of the reading where it is.
+	// adyenUnproven reads answers of endpoints without proven support for keys, and is the last part of the
+	// rules of others.
 	adyenUnproven = slices.Concat(
 		refused,
 		[]Rule{

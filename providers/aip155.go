@@ -5,32 +5,27 @@ import (
 	"time"
 )
 
-// AIP155 describes an API that takes request IDs as Google's AIP-155 has it, on
-// every method that may change something. Without hosts it serves every host that
-// no other provider names.
+// AIP155 describes an API with the request IDs of Google's AIP-155 on every method that may change something.
+// Without hosts it serves every host that no other provider names.
 //
-// AIP-155 puts the field request_id on the request message. Where that travels
-// depends on the method's HTTP mapping: as the query parameter requestId if the
-// body is the resource (place [KeyQuery], the usual case), or as a field of the
-// JSON body if that is the whole message (place [KeyJSONField]). An API that has
-// both kinds needs an [Endpoint] of its own for the rarer one, a copy with another
-// Pattern and Key.Place. A key has at most 36 ASCII characters; a UUIDv4 fits
-// every service.
+// AIP-155 puts the field request_id on the request message. Its place depends on the method's HTTP mapping:
+// the query parameter requestId if the body is the resource ([KeyQuery], the usual case), or a field of the
+// JSON body if the body is the whole message ([KeyJSONField]). An API with both needs a second [Endpoint] for
+// the rarer one, a copy with another Pattern and Key.Place. A key has at most 36 ASCII characters. A UUIDv4
+// fits every service.
 //
-// The retention is what the service promises, "any reasonable timeframe"; nothing
-// is assumed, and [Provider.Validate] refuses one that is not longer than 0. A
-// program that uses AIP155 twice gives one of them another Name.
+// retention is the service's own promise, "any reasonable timeframe". [Provider.Validate] rejects a retention
+// that is not longer than 0. A program that uses AIP155 twice gives one of them another Name.
 //
-// Given a request ID, the service must guarantee idempotency: the request is
-// processed once, however often it is issued, also in parallel. That is what
-// InFlightGuard and the memory of this table rest on. A duplicate gets the earlier
-// success, or the current state of the resource. What a service answers meanwhile,
-// or to a key that is used with another request, is its own: such an answer is read
-// by its status in the body (error.status, AIP-193) and AIP-194. Only UNAVAILABLE
-// is sent again. ABORTED, ALREADY_EXISTS and the other refusals are the
-// operation's answer on a first attempt, and prove nothing of the first on a later
-// one. DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, CANCELLED and DATA_LOSS are
-// Indeterminate.
+// With a request ID the service must process a request once, however often it arrives, also in parallel.
+// InFlightGuard and the memory of this table rest on that. A duplicate gets the earlier success, or the
+// current state of the resource. Other answers are read by the status in the body (error.status, AIP-193) and
+// AIP-194:
+//
+//   - UNAVAILABLE is sent again.
+//   - ABORTED, ALREADY_EXISTS and the other refusals are the operation's answer on a first attempt, and prove nothing about it
+//     on a later one.
+//   - DEADLINE_EXCEEDED, INTERNAL, UNKNOWN, CANCELLED and DATA_LOSS are Indeterminate.
 func AIP155(place KeyPlace, retention time.Duration, hosts ...string) Provider {
 	rules := []Rule{
 		{Status: 503, Field: "error.status", Equals: "UNAVAILABLE", Verdict: Retry, Source: sourceAIP194 + ": the one code to retry"},

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// AWSAction is what one action of an AWS service promises of its client token: a
-// row of the table that [AWS] makes a [Provider] of. AWS has no contract of its
-// own, only one for each action, so that a program lists those that it calls.
+// AWSAction is the contract of one action of an AWS service: a row of the table from which [AWS] makes a
+// [Provider]. AWS has one contract per action, so list the actions that you call.
 //
-// An action of the Query protocol (EC2) has a Name, one of the JSON protocols
-// (DynamoDB) a Target, one of a REST service a Pattern.
+// An action of the Query protocol (EC2) has a Name, of the JSON protocols (DynamoDB) a Target, and of a REST
+// service a Pattern.
 type AWSAction struct {
-	// Host is the service's endpoint in one region, as in
-	// "ec2.eu-central-1.amazonaws.com". A token counts in its own region.
+	// Host is the service's endpoint in one region: "ec2.eu-central-1.amazonaws.com". A token is valid in its
+	// own region.
 	Host string
 
 	// Name is the value of the parameter Action.
@@ -23,25 +22,22 @@ type AWSAction struct {
 	// Target is the value of the header X-Amz-Target.
 	Target string
 
-	// Pattern is the pattern of [Endpoint]; empty means "POST /". The Query
-	// protocol's requests have to be POSTs, as the SDKs make them: a GET is taken
-	// for safe on every host.
+	// Pattern is the pattern of [Endpoint]. Requests of the Query protocol must be POSTs, as the SDKs send
+	// them, because a GET counts as safe on every host. Default: "POST /".
 	Pattern string
 
 	// NoEffect marks an action that only reads.
 	NoEffect bool
 
-	// Token names the parameter that is the client token: a form field of the
-	// Query protocol, else a dotted path into the JSON body. Empty means that
-	// the action has none.
+	// Token is the parameter with the client token: a form field of the Query protocol, otherwise a dotted
+	// path into the JSON body. Empty means that the action has none.
 	Token string
 
-	// MinLength and MaxLength bound the token's length; 0 means no bound.
+	// MinLength and MaxLength bound the token's length. Zero means no bound.
 	MinLength, MaxLength int
 
-	// Retention, Remembers, InFlightGuard and HandlingTime are those of
-	// [Endpoint]. Few services publish them all; what is left out is not
-	// claimed, and the action is then not sent again once it may have run.
+	// Retention, Remembers, InFlightGuard and HandlingTime are those of [Endpoint]. Few services publish them
+	// all. Without one that the resend rule needs, the action is not sent again once it may have run.
 	Retention     time.Duration
 	Remembers     Memory
 	InFlightGuard bool
@@ -50,44 +46,40 @@ type AWSAction struct {
 	// SecretResponse marks answers that contain a secret.
 	SecretResponse bool
 
-	// Object and Lookups are those of [Endpoint]: what the action creates, and how that is
-	// found again. What a look-up asks for has to be listed too, with NoEffect.
+	// Object and Lookups are those of [Endpoint]: the object that the action creates, and how it is found
+	// again. List the actions that a look-up calls too, with NoEffect.
 	Object  string
 	Lookups []Lookup
 
-	// Rules come before those that all actions have in common.
+	// Rules come before the rules of all actions.
 	Rules []Rule
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 
-// AWS describes the AWS actions that are listed, on the hosts that they name.
-// [AWSRunInstances], [AWSTransactWriteItems], [AWSStartBuild] and
-// [AWSCreatePolicyStore] are documented rows to begin with. Without any action
-// there is nothing to describe, and [Provider.Validate] says so.
+// AWS describes the listed AWS actions, on their hosts. [AWSRunInstances], [AWSTransactWriteItems],
+// [AWSStartBuild] and [AWSCreatePolicyStore] are documented rows. Without any action, [Provider.Validate]
+// returns an error.
 //
-// A listed action is known by its name on every listed host. Where two services
-// have an action of the same name with different facts, call AWS for each and give
-// one of them another Name. Every other action on these hosts is taken to have an
-// effect and no token: list what only reads with NoEffect, or send it through
-// another http.Client. With AWSRunInstances, DescribeInstances is listed as what only reads,
-// since it is looked up by that.
+// A listed action is recognised by its name on every listed host. If two services have different actions of
+// one name, call AWS for each and give one of them another Name. Every unlisted action on these hosts counts
+// as having an effect and no token. List actions that only read with NoEffect, or send them through another
+// http.Client. AWSRunInstances lists DescribeInstances, which its look-up needs.
 //
-// AWS signs requests over their bodies (SigV4), the token included, and the SDKs
-// make up a new token per call where none is set. An operation that brings its
-// first token back has to be signed again: sign in Authorize, which sees the
-// request as it is sent, on every attempt. The SDKs' own retries are best switched
-// off.
+// AWS signs requests over their bodies (SigV4), the token included, and the SDKs make a new token per call if
+// none is set. An operation that gets its first token back must be signed again. Sign in Authorize, which
+// sees the final request on every attempt. Switch the SDKs' own retries off.
 //
-// Errors of the JSON protocols are read by their type, with or without a namespace
-// in front (__type); those of the Query protocol are XML and only known by their
-// status. A 4xx is the operation's answer on a first attempt and proves nothing on
-// a later one, since a mismatch, a throttle and a conflict with oneself are 400 at
-// one service or another; a throttle that says its name was not executed. An error
-// that says that the access key, its token or the signature isn't taken is one of the
-// credential, by 400 as by 403. For an action with a token 409 is Indeterminate,
-// unless its Rules know better, but on a first attempt with a key that was made for it.
+// Errors of the JSON protocols are read by their type (__type), with or without a namespace. Errors of the
+// Query protocol are XML and are read by their status:
+//
+//   - A 4xx is the operation's answer on a first attempt and proves nothing on a later one. Services use 400 for a mismatch, a
+//     throttle, or a conflict with the same request.
+//   - A throttle that names itself was not executed.
+//   - An error about the access key, its token or the signature refuses the credential, with 400 or 403.
+//   - For an action with a token, 409 is Indeterminate unless its Rules know better, or unless the key was made for this first
+//     attempt.
 func AWS(actions ...AWSAction) Provider {
 	p := Provider{
 		Name:    "aws",
@@ -117,8 +109,7 @@ func AWS(actions ...AWSAction) Provider {
 	return p.Clone()
 }
 
-// awsRoot has the actions of the Query and the JSON protocols, which know one path
-// only, and what is not listed.
+// awsRoot has the actions of the Query and JSON protocols, which use one path, and all unlisted ones.
 const awsRoot = "POST /"
 
 func (a AWSAction) endpoint() Endpoint {
@@ -158,19 +149,16 @@ func (a AWSAction) endpoint() Endpoint {
 	return e
 }
 
-// AWSRunInstances is EC2's RunInstances: ClientToken, at most 64 ASCII characters,
-// valid for at least 24 hours after the instance has been terminated, for which
-// Retention stands by 24 hours. The operation completes no more than once. How a
-// second request is answered while the first is worked on is not published, so
-// that nothing is sent again once it may have run.
+// AWSRunInstances is EC2's RunInstances. ClientToken has at most 64 ASCII characters and is valid for at
+// least 24 hours after the instance was terminated, so Retention is 24 hours. The operation completes no more
+// than once. AWS does not publish how it answers a second request during the first, so nothing is sent again
+// once it may have run.
 //
-// What became of a request is looked up by its token: the reservation, which is the launch
-// request, for one instance or many. Its instances may have been stopped or terminated since, each
-// by itself, so that their states say nothing of the request. That a token has one reservation is
-// our reading; two are for a person to look at. Instances are shown for less than an hour, usually,
-// once they are terminated, which is less than it takes to prove an absence: a reservation that is not
-// found may have been launched, and Validate refuses a copy that states an Absent for it. The credential
-// needs the permission ec2:DescribeInstances.
+// The look-up finds the reservation, which is the launch request, by its token. Its instances may have been
+// stopped or terminated one by one since, so their states prove nothing about the request. One reservation
+// per token is our reading; two need an operator. Terminated instances are usually shown for less than an
+// hour, too short to prove an absence: a reservation that is not found may have been launched. Validate
+// rejects a copy that declares Absent for it. The credential needs the permission ec2:DescribeInstances.
 func AWSRunInstances(region string) AWSAction {
 	return AWSAction{
 		Host:      "ec2." + region + ".amazonaws.com",
@@ -199,20 +187,19 @@ func AWSRunInstances(region string) AWSAction {
 	}
 }
 
-// awsDescribeInstances is what EC2's reservations are looked up by.
+// awsDescribeInstances is the action that finds EC2's reservations.
 var awsDescribeInstances = AWSAction{Name: "DescribeInstances", NoEffect: true, Source: sourceEC2Look}
 
-// looksAtInstances reports whether a look-up of EC2's RunInstances is among the actions'.
+// looksAtInstances reports whether the actions include a look-up of EC2's RunInstances.
 func looksAtInstances(actions []AWSAction) bool {
 	return slices.ContainsFunc(actions, func(a AWSAction) bool { return a.Name == "RunInstances" && len(a.Lookups) > 0 })
 }
 
-// AWSTransactWriteItems is DynamoDB's TransactWriteItems: ClientRequestToken, 1 to
-// 36 characters, valid for 10 minutes after the first request has completed.
-// Several identical calls have the effect of one, and a transaction succeeds or
-// fails as a whole. One that is cancelled (TransactionCanceledException) is the
-// operation's answer on a later attempt too: had an earlier one succeeded, the same
-// token would be answered with its success, and one in flight says so.
+// AWSTransactWriteItems is DynamoDB's TransactWriteItems. ClientRequestToken has 1 to 36 characters and is
+// valid for 10 minutes after the first request completed. Identical calls have the effect of one, and a
+// transaction succeeds or fails as a whole. A cancelled one (TransactionCanceledException) is the operation's
+// answer on a later attempt too. After a success the same token would return that success, and a transaction
+// in flight has its own error.
 func AWSTransactWriteItems(region string) AWSAction {
 	const source = "aws-sdk-go-v2 service/dynamodb v1.73.0 api_op_TransactWriteItems.go and types/errors.go [D]"
 	a := AWSAction{
@@ -237,10 +224,9 @@ func AWSTransactWriteItems(region string) AWSAction {
 	return a
 }
 
-// AWSStartBuild is CodeBuild's StartBuild: idempotencyToken, valid for 5 minutes.
-// What a failure leaves behind, how a second request is answered while the first
-// is worked on and what the error for other parameters is called is not published,
-// so that nothing is sent again once it may have run.
+// AWSStartBuild is CodeBuild's StartBuild. idempotencyToken is valid for 5 minutes. AWS does not publish the
+// effects of a failure, the answer to a second request during the first, or the error for other parameters.
+// Nothing is sent again once it may have run.
 func AWSStartBuild(region string) AWSAction {
 	return AWSAction{
 		Host:      "codebuild." + region + ".amazonaws.com",
@@ -252,11 +238,10 @@ func AWSStartBuild(region string) AWSAction {
 	}
 }
 
-// AWSCreatePolicyStore is Verified Permissions' CreatePolicyStore: clientToken,
-// recognized for 8 hours. Other parameters under a known token are a
-// ConflictException, as is a modification at the same time, so that it is
-// Indeterminate. How a second request is answered while the first is worked on is
-// not published, so that nothing is sent again once it may have run.
+// AWSCreatePolicyStore is Verified Permissions' CreatePolicyStore. clientToken is recognized for 8 hours.
+// Other parameters under a known token are a ConflictException, as is a concurrent modification, so that
+// error is Indeterminate. AWS does not publish the answer to a second request during the first, so nothing is
+// sent again once it may have run.
 func AWSCreatePolicyStore(region string) AWSAction {
 	const source = "aws-sdk-go-v2 service/verifiedpermissions v1.34.1 api_op_CreatePolicyStore.go [D]"
 	return AWSAction{

@@ -5,40 +5,36 @@ import (
 	"time"
 )
 
-// Braintree describes Braintree's GraphQL API, production and sandbox. The classic
-// gateway and its server SDKs have no key and are not described.
+// Braintree describes Braintree's GraphQL API, production and sandbox. The classic gateway and its server
+// SDKs have no key and are not described.
 //
-// A request takes a key only if it has one: put apiRequestKey into input yourself, as
-// a literal in the document or in the variable that stands for input, and it is
-// replaced by the operation's. It is never added, since Braintree's public schema
-// does not have the field that its guide describes: where a gateway does not know it,
-// every charge with it would be refused. Ask Braintree, or try it in the sandbox. It
-// is described for the mutations whose input type is documented to
-// have it: authorizeCreditCard, captureTransaction, chargePaymentMethod,
-// partialCaptureTransaction, refundCreditCard, refundTransaction and reverseRefund.
-// Every other mutation takes no key here and is not sent again once it may have
-// run. A document has one of them only; several in one document are one request
-// without a key. The feature excludes the gateway's own checking for duplicate
-// transactions. Tokens of cards, codes and bank accounts move nothing, and are passed
-// through: their requests must not be journaled.
+// Put apiRequestKey into input yourself, as a literal in the document or in the variable for input. The
+// client replaces it by the operation's key. It never adds the field: Braintree's guide describes it, but its
+// public schema does not have it, and a gateway that does not know the field would refuse every charge. Ask
+// Braintree, or try it in the sandbox.
 //
-// A key is kept for 30 days. Duplicates don't reach the payment networks: a repeat
-// gets the transaction in its current status, and after INTERNAL, which leaves the
-// outcome open, a repeat is what Braintree advises. What keys are scoped to is not
-// published, so that an operation whose credential has changed is not sent again.
-// clientMutationId only correlates, and may differ from try to try.
+// The table has the mutations whose input type is documented with the field: authorizeCreditCard,
+// captureTransaction, chargePaymentMethod, partialCaptureTransaction, refundCreditCard, refundTransaction and
+// reverseRefund. Every other mutation takes no key and is not sent again once it may have run. Several
+// mutations in one document are one request without a key. The feature excludes the gateway's own check for
+// duplicate transactions. Tokens of cards, codes and bank accounts move nothing. Their requests pass through
+// and are not journaled.
 //
-// A transaction and a refund are found by their order ID, and a transaction's refunds by the
-// transaction, if the mutation's input is the variable called input.
+// A key is kept for 30 days. Duplicates do not reach the payment networks. A repeat gets the transaction in
+// its current status. INTERNAL leaves the outcome open, and Braintree advises a repeat after it. The scope of
+// keys is not published, so an operation whose credential changed is not sent again. clientMutationId only
+// correlates, and may differ between tries.
 //
-// An answer's status is 200 whatever became of the request; its errors are in the
-// body. VALIDATION is ambiguous: the input is invalid, or the first request with
-// the key is still being worked on, or it had another input. So it is never read as
-// InFlight or Misuse. On a first attempt it is the operation's answer; on a later
-// one the request is repeated, which ends with the transaction if there is one.
-// Where an answer has data and errors the data counts, if the transaction's, the
-// refund's or the capture's id was asked for: ask for it. A 200 that is not
-// Braintree's (a proxy's page) is Indeterminate.
+// A transaction and a refund are found by their order ID, and a transaction's refunds by the transaction, if
+// the mutation's input is the variable called input.
+//
+// Every answer has status 200, with the errors in the body. VALIDATION has three meanings: the input is
+// invalid, the first request with the key is in progress, or it had another input. It is never InFlight or
+// Misuse. It is the operation's answer on a first attempt. On a later one the request is repeated, which
+// returns the transaction if it exists.
+//
+// In an answer with data and errors the data counts, if it has the id of the transaction, refund or capture.
+// Ask for the id. A 200 that is not Braintree's (a proxy's page) is Indeterminate.
 func Braintree() Provider {
 	const path = "POST /graphql"
 	p := Provider{
@@ -119,8 +115,8 @@ func Braintree() Provider {
 	return p.Clone()
 }
 
-// braintreeOrder is the order ID of what a mutation creates. It is the invoice number of
-// PayPal transactions, which payers see.
+// braintreeOrder is the order ID of the created object. It is the invoice number of PayPal transactions,
+// which payers see.
 func braintreeOrder(of string) Reference {
 	return Reference{
 		Place: KeyGraphQL, Name: "input." + of + ".orderId", MaxLength: 255, Visible: true, Mutable: true,
@@ -212,7 +208,7 @@ var (
 		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Verdict: Rejected, Credential: true, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
 	})
 
-	// braintreeRepeat reads what a repeat with the same key may change.
+	// braintreeRepeat reads answers that a repeat with the same key may change.
 	braintreeRepeat = []Rule{
 		{Status: 200, Field: braintreeErrorClass, Equals: "VALIDATION", On: LaterAttempt, Verdict: Retry, Source: sourceBraintree + ": in progress, or another input, or an invalid one"},
 		{Status: 200, Field: braintreeErrorClass, Equals: "RESOURCE_LIMIT", Verdict: Retry, Source: sourceBraintreeInput + ": where nothing was created, a repeat is a new request"},

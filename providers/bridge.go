@@ -7,14 +7,13 @@ import (
 
 // Bridge describes Bridge's API for stablecoins (bridge.xyz), live and sandbox.
 //
-// Every POST has to have a key in Idempotency-Key. For 24 hours a repeat gets the
-// original response, without side effects and without a duplicate, so that what failed
-// or timed out can be sent again and only one object is ever created: that has no
-// exception, and it is sent again. After the 24 hours the key is answered by 422, which
-// is no refusal of the operation: on a later attempt it is Indeterminate. So is a key
-// that was used with another body, which has no status of its own.
+// Every POST requires a key in Idempotency-Key. For 24 hours a repeat gets the original response, without
+// side effects or a duplicate. Bridge says, without exception, that a request which failed or timed out can
+// be sent again and creates one object only. The client sends it again. After 24 hours the key gets a 422,
+// which does not refuse the operation: on a later attempt it is Indeterminate. So is a key that was used with
+// another body, which has no status of its own.
 //
-// PATCH and DELETE are idempotent by Bridge's word and take no key.
+// PATCH and DELETE are idempotent by Bridge's documentation and take no key.
 func Bridge() Provider {
 	p := Provider{
 		Name:             "bridge",

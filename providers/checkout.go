@@ -6,27 +6,21 @@ import (
 	"time"
 )
 
-// Checkout describes Checkout.com's API, live and in its sandbox, with or
-// without a subdomain of one's own (PREFIX.api.checkout.com). The eight
-// endpoints that its documentation lists take a key in Cko-Idempotency-Key;
-// the others have an effect and no key.
+// Checkout describes Checkout.com's API, live and sandbox, with or without a subdomain of your own
+// (PREFIX.api.checkout.com). The eight documented endpoints take a key in Cko-Idempotency-Key. The others
+// have an effect and no key.
 //
-// Only a 2xx is remembered. After a 4xx or 5xx nothing is stored, and the same
-// key is processed anew, so that a repeat may pay twice where a 5xx was received
-// and had an effect: look the payment up by its reference. After a network error or
-// a timeout, Checkout.com says, a request may be repeated without the risk of a
-// second one, and is.
+// Only a 2xx is remembered. After a 4xx or 5xx the same key is processed anew. A repeat after a received 5xx
+// may pay twice if the first had an effect, so look the payment up by its reference. After a network error or
+// a timeout, Checkout.com allows a repeat without the risk of a duplicate, and the client sends it.
 //
-// The retention is 24 hours: the current page says 72, that of January 2026
-// said 24, and an account can have another. A second request while the first is
-// worked on is answered by 409, which is read so on a later attempt only, when one
-// of ours may be out; 429, which it was before, now only is a rate limit. 422 is said to be the answer to a
-// key that was used with another request, but it is that of any invalid request
-// too, so that it is never Misuse.
+// The retention is 24 hours. The current page says 72, the page of January 2026 said 24, and an account may
+// differ. A second request during the first gets 409. It means so only on a later attempt, when an earlier
+// one may be in flight. 429 had that meaning before, and is now a rate limit only. 422 is said to answer a
+// key that was used with another request, but every invalid request gets it too, so it is never Misuse.
 //
-// A card token (POST /tokens) is short-lived, charges nobody, and is made of
-// card data: such requests are passed through and never journaled. A payment with a
-// card's number in it is a secret.
+// A card token (POST /tokens) is short-lived, makes no charge, and is made from card data. Such requests pass
+// through and are not journaled. A payment with a card's number is a secret.
 func Checkout() Provider {
 	keyed := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "Cko-Idempotency-Key"},

@@ -5,20 +5,17 @@ import (
 	"time"
 )
 
-// Coinbase describes the Coinbase Developer Platform's API, version 2.
+// Coinbase describes version 2 of the Coinbase Developer Platform's API.
 //
-// A POST that changes something takes a key in X-Idempotency-Key, a UUID of version 4:
-// any other is refused. For 24 hours a repeat of the same request gets the same
-// response, and temporary issues such as network failures result in no duplicate; with
-// other parameters the key is an idempotency_error. It is not published whether failures
-// are stored, nor how a second request is answered while the first is worked on, so that
-// what may have run is not sent again. A program that knows better sets InFlightGuard.
+// A POST that changes something takes a key in X-Idempotency-Key, a UUID of version 4. Other keys are
+// refused. For 24 hours a repeat gets the same response, and temporary issues such as network failures cause
+// no duplicate. With other parameters the key is an idempotency_error. Coinbase does not publish whether
+// failures are stored, nor its answer to a second request during the first. A request that may have run is
+// therefore not sent again. If you know more, set InFlightGuard.
 //
-// The answer to an export holds a private key and is not kept, nor is the request of an
-// import. The access is by a JWT that is made for each request: set it in Authorize,
-// which sees the request as it is sent. Since it is another one each time, a new one is
-// not taken to end the memory of keys: a service that acts for several projects names
-// each by an account label.
+// The answer to an export holds a private key and is not kept. Neither is the request of an import. Each
+// request has its own JWT: set it in Authorize, which sees the final request. A new JWT does not end the
+// provider's memory of keys. A service that acts for several projects gives each an account label.
 func Coinbase() Provider {
 	keyed := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "X-Idempotency-Key", UUIDVersion: 4},

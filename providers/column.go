@@ -5,20 +5,18 @@ import (
 	"time"
 )
 
-// Column describes Column's API. Column may expire a key after 30 days, which is the
-// retention for 0; say another one that you have from Column.
+// Column describes Column's API. Column may expire a key after 30 days, the retention for 0. Pass another
+// retention if Column gave you one.
 //
-// A fixed list of POSTs takes a key of at most 255 printable ASCII characters,
-// case-sensitive, in the header Idempotency-Key: those that create transfers, loans,
-// entities, bank accounts and interest configurations. Successful results are saved.
-// Column says that a request may be repeated without a second transaction when
-// nobody knows whether it was received, a double click included: it is sent again
-// after a lost answer. What a failure leaves behind is not published, so that nothing
-// is once one was received. Nor is what becomes of a key that is used with another
-// request. Everywhere else no key is sent: an update of the list may have come since.
+// A fixed list of POSTs takes a key in Idempotency-Key, at most 255 printable ASCII characters,
+// case-sensitive: those that create transfers, loans, entities, bank accounts and interest configurations.
+// Successful results are saved. Column says that a request may be repeated without a second transaction if it
+// is not known whether it arrived, such as a double click. It is sent again after a lost answer. The effects
+// of a failure are not published, so nothing is sent again after a received one. Column also does not publish
+// its answer to a key that was used with another request. No key is sent elsewhere; Column may have extended
+// the list since.
 //
-// An ACH transfer and a book transfer show the key that they were created with, and are looked for
-// among those of the time.
+// ACH and book transfers show the key of their creation, and are found among the transfers of that time.
 func Column(retention time.Duration) Provider {
 	if retention == 0 {
 		retention = 30 * 24 * time.Hour
@@ -78,8 +76,8 @@ var columnFound = map[string]struct {
 	object  string
 	lookups []Lookup
 }{
-	// Of an ACH transfer that is refused, after a review or for want of funds, no time is shown: what has another state is no
-	// fresh one.
+	// An ACH transfer that is refused, after a review or for lack of funds, shows no time. An object in
+	// another state is not fresh.
 	"/transfers/ach": {"ach_transfer", []Lookup{columnByKey("/transfers/ach", slices.Concat(
 		[]Meaning{{Field: "cancelled_at", Is: Reversed}, {Field: "returned_at", Is: Reversed}},
 		meanings("status", TookEffect, "INITIATED", "SUBMITTED", "SETTLED", "COMPLETED"),

@@ -2,16 +2,14 @@ package providers
 
 import "fmt"
 
-// Decline is a success whose body says that nothing took effect: a payment that was
-// refused, and is answered by 200 all the same.
+// Decline is a success whose body says that nothing took effect, such as a 200 for a refused payment.
 type Decline struct {
-	// Field is a dotted path, as in a [Rule], to where the answer says so, and
-	// Equals what it says there. The path has to lead there wherever it branches:
-	// each element of an array has to say so, and a * stands for the only member
-	// of its object, so that an effect beside a refusal is not overlooked.
+	// Field is a dotted path, as in a [Rule], and Equals is the text there that means a refusal. All branches
+	// of the path must have it: each element of an array, and for a * the only member of its object. An
+	// effect beside a refusal is therefore never overlooked.
 	Field, Equals string
 
-	// Source names where the fact comes from.
+	// Source is the source of the fact.
 	Source string
 }
 

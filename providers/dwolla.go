@@ -7,21 +7,17 @@ import (
 
 // Dwolla describes Dwolla's API, live and sandbox.
 //
-// Every POST takes a key in the header Idempotency-Key, kept for 24 hours. The
-// record is for the key and the exactly equal body: several POSTs with both are
-// promised not to create several resources, and a repeat gets 201 with the
-// original. A changed body under the same key is not promised an error and may
-// create a second resource, so that the bytes of an operation never change
-// between its attempts: they are frozen with its first.
+// Every POST takes a key in the header Idempotency-Key, kept for 24 hours, together with the exactly equal
+// body. Several POSTs with both do not create several resources, and a repeat gets 201 with the original. A
+// changed body under the same key may create a second resource instead of an error. The bytes of an operation
+// therefore never change: they are frozen at its first attempt.
 //
-// 409 answers a second request under a key that is being worked on. An incident
-// of February 2025 shows that a 500 can leave the key locked: 409 then stays
-// until the 24 hours have passed, and the operation becomes unknown. A new key
-// before the transfer has been looked for would be a second operation.
+// 409 answers a second request under a key that is in use. An incident of February 2025 shows that a 500 can
+// leave the key locked. 409 then stays until the 24 hours have passed, and the operation becomes unknown.
+// Look the transfer up first: a new key before that would be a second operation.
 //
-// The length of keys and what they are scoped to are not published. They outlive
-// access tokens, which expire within the hour, so that a new token of the same
-// account is not taken to end their memory.
+// The length and the scope of keys are not published. Keys outlive access tokens, which expire within the
+// hour. A new token of the same account therefore does not end the memory of keys.
 //
 // A transfer or a mass payment of the main account is found by its correlationId, if it has one.
 func Dwolla() Provider {

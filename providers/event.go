@@ -8,59 +8,55 @@ import (
 	"github.com/onceward/onceward/internal/template"
 )
 
-// EventRule says what one kind of the events that a provider sends (webhooks) proves of
-// the request that it is about. An event that no rule matches means nothing.
+// EventRule says what one kind of the provider's events (webhooks) proves about its request. An event that
+// matches no rule proves nothing.
 //
-// Only an event whose signature was verified proves anything. None may count on order:
-// events come late, twice and out of turn. An event that says what its object's state was
-// never takes back what a later one or an answer said.
+// Only an event with a verified signature proves anything. Events may come late, twice and in any order. An
+// event that reports an old state never overrides a later event or an answer.
 type EventRule struct {
-	// Field is the path of the event's type in its body, as of [Rule.Field], and Equals
-	// the type: "type", "charge.succeeded".
+	// Field is the path of the event's type in its body, as of [Rule.Field], and Equals is the type: "type",
+	// "charge.succeeded".
 	Field, Equals string
 
-	// Also has to hold besides, between the event and the request that it is about.
+	// Also must hold as well, between the event and its request.
 	Also []Same
 
-	// Endpoint is the Pattern of the endpoint whose requests it speaks of. Empty: of
-	// any that has the key or the reference. For each endpoint the first rule that matches
-	// an event speaks.
+	// Endpoint is the Pattern of the requests that the rule is about. Empty means any endpoint whose request
+	// has the key or the reference. For each endpoint, the first rule that matches an event counts.
 	Endpoint string
 
-	// Items is the path of the events, where one request brings several: "events[]". All
-	// other paths then start at one of them. Empty: the body is the event.
+	// Items is the path of the events if one request delivers several: "events[]". All other paths then start
+	// at one event. Empty means that the body is the event.
 	Items string
 
-	// Key and Reference are the paths of the operation's key and of its reference. One of
-	// them, or Object, is what the event's operation is found by.
+	// Key and Reference are the paths of the operation's key and reference. Key, Reference or Object finds
+	// the event's operation.
 	Key, Reference string
 
-	// ID is the path of the event's own id, by which a repeat of it is known; empty where
-	// it has none.
+	// ID is the path of the event's own id, which identifies repeats. Empty means that the event has none.
 	ID string
 
-	// Object is the path of the object's id, and Created that of its time of creation, as
-	// of [Lookup.Created].
+	// Object is the path of the object's id. Created is the path of its time of creation, as of
+	// [Lookup.Created].
 	Object, Created string
 
-	// At is the path of the event's time, written as [Lookup.Created] says.
+	// At is the path of the event's time, in the format of [Lookup.Created].
 	At string
 
-	// Account is the path of the account that it happened in; empty where the event
-	// does not say.
+	// Account is the path of the event's account. Empty means that the event does not show it.
 	Account string
 
-	// Live is the path of a boolean that is false for what happened in a test mode; empty
-	// where the event does not say.
+	// Live is the path of a boolean that is false in a test mode. Empty means that the event does not show
+	// it.
 	Live string
 
-	// Is is what it means for the request; not used with Thin.
+	// Is is the meaning for the request. Thin rules do not use it.
 	Is Outcome
 
-	// Thin says that the event proves nothing itself, but that it is time to look.
+	// Thin says that the event itself proves nothing, but triggers a look-up.
 	Thin bool
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 

@@ -21,17 +21,16 @@ func about(rule EventRule, same ...Same) EventRule {
 	return rule
 }
 
-// byObject is the rule for what happens to an object later: whatever its event says of a key
-// or a reference may be another request's.
+// byObject returns the rule for later events about an object. Their key or reference may belong to another
+// request.
 func byObject(rule EventRule) EventRule {
 	rule.Key, rule.Reference = "", ""
 	return rule
 }
 
-// adyenEvents speak of payments and of what was asked for about them later by what Adyen
-// called it in its answer: a payment's reference may be the one of an earlier try whose
-// shopper comes back only now, and no event says when what it tells of was created. So they
-// tell what becomes of what is known, and not what an unknown request did.
+// adyenEvents find the object by the id that Adyen's answer named. They settle known operations, not unknown
+// ones. A payment's reference may belong to an earlier try whose shopper returns only now, and no event shows
+// when its object was created.
 var adyenEvents = slices.Concat(
 	adyenEvent("pspReference", "true", TookEffect, "AUTHORISATION", "CAPTURE", "REFUND", "CANCELLATION", "CANCEL_OR_REFUND"),
 	adyenEvent("pspReference", "false", Refused, "AUTHORISATION", "CAPTURE", "REFUND", "CANCELLATION", "CANCEL_OR_REFUND"),
@@ -78,10 +77,9 @@ var adyenTransferEvents = func() (rules []EventRule) {
 	return rules
 }()
 
-// stripeEvents show the key of the request by which they happened. One request makes several
-// objects, so that each endpoint has the events of its own kind; and what happens to an
-// object later happens by the key of another request, or by none. An intent is created
-// before it is confirmed, and one whose payment failed may still succeed.
+// stripeEvents show the key of the request that caused them. One request creates several objects, so each
+// endpoint has the events of its own kind. Later events about an object have the key of another request, or
+// none. An intent is created before it is confirmed, and an intent whose payment failed may still succeed.
 var stripeEvents = slices.Concat(
 	kinds(stripeEvent("charge"), TookEffect, "charge.succeeded", "charge.pending"),
 	kinds(stripeEvent("charge"), Refused, "charge.failed"),
@@ -158,9 +156,9 @@ var modernTreasuryEvent = EventRule{
 	Source: "docs.moderntreasury.com/platform/reference/payment-orders [D]; fields: " + sourceModernTreasurySDK + " paymentorder.go",
 }
 
-// checkoutEvents speak of payments and of their captures and refunds by what Checkout.com
-// called them in its answer: they don't say when a payment was asked for, and its reference
-// may be the one of an earlier try whose shopper comes back only now.
+// checkoutEvents find payments, captures and refunds by the ids that Checkout.com's answers named. They do
+// not show when a payment was requested. Its reference may belong to an earlier try whose shopper returns
+// only now.
 var checkoutEvents = slices.Concat(
 	kinds(checkoutEvent("POST /payments", "id"), TookEffect, "payment_approved"),
 	kinds(checkoutEvent("POST /payments", "id"), Refused, "payment_declined"),
@@ -179,7 +177,7 @@ func checkoutEvent(endpoint, object string) EventRule {
 	}
 }
 
-// wiseEvents say that a transfer changed its state, and not by which ID it was asked for.
+// wiseEvents report that a transfer changed its state, without the ID of its request.
 var wiseEvents = []EventRule{{
 	Field:    "event_type",
 	Equals:   "transfers#state-change",

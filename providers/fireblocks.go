@@ -5,24 +5,19 @@ import (
 	"time"
 )
 
-// Fireblocks describes Fireblocks' API, in the United States, the European Union and
-// the sandbox.
+// Fireblocks describes Fireblocks' API in the United States, the European Union and the sandbox.
 //
-// Every POST takes a key of at most 40 characters in Idempotency-Key. For 24 hours the
-// response to the first request is kept and returned to every repeat, whatever it was;
-// after an internal error the key is answered by 400 for good. How a second request is
-// answered while the first is worked on is not published, so that what may have run is
-// not sent again. A program that knows better sets InFlightGuard.
+// Every POST takes a key of at most 40 characters in Idempotency-Key. For 24 hours every repeat gets the
+// response to the first request, whatever it was. After an internal error the key always gets 400. Fireblocks
+// does not publish its answer to a second request during the first, so a request that may have run is not
+// sent again. If you know more, set InFlightGuard.
 //
-// A transaction has a second guard of Fireblocks' own: another one with its
-// externalTxId is refused by 400. On a later attempt that may be our own, which is why a
-// 400 proves nothing there; the transaction is looked up by its externalTxId.
-// A rate limit in Fireblocks' own form was not executed.
+// A transaction has a second guard: Fireblocks refuses another one with its externalTxId by 400. On a later
+// attempt that may be the operation's own, so a 400 proves nothing there. The transaction is found by its
+// externalTxId. A rate limit in Fireblocks' own form was not executed.
 //
-// Requests are signed by a JWT over their path and body: sign in Authorize, which sees
-// the request as it is sent. Since it is another one each time, a new one is not taken to
-// end the memory of keys: a service that acts for several workspaces names each by an
-// account label.
+// Requests are signed by a JWT over path and body: sign in Authorize, which sees the final request. A new JWT
+// does not end the memory of keys. A service that acts for several workspaces gives each an account label.
 func Fireblocks() Provider {
 	keyed := Endpoint{
 		Pattern:   "POST /",

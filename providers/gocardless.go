@@ -2,31 +2,26 @@ package providers
 
 import "slices"
 
-// GoCardless describes the GoCardless API, live and in its sandbox. A creation
-// takes a key in Idempotency-Key. GoCardless says that only one resource is
-// created under a key however often the request is made, and that a 4xx means
-// that none was.
+// GoCardless describes the GoCardless API, live and sandbox. A creation takes a key in Idempotency-Key.
+// GoCardless says that one key creates only one resource, however often the request is made, and that a 4xx
+// means that none was created.
 //
-// A repeat is never answered with the first answer but by 409, with the reason
-// idempotent_creation_conflict and the first one's ID. That is [AlreadyDone]:
-// the operation completes, and where the resource is found below the URL it was
-// created at (POST /payments, GET /payments/PM123) it is fetched and becomes the
-// answer. To keep the 409 and its pointer instead, set FetchPointer to false.
-// GoCardless is not known to compare requests.
+// A repeat never gets the first answer. It gets 409 with the reason idempotent_creation_conflict and the
+// first resource's ID, which is [AlreadyDone]: the operation completes. If the resource is below the URL of
+// its creation (POST /payments, GET /payments/PM123), it is fetched and becomes the answer. To keep the 409
+// and its pointer instead, set FetchPointer to false. GoCardless is not known to compare requests.
 //
-// For how long keys are kept and how long they may be is not published: a request
-// that may have run is not sent again. A program that has a retention from GoCardless
-// sets it on the creations, and gets the 409 instead of an unknown outcome. Whose the
-// keys are is not published either, and the account is the token's: nothing is sent
-// again once that has changed.
+// The retention and the length of keys are not published, so a request that may have run is not sent again.
+// If GoCardless gave you a retention, set it on the creations. The repeat then gets the 409 instead of an
+// unknown outcome. The scope of keys is not published either, and the account belongs to the token. Nothing
+// is sent again once that has changed.
 //
-// What may have run is looked for, a payment among those of its mandate by a field of its
-// metadata, onceward, and a refund among those of its payment. Events of payments say when
-// to look. To look for a metadata field of your own, change its name in Reference, in the
-// look-up and in the event, and clear Reference.Fill.
+// Look-ups find a payment among those of its mandate by a metadata field, onceward, and a refund among those
+// of its payment. Events of payments trigger a look-up. To use a metadata field of your own, change its name
+// in Reference, in the look-up and in the event, and clear Reference.Fill.
 //
-// Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's
-// own SDKs send one, but nothing rests on it.
+// Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's own SDKs send one, but nothing
+// rests on it.
 func GoCardless() Provider {
 	creation := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
@@ -92,8 +87,8 @@ func gocardlessReference(object string) Reference {
 	}
 }
 
-// gocardlessEvents say that something became of a payment, whose state is then looked at:
-// one that failed may be tried again.
+// gocardlessEvents report a change of a payment, which triggers a look-up. A payment that failed may be tried
+// again.
 var gocardlessEvents = []EventRule{{
 	Field:     "resource_type",
 	Equals:    "payments",
@@ -107,8 +102,8 @@ var gocardlessEvents = []EventRule{{
 	Source:    sourceGoCardlessSDK + " event_service.go; several in one request: developer.gocardless.com/partners/webhooks-for-partners [D]",
 }}
 
-// What a payment or a refund that the lists show becomes of the one which was asked for.
-// A payment that failed may be tried again.
+// These are the meanings of a listed payment or refund for its request. A payment that failed may be tried
+// again.
 var (
 	gocardlessPayments = Lookup{
 		By:         ByReference,

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// checkHost returns what is wrong with one of a provider's hosts, or "".
+// checkHost returns the problem of a provider's host, or "".
 func checkHost(host string) string {
 	if strings.Contains(host, "/") {
 		return "a host has neither scheme nor path"

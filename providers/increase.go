@@ -7,22 +7,18 @@ import (
 
 // Increase describes Increase's API, live and sandbox.
 //
-// A POST that creates an object takes a key of at most 200 characters in the
-// header Idempotency-Key, and at most one object is ever created with it: a
-// second request with the same arguments gets that object, marked
-// Idempotent-Replayed: true, one with other arguments 409 and the type
-// idempotency_key_already_used_error. The key stays bound as long as the object
-// lives, and no end of that is stated. Retention stands for it by 90 days, the
-// time for which a journal keeps answers anyway: it is true, and more than any
-// automatic repeat needs.
+// A POST that creates an object takes a key of at most 200 characters in the header Idempotency-Key. One key
+// creates at most one object. A second request with the same arguments gets that object, marked
+// Idempotent-Replayed: true. Other arguments get 409 and the type idempotency_key_already_used_error. The key
+// is bound to the object for its lifetime, without a stated end. Retention is 90 days, as long as a journal
+// keeps answers: true, and more than any automatic repeat needs.
 //
-// That guarantee has no exception, so that a request which may have run is sent
-// again. The POSTs that act on an object (approve, cancel, …) take the key too, but
-// create nothing that it would be bound to, so that nothing rests on it there. PATCH
-// and DELETE are idempotent by Increase's word.
+// The guarantee has no exception, so a request that may have run is sent again. The POSTs that act on an
+// object (approve, cancel, …) also take the key, but create no object that could hold it. Nothing rests on
+// the key there. PATCH and DELETE are idempotent by Increase's documentation.
 //
-// Objects carry their key, and every list filters by idempotency_key: that finds without
-// doubt what an unknown operation created.
+// Objects carry their key, and every list filters by idempotency_key. That finds an unknown operation's
+// object for certain.
 func Increase() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 200}
 	rules := slices.Concat(
@@ -99,7 +95,7 @@ func Increase() Provider {
 	return p.Clone()
 }
 
-// increaseByKey asks the list of what was created for the one object that has the key.
+// increaseByKey finds the one object with the key in its list.
 var increaseByKey = Lookup{
 	By:      ByKey,
 	Path:    "/{path.objects}",

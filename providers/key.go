@@ -2,55 +2,50 @@ package providers
 
 import "fmt"
 
-// Key says where an endpoint takes its idempotency key and what a key may look
-// like. The zero Key says that it takes none.
+// Key says where an endpoint takes its idempotency key, and which keys it takes. The zero Key means that it
+// takes none.
 type Key struct {
 	// Place is where the key travels.
 	Place KeyPlace
 
-	// Name is the header, the query parameter or the form field that carries
-	// it; for KeyJSONField the dotted path of the field in the body
-	// ("variables.input.apiRequestKey"); for KeyGraphQL what [KeyGraphQL] says.
+	// Name is the header, query parameter or form field with the key. For KeyJSONField it is the dotted path
+	// of the field in the body ("variables.input.apiRequestKey"). For KeyGraphQL see [KeyGraphQL].
 	Name string
 
-	// OnlyIfThere says, for KeyGraphQL, that the key only replaces one that the
-	// request already has: the argument, or the field of it, is never added, and a
-	// request without it takes no key.
+	// OnlyIfThere, for KeyGraphQL, replaces only a key that the request already has. The argument, or its
+	// field, is never added. A request without it takes no key.
 	OnlyIfThere bool
 
-	// FirstSent, if not empty, is a header that travels with the key and says
-	// when the operation's first attempt was sent, as an HTTP date (RFC 9110
-	// section 5.6.7). It is the same on every attempt.
+	// FirstSent, if not empty, is a header that is sent with the key. It has the time of the operation's
+	// first attempt as an HTTP date (RFC 9110 section 5.6.7), the same on every attempt.
 	FirstSent string
 
-	// MinLength and MaxLength bound the key's length in bytes, without the
-	// quotes of the quoted form. 0 means no bound.
+	// MinLength and MaxLength bound the key's length in bytes, without the quotes of the quoted form. Zero
+	// means no bound.
 	MinLength, MaxLength int
 
-	// UUIDVersion, if not 0, is the version of UUID (RFC 9562) that a key has to have:
-	// the provider refuses any other. The keys that are made for operations have it, and
-	// of one that a caller brings along it is required. An operation that was begun
-	// before the table said so keeps its key, and is asked for by it.
+	// UUIDVersion, if not 0, is the version of UUID (RFC 9562) that the provider requires. Keys made for
+	// operations have it, and carried keys must have it. An operation that began before the table said so
+	// keeps its key, and is found by it.
 	UUIDVersion int
 
-	// Alphabet, if not empty, holds every character that a key may contain.
-	// Otherwise a key is made of visible ASCII characters. A space, where
-	// the alphabet has one, is still refused at either end.
+	// Alphabet, if not empty, holds every character that a key may contain. Otherwise a key consists of
+	// visible ASCII characters. A space in the alphabet is not allowed at either end of a key.
 	Alphabet string
 }
 
-// KeyPlace is a place in the request where a key can travel.
+// KeyPlace is a place in the request that may hold a key.
 type KeyPlace uint8
 
 const (
 	// KeyNone: the endpoint takes no key.
 	KeyNone KeyPlace = iota
 
-	// KeyRawHeader: the header's value is the key itself.
+	// KeyRawHeader: the header's value is the key.
 	KeyRawHeader
 
-	// KeyQuotedHeader: the header's value is a Structured Field Item whose
-	// bare value is a String (RFC 9651 section 3.3.3): the key in quotes.
+	// KeyQuotedHeader: the header's value is a Structured Field Item whose bare value is a String (RFC 9651
+	// section 3.3.3), the key in quotes.
 	KeyQuotedHeader
 
 	// KeyQuery: a query parameter's value is the key.
@@ -60,21 +55,20 @@ const (
 	// the key.
 	KeyFormField
 
-	// KeyJSONField: a string in a JSON object, at a dotted path, is the key.
-	// What the path leads through has to be there; the last field of it is
-	// added where it is missing.
+	// KeyJSONField: a string in a JSON object, at a dotted path, is the key. The last field of the path is
+	// added if it is missing. All objects before it must exist.
 	KeyJSONField
 
-	// KeyGraphQL: an argument in the document of a GraphQL request is the key,
-	// either as a literal or as a variable, whose value is then the key. Name
-	// says which argument of the operation's top-level fields it is:
-	// "requestKey"; for a directive's on one of them, or on the operation, the
-	// directive first: "@idempotent.key"; for a field of an input object, the
-	// argument first: "input.apiRequestKey". Such a field is added where it is
-	// missing. A document that does not have the argument takes no key, and
-	// neither does one that can't be read, or whose operation has several
-	// top-level fields or fragments among them, for one of which only a key would
-	// speak. A variable has to be the key's alone.
+	// KeyGraphQL: an argument in the document of a GraphQL request is the key. It is a literal, or a variable
+	// whose value is the key. The variable must not serve anything else. Name is one of:
+	//
+	//   - "requestKey": an argument of the operation's top-level field;
+	//   - "@idempotent.key": an argument of a directive on that field, or on the operation;
+	//   - "input.apiRequestKey": a field of an input object, after the argument. A missing field is added.
+	//
+	// A document without the argument takes no key. Neither does an unreadable document, nor an operation
+	// with several top-level fields or with fragments among them, because the key would cover only one of
+	// them.
 	KeyGraphQL
 )
 

@@ -5,31 +5,28 @@ import (
 	"time"
 )
 
-// Klarna describes Klarna's API in its three regions, live and in the
-// playground, and the Klarna Network API, live and in its test environment. POST and PATCH take a key in Klarna-Idempotency-Key, honoured for
-// 24 hours; a repeat gets the initial result. Klarna advises UUIDs of version 5
-// and does not say that it refuses others; those made here are of version 4 or,
-// derived, 8.
+// Klarna describes Klarna's API in its three regions, live and playground, and the Klarna Network API, live
+// and test. POST and PATCH take a key in Klarna-Idempotency-Key, honored for 24 hours. A repeat gets the
+// initial result. Klarna advises UUIDs of version 5 and does not say that it refuses others. Onceward's keys
+// are of version 4 or, derived, 8.
 //
-// For Order Management Klarna says that a retry with the key is safe after a
-// call that failed midway, since it is executed only once per key, and that both
-// requests get the same response: it is sent again. For the other APIs it says that
-// a repeat is recognized and gets the initial result, but neither what it stores nor
-// how it answers a second request while the first is worked on: what may have run
-// there is not sent again. A program that knows better sets InFlightGuard or
-// HandlingTime on those endpoints. How another request under the same key is
-// answered is not published: 409 is Indeterminate. A rate limit is known by Klarna's
-// own header, and was not executed.
+// For Order Management Klarna says that a retry with the key is safe after a call that failed midway: it is
+// executed only once per key, and both requests get the same response. It is sent again. For the other APIs
+// Klarna says that a repeat is recognized and gets the initial result. It does not say what it stores, nor
+// how it answers a second request during the first. A request that may have run there is not sent again. If
+// you know more, set InFlightGuard or HandlingTime on those endpoints. The answer to another request under
+// the same key is not published, so 409 is Indeterminate. A rate limit is recognised by Klarna's own header,
+// and was not executed.
 //
-// The Klarna Network API has a host of its own for all regions. That it takes the same
-// header for 24 hours is published, but neither what it stores nor what becomes of two
-// requests at once: what may have run there is not sent again.
+// The Klarna Network API has one host for all regions. It is published that it takes the same header for 24
+// hours, but not what it stores, nor the outcome of two requests at once. A request that may have run there
+// is not sent again.
 //
-// Who wants derived keys of version 5 sets UUIDVersion on a copy, before the first use:
-// it changes the keys that names get.
+// For derived keys of version 5, set UUIDVersion on a copy before the first use. It changes the keys of
+// names.
 //
-// The other methods have an effect and no key. Each region is a host of its own,
-// and an operation stays with the host that it was first sent to.
+// The other methods have an effect and no key. Each region has its own host, and an operation stays with its
+// first host.
 func Klarna() Provider {
 	keyed := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "Klarna-Idempotency-Key"},

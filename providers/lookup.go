@@ -5,122 +5,115 @@ import (
 	"time"
 )
 
-// Lookup is a way to find out by reading whether a request took effect, after its answer
-// was lost. It describes one request that changes nothing, the items of its answer, and
-// which of them is the object that the operation created.
+// Lookup finds out, by reading, whether a request took effect after its answer was lost. It describes one
+// request that changes nothing, the items of its answer, and how to recognise the object that the operation
+// created.
 //
-// Templates are text with placeholders in braces. Each is replaced by its value, escaped
-// for the place it stands in (a segment of a path, a query, a JSON string, a form):
+// Templates are text with placeholders in braces. Each is replaced by its value, escaped for its place (a
+// segment of a path, a query, a JSON string, a form):
 //
 //	{key}            the operation's idempotency key
 //	{reference}      its reference, see Endpoint.Reference
-//	{path.NAME}      what the wildcard NAME of the endpoint's Pattern matched
+//	{path.NAME}      the match of the wildcard NAME of the endpoint's Pattern
 //	{request.FIELD}  a field of the frozen request: a dotted path into its JSON body, the
 //	                 name of a form field (or query parameter, if it has no body)
-//	{account}        whose the credential is, as Provider.Identity tells
-//	{since} {until}  the window in which it can have been created, by TimeLayout
+//	{account}        the account of the credential, see Provider.Identity
+//	{since} {until}  the window of its creation, by TimeLayout
 //	{id}             the found object's id; in Fetch only
 //
-// A look-up that asks for what the request does not have is passed over.
+// A look-up is skipped if the request lacks a value that it needs.
 //
-// The items of its answer count by their ID: two that have the same are one object. No
-// filter is trusted: an item counts only where all of Same holds, whatever the provider
-// was asked for. One object that counts is the operation's; two or more are none, but for
-// a person to look at.
+// Items with the same ID are one object. No filter is trusted: an item counts only if all of Same holds,
+// whatever the query asked for. One object that counts is the operation's. If two or more count, an operator
+// has to decide.
 type Lookup struct {
-	// By says what the object is recognised by.
+	// By defines how the object is recognised.
 	By LookupBy
 
-	// Method is GET if it is empty. Any other method is sent only where the table says of
-	// the same request that it has NoEffect, or is a query in GraphQL.
+	// Method is the method of the request. Any method but GET is sent only if the table declares NoEffect for
+	// that request, or if it is a GraphQL query. Default: GET.
 	Method string
 
-	// Path, Query and Body are templates of the request's path, its query and its body.
-	// Everything else, host, headers and credential, is the operation's own. A body that
-	// begins with a brace is JSON; any other is a form.
+	// Path, Query and Body are templates of the request's path, query and body. Host, headers and credential
+	// are the operation's own. A body that begins with a brace is JSON. Any other body is a form.
 	Path, Query, Body string
 
-	// TimeLayout says how {since} and {until} are written: "unix" for seconds, "date" for
-	// 2006-01-02 in UTC, "rfc3339" for a time in UTC without fractions, or a layout of
-	// package time's.
+	// TimeLayout is the format of {since} and {until}: "unix" for seconds, "date" for 2006-01-02 in UTC,
+	// "rfc3339" for a time in UTC without fractions, or a layout of package time.
 	TimeLayout string
 
-	// Items is the path of the answer's items: "data[]", "_embedded.transfers[]", "[]"
-	// for an answer that is an array. It ends in []; every array on its way has one too.
-	// Empty means that the whole answer is the one item. Where it is missing in an answer,
-	// that says nothing, not that there are no items.
+	// Items is the path of the answer's items: "data[]", "_embedded.transfers[]", or "[]" for an answer that
+	// is an array. It ends in [], as does every array before it. Empty means that the whole answer is the one
+	// item. An answer without that path proves nothing. It does not mean that there are no items.
 	Items string
 
-	// XML says that the answers are in XML, and read as JSON: the elements in the root element are
-	// members; an element whose elements are called item is an array, named in a path like any,
-	// "reservationSet[]"; one without elements is a text. UTF-8 only, without a document type.
+	// XML says that the answers are XML. They are read like JSON: the elements in the root element are
+	// members; an element whose children are called item is an array ("reservationSet[]"); an element without
+	// children is a text. Only UTF-8 without a document type is read.
 	XML bool
 
-	// Same has to hold, all of it, for an item to be the operation's object. Where Items
-	// is empty and the path names the key, the reference or the object itself, it may
-	// be empty.
+	// Same must hold completely for an item to be the operation's object. It may be empty if Items is empty
+	// and the path contains the key, the reference or the object's id.
 	Same []Same
 
 	// ID is the path of an item's id.
 	ID string
 
-	// Created is the path of an item's time of creation, or empty. The time is a number of
-	// seconds since 1970, or of milliseconds, or as RFC 3339 has it, where the T may be a space
-	// and UTC is meant if nothing is said. An item that was created twenty minutes before the operation
-	// was first sent, or earlier, is another's; one of less than five minutes before may be
-	// the operation's; and one between the two makes the look tell nothing, as a clock may
-	// have been wrong.
+	// Created is the path of an item's time of creation, or empty. The time is a number of seconds or
+	// milliseconds since 1970, or RFC 3339, which may have a space for the T and no zone for UTC.
+	//
+	// An item created twenty minutes or more before the first send belongs to another operation. An item from
+	// less than five minutes before may be the operation's. An item between these limits makes the look-up
+	// inconclusive, because a clock may have been wrong.
 	Created string
 
-	// Next says how the next page of items is asked for.
+	// Next says how to request the next page.
 	Next Paging
 
-	// Means says what the state of the object means, by the first that matches. Where none
-	// does, the object is there, so that the request took effect, but its state is not the
-	// one that a create answers with: see SameShape.
+	// Means lists the meanings of the object's states. The first match counts. If none matches, the request
+	// took effect, but the object differs from the answer of a create (see SameShape).
 	Means []Meaning
 
-	// Fetch is a template of the path at which the object itself is got, with a GET. Means
-	// and SameShape then speak of what comes of it. Empty: they speak of the item.
+	// Fetch is a template of the path for a GET of the object itself. Means and SameShape then apply to the
+	// fetched object. Empty means that they apply to the item.
 	Fetch string
 
-	// SameShape says that the object has the shape in which a create answers. It then is
-	// the operation's answer, if one of Means said that it took effect; one that was found
-	// in another state completes the operation by its id alone.
+	// SameShape says that the object has the shape of a create's answer. If one of Means says that it took
+	// effect, it becomes the operation's answer. An object in another state completes the operation by its id
+	// alone.
 	SameShape bool
 
-	// Horizon is how old an object may be to be found by the look-up; 0 means that it has no
-	// end. What is older may not be shown, whether or not it was created. It takes two looks, an hour
-	// apart, to prove an absence: one of an hour and a half or less proves none.
+	// Horizon is the age after which the look-up may no longer show an object, whether or not it was created.
+	// Zero means no limit. Proof of an absence takes two look-ups one hour apart, so a Horizon of an hour and
+	// a half or less proves none.
 	Horizon time.Duration
 
-	// Absent says what it takes to believe that an object which was not found was never
-	// created. The zero Absence: nothing does.
+	// Absent is the proof that an object which was not found was never created. The zero Absence means that
+	// nothing proves it.
 	Absent Absence
 
-	// Needs names the permission that the credential has to have for it, if that is not
-	// the one by which objects are created.
+	// Needs is the permission that the look-up requires, if it differs from the permission to create objects.
 	Needs string
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 
-// LookupBy is what a look-up recognises an object by.
+// LookupBy is the mark by which a look-up recognises an object.
 type LookupBy uint8
 
 const (
-	// ByKey: the object or an event of its shows the idempotency key. Exact.
+	// ByKey: the object, or an event about it, shows the idempotency key. Exact.
 	ByKey LookupBy = iota + 1
 
-	// ByReference: it shows the reference of the request, see Endpoint.Reference. Exact
-	// where a client has filled it in; a caller's own needs the rest of Same besides.
+	// ByReference: the object shows the request's reference (see Endpoint.Reference). Exact if the client
+	// made the reference. A caller's reference also needs the rest of Same.
 	ByReference
 
-	// ByParent: it is part of an object that the request names, a refund of a payment.
+	// ByParent: the object belongs to another object that the request names, like a refund to its payment.
 	ByParent
 
-	// ByTime: everything of a window is read, and compared by its fields.
+	// ByTime: all objects of a window are read, and compared by their fields.
 	ByTime
 )
 
@@ -131,7 +124,7 @@ var lookupByNames = [...]string{
 	ByTime:      "time",
 }
 
-// String returns what it is in a word, "key" for ByKey.
+// String returns the mark in a word, "key" for ByKey.
 func (b LookupBy) String() string {
 	if b.valid() {
 		return lookupByNames[b]
@@ -141,34 +134,34 @@ func (b LookupBy) String() string {
 
 func (b LookupBy) valid() bool { return b >= ByKey && b <= ByTime }
 
-// Same is a comparison that has to hold between an item and the request.
+// Same is a required equality between an item and the request.
 type Same struct {
-	// Field is a path in the item, as of [Rule.Field]. An item without it is not the one.
+	// Field is a path in the item, as of [Rule.Field]. An item without the field is not the object.
 	Field string
 
-	// Is is a template, see [Lookup], of what has to stand there.
+	// Is is a template of the required value, see [Lookup].
 	Is string
 
-	// As says how the two are compared.
+	// As is the kind of comparison.
 	As Comparison
 
-	// Optional says that the comparison is left out where the request does not have what
-	// Is asks for, as a refund of all has no amount. Otherwise the look-up is passed over.
+	// Optional skips the comparison if the request lacks the value that Is needs, as a full refund has no
+	// amount. Without Optional, the whole look-up is skipped.
 	Optional bool
 }
 
-// Comparison is how two texts are compared.
+// Comparison is a way to compare two texts.
 type Comparison uint8
 
 const (
 	// Exactly: byte for byte.
 	Exactly Comparison = iota
 
-	// AnyCase: without regard to the case of ASCII letters, as codes of currencies are.
+	// AnyCase: without regard to the case of ASCII letters, for currency codes.
 	AnyCase
 
-	// AsDecimal: as decimal numbers, 10, 10.0 and 10.00 being the same. One that is not
-	// such a number is the same as none.
+	// AsDecimal: as decimal numbers. 10, 10.0 and 10.00 are the same. A text that is not such a number counts
+	// as none.
 	AsDecimal
 )
 
@@ -188,40 +181,36 @@ func (c Comparison) String() string {
 
 func (c Comparison) valid() bool { return c <= AsDecimal }
 
-// Paging says how a list goes on. The zero Paging says that it does not: its one page has
-// every item.
+// Paging says how a list continues. The zero Paging means that one page has every item.
 type Paging struct {
-	// Style is how the next page is told.
+	// Style says where the next page comes from.
 	Style PageStyle
 
-	// Param is the query parameter that asks for the next page; in a look-up with a Body,
-	// the dotted path of the field of its JSON, or the name of its form field. The first
-	// page is asked for without it, but by its number where pages have numbers. Not used
-	// for PageLink.
+	// Param is the query parameter for the next page. In a look-up with a Body it is the dotted path of a
+	// JSON field, or the name of a form field. The first request is sent without it, except that numbered
+	// pages send their number. PageLink does not use it.
 	Param string
 
-	// Cursor is the path of the next page's cursor, for PageCursor, or of its URL, for
-	// PageLink; for PageHeader it is the header's name. Where it is missing, null or empty
-	// in an answer, that page was the last. For PageLastID it is the path in an item of the id
-	// that is sent back, or empty, if that is the ID of the look-up.
+	// Cursor is the path of the next page's cursor for PageCursor, or of its URL for PageLink. For PageHeader
+	// it is the header's name. A missing, null or empty cursor marks the last page. For PageLastID it is the
+	// path in an item of the id to send back. Default for PageLastID: the ID of the look-up.
 	Cursor string
 
-	// More, if not empty, is the path of a boolean that is false on the last page. It has
-	// to be there. Without it, PageLastID ends at a page with fewer items than Size, and
-	// PageOffset and PageNumber at a page without any.
+	// More, if not empty, is the path of a boolean that is false on the last page. It must exist. Without it,
+	// PageLastID ends at a page with fewer items than Size, and PageOffset and PageNumber at a page without
+	// items.
 	More string
 
-	// Size is how many items a page has at most, as the look-up asks for them. An answer
-	// with as many of a list that does not go on may have been cut there, and then proves no
-	// absence.
+	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full may
+	// have been cut there, and then proves no absence.
 	Size int
 }
 
-// PageStyle is how the next page of a list is told.
+// PageStyle says where the next page of a list comes from.
 type PageStyle uint8
 
 const (
-	// OnePage: there is none.
+	// OnePage: there is no next page.
 	OnePage PageStyle = iota
 
 	// PageCursor: a field of the answer is sent back as Param.
@@ -233,14 +222,14 @@ const (
 	// PageLastID: Param is the id of the last item.
 	PageLastID
 
-	// PageOffset: Param is the number of items on the pages before it.
+	// PageOffset: Param is the number of items on the earlier pages.
 	PageOffset
 
-	// PageNumber: Param is the page's number; the first has 1.
+	// PageNumber: Param is the page's number, from 1.
 	PageNumber
 
-	// PageLink: a field of the answer is the URL of the next page. Only its query is used,
-	// and only where its host and its path are the look-up's.
+	// PageLink: a field of the answer is the URL of the next page. Only its query is used, and only if its
+	// host and path are the look-up's.
 	PageLink
 )
 
@@ -264,32 +253,30 @@ func (s PageStyle) String() string {
 
 func (s PageStyle) valid() bool { return s <= PageLink }
 
-// Meaning is what a state of an object says of the request that created it.
+// Meaning is the meaning of an object's state for the request that created it.
 type Meaning struct {
-	// Field is a path in the object, and Equals its text, compared exactly; empty, the
-	// field has to be there.
+	// Field is a path in the object, and Equals its text, compared exactly. If Equals is empty, the field
+	// must exist.
 	Field, Equals string
 
-	// Is is what it means.
+	// Is is the meaning.
 	Is Outcome
 }
 
-// Outcome is what became of a request, as an object or an event shows it.
+// Outcome is the outcome of a request, as an object or an event shows it.
 type Outcome uint8
 
 const (
-	// TookEffect: it did what it was sent for.
+	// TookEffect: the request had its effect.
 	TookEffect Outcome = iota + 1
 
-	// Refused: it was executed and nothing took effect, for good; no state of the object
-	// comes after this one.
+	// Refused: the request was executed and had no effect, finally. The object never leaves this state.
 	Refused
 
-	// InProgress: the object is there, and its state is one that still ends as TookEffect
-	// or as Refused.
+	// InProgress: the object exists, and its state will become TookEffect or Refused.
 	InProgress
 
-	// Reversed: it took effect, and this was undone later.
+	// Reversed: the request had its effect, which was undone later.
 	Reversed
 )
 
@@ -310,18 +297,17 @@ func (o Outcome) String() string {
 
 func (o Outcome) valid() bool { return o >= TookEffect && o <= Reversed }
 
-// Absence is what a provider promises of the objects that a look-up does not find. Few
-// promise anything; the adapters of this package state none. Who knows more, from a
-// contract or a support's answer, states it on a copy, with [Endpoint.HandlingTime], without
-// which a request may still be on its way to take effect.
+// Absence is a provider's promise about objects that a look-up does not find. Few providers promise anything,
+// and this package's adapters declare none. If you know more, from a contract or from support, declare it on
+// a copy of the table, with [Endpoint.HandlingTime]. Without that limit, a request may still be on its way.
 type Absence struct {
-	// Consistent says that an object is found by the look-up from the moment it exists.
+	// Consistent says that the look-up finds an object from the moment it exists.
 	Consistent bool
 
-	// VisibleAfter is how long after its creation an object may still not be found, at
-	// most. It is stated where Consistent is not.
+	// VisibleAfter is the longest time after its creation for which an object may stay hidden. Set it if
+	// Consistent is false.
 	VisibleAfter time.Duration
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }

@@ -7,17 +7,15 @@ import (
 
 // Mangopay describes Mangopay's API, live and sandbox.
 //
-// Every POST takes a key in Idempotency-Key: 16 to 36 letters, digits and hyphens. For
-// 24 hours Mangopay blocks all but the first request with a key, whatever became of
-// it, so that a request that may have run is sent again: if the first never arrived, it
-// is executed. If it did, the answer is 409 with the type idempotent_creation_conflict,
-// which says that there was one and not what it came to: the operation is unknown. The answer of
-// the first can be read for 24 hours, by its key: the payments, transfers, refunds, payouts, wallets
-// and users that it shows are found by that.
+// Every POST takes a key in Idempotency-Key: 16 to 36 letters, digits and hyphens. For 24 hours Mangopay
+// blocks all but the first request with a key, whatever its result. A request that may have run is therefore
+// sent again. If the first never arrived, the repeat is executed. If it did arrive, the answer is 409 with
+// the type idempotent_creation_conflict. It does not show the first result, so the operation is unknown. The
+// first answer can be read by its key for 24 hours. That finds the payments, transfers, refunds, payouts,
+// wallets and users that it shows.
 //
-// A first request that failed keeps the key as well: after a failure that was received,
-// a repeat is blocked too. The other methods take no key. OAuth tokens are passed
-// through.
+// A failed first request also keeps the key, so a repeat after a received failure is blocked too. The other
+// methods take no key. OAuth tokens pass through.
 func Mangopay() Provider {
 	keyed := Endpoint{
 		Pattern:       "POST /",

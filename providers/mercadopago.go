@@ -7,24 +7,23 @@ import (
 
 // MercadoPago describes Mercado Pago's API for payments.
 //
-// Creating a payment or an advanced payment, and refunding one, have to have a key in
-// X-Idempotency-Key. A request whose connection was interrupted can be made again with
-// the same key: if the payment was created, its information is returned, and 409 is the
-// answer while it is processed. For how long a key is known is not published: say a
-// retention that you have from Mercado Pago, or 0, and then none is claimed, and what
-// may have run is not sent again. Nor is it after a failure that was received, of which
-// it is not published whether it leaves anything behind.
+// A request that creates a payment or an advanced payment, or refunds one, must have a key in
+// X-Idempotency-Key. After an interrupted connection it can be made again with the same key. If the payment
+// was created, its information is returned. 409 is the answer while it is processed. The retention is not
+// published. Pass a retention that Mercado Pago gave you, or 0 for none, and then a request that may have run
+// is not sent again. It is also not sent again after a received failure, because its effects are not
+// published.
 //
-// What may have run is looked for: a payment of the last twelve months by its external_reference,
-// its amount and its payment_method_id, and a part of it that was refunded among its refunds. Give each payment an
-// external_reference of its own: one that two of an order share is the other's, too, if that was paid elsewhere.
+// Look-ups find a payment of the last twelve months by its external_reference, amount and payment_method_id,
+// and a partial refund among the payment's refunds. Give each payment its own external_reference. If two
+// payments of an order share one, a payment made elsewhere counts for both.
 //
-// 400 is also what a refund of a Pix is answered by that is in process, and may take effect later: of a refund it proves
-// nothing. One that is sent with "X-Render-In-Process-Refunds: true" is answered by 201 then, and is listed: it has taken
-// effect once its status is approved, and not while it is anything else.
+// A refund of a Pix that is in process also gets 400, and may take effect later. For a refund, 400 proves
+// nothing. With "X-Render-In-Process-Refunds: true" the answer is 201, and the refund is listed. It took
+// effect once its status is approved, and in no other state.
 //
-// The account is the token's. Everything else has an effect and no key. OAuth tokens and
-// card tokens are passed through.
+// The account belongs to the token. All other requests have an effect and no key. OAuth tokens and card
+// tokens pass through.
 func MercadoPago(retention time.Duration) Provider {
 	keyed := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Idempotency-Key"},

@@ -2,13 +2,12 @@ package providers
 
 import "fmt"
 
-// CredentialMode is a public prefix of a provider's credentials and what they are
-// for.
+// CredentialMode is a public prefix of a provider's credentials, and the mode that it shows.
 type CredentialMode struct {
-	// Prefix is what such a credential begins with: "sk_test_".
+	// Prefix is the start of such a credential: "sk_test_".
 	Prefix string
 
-	// Mode is the caller's word for it: "test".
+	// Mode is the caller's name of the mode: "test".
 	Mode string
 }
 

@@ -5,30 +5,27 @@ import (
 	"time"
 )
 
-// ModernTreasury describes Modern Treasury's API on app.moderntreasury.com, the
-// same host for live and sandbox.
+// ModernTreasury describes Modern Treasury's API on app.moderntreasury.com, the same host for live and
+// sandbox.
 //
-// Every POST takes a key in the header Idempotency-Key, kept for 24 hours; other
-// methods ignore it, although the Go SDK sends one on PUT too. Keys are looked up
-// by API key: an operation whose credential has changed is not sent again.
+// Every POST takes a key in the header Idempotency-Key, kept for 24 hours. Other methods ignore it, although
+// the Go SDK sends one on PUT too. Keys belong to the API key: an operation whose credential changed is not
+// sent again.
 //
-// Only successes are kept; after a connection interruption or an error that prevented
-// the request from completing the next one with the key is executed. Modern Treasury
-// guarantees that what a request created which failed by a network issue is created
-// only once if it is repeated with its key, and says that every critical operation is
-// one transaction of its database: it is sent again. PATCH and DELETE are idempotent
-// by definition. A rate limit in the API's own form was not executed.
+// Only successes are kept. After a connection interruption, or an error that prevented completion, the next
+// request with the key is executed. Modern Treasury guarantees that a repeat with the key after a network
+// issue creates nothing twice, and says that every critical operation is one transaction of its database. It
+// is sent again. PATCH and DELETE are idempotent by definition. A rate limit in the API's own form was not
+// executed.
 //
-// Requests are not compared, not even their paths: a key that was used before is
-// answered with the first request's answer, whatever that was. Only a key that is
-// new for all paths is safe.
+// Requests are not compared, not even their paths. A key that was used before gets the first request's
+// answer. Only a key that is new for all paths is safe.
 //
-// 409 answers a second request while the first one is being worked on. It is also
-// the status of any conflict, without a code that would tell, so that on a first
-// attempt it proves nothing.
+// 409 answers a second request during the first. Any other conflict has the same status, without a code to
+// distinguish it, so it proves nothing on a first attempt.
 //
-// What has an external_id is found by it: payment orders, expected payments, counterparties,
-// accounts, legal entities, and what is booked in ledgers. It can be changed later.
+// Objects with an external_id are found by it: payment orders, expected payments, counterparties, accounts,
+// legal entities, and ledger objects. It can be changed later.
 func ModernTreasury() Provider {
 	keyed := Endpoint{
 		Pattern:       "POST /api/",
@@ -90,7 +87,7 @@ func ModernTreasury() Provider {
 	return p.Clone()
 }
 
-// modernTreasuryObject is a kind of object that has an external_id, by which its list filters.
+// modernTreasuryObject is a kind of object with an external_id, which filters its list.
 type modernTreasuryObject struct {
 	path, object, file string
 	same               [][]string // fields of the request that the object has, of which the first list that it has counts
@@ -155,7 +152,7 @@ var modernTreasuryFound = []modernTreasuryObject{
 	},
 }
 
-// modernTreasuryStands are the states of what has none but to be discarded.
+// modernTreasuryStands returns the states of an object whose only other state is discarded.
 func modernTreasuryStands(object string) []Meaning {
 	return []Meaning{{Field: "discarded_at", Is: Reversed}, {Field: "object", Equals: object, Is: TookEffect}}
 }

@@ -5,32 +5,26 @@ import (
 	"time"
 )
 
-// Mollie describes Mollie's API. POST, PATCH and DELETE take a key in
-// Idempotency-Key, a UUID; Mollie asks for version 4, and does not say that it
-// refuses others. Derived keys are of version 8: who wants them of version 4 sets
-// UUIDVersion on a copy, before the first use, since it changes the keys that names
-// get.
+// Mollie describes Mollie's API. POST, PATCH and DELETE take a key in Idempotency-Key, a UUID. Mollie asks
+// for version 4, and does not say that it refuses others. Derived keys are of version 8. For derived keys of
+// version 4, set UUIDVersion on a copy before the first use, because it changes the keys of names.
 //
-// Integrators quote one hour as the time for which keys are kept, the shortest
-// of all. What Mollie doesn't publish is how it answers a second request while
-// the first is worked on, how long it works, and whether it stores failures: no
-// guard is claimed, so that a request that may have run is not sent again.
-// Mollie names recurring payments, subscriptions and partial refunds as those
-// where a second request does harm, and the list endpoints as the way to find
-// out. 400 is said to be the answer to a key that was used with another request,
-// but it is not that alone, so that it is never Misuse; 409 is the answer to a
-// second refund that looks like the first, which on a retry may have been our
-// own. A rate limit of Mollie's was not executed.
+// Integrators quote one hour as the retention of keys, the shortest of all providers. Mollie does not publish
+// how it answers a second request during the first, how long a request takes, or whether it stores failures.
+// No guard is claimed, so a request that may have run is not sent again. Mollie names recurring payments,
+// subscriptions and partial refunds as those that a second request harms, and the list endpoints as the way
+// to check. 400 is said to answer a key that was used with another request, but has other meanings too, so it
+// is never Misuse. 409 answers a second refund like the first, which on a retry may be the operation's own. A
+// rate limit of Mollie's was not executed.
 //
-// What may have run is looked for: a payment among the newest by a field of its metadata,
-// onceward, and by its amount, a refund or a capture among those of its payment, by its
-// amount and the same field if it has that. To look for a field of your own, change its name
-// in Reference, in the look-ups and in the events, and clear Reference.Fill. Events are those of the webhooks that are
-// subscribed to with a full payload.
+// Look-ups find a payment among the newest by a metadata field, onceward, and by its amount. They find a
+// refund or a capture among those of its payment, by its amount and by the same field if it has it. To use a
+// field of your own, change its name in Reference, in the look-ups and in the events, and clear
+// Reference.Fill. Events come from webhooks subscribed with a full payload.
 //
-// The account is the token's. Tokens of OAuth expire within the hour, so that a new
-// one is not taken to end the memory of keys: a service that acts for several
-// organizations names each by an account label, or sets CredentialScoped.
+// The account belongs to the token. OAuth tokens expire within the hour, so a new token does not end the
+// memory of keys. A service that acts for several organizations gives each an account label, or sets
+// CredentialScoped.
 //
 // The answer to a created webhook holds its secret and is not kept.
 func Mollie() Provider {
@@ -82,8 +76,8 @@ const (
 	sourceMollieSpec        = "mollie/openapi cfbba47 [D]"
 )
 
-// mollieEvents are those of the webhooks that are subscribed to, with a full payload. What is
-// sent to the webhookUrl of a payment is not signed, and proves nothing.
+// mollieEvents come from webhooks subscribed with a full payload. Calls to a payment's webhookUrl are not
+// signed, and prove nothing.
 var mollieEvents = slices.Concat(
 	kinds(molliePaymentEvent, TookEffect, "payment.pending", "payment.authorized", "payment.paid"),
 	kinds(molliePaymentEvent, Refused, "payment.failed", "payment.expired"),
@@ -105,8 +99,8 @@ var molliePaymentEvent = EventRule{
 	Source: sourceMollieSpec + " entity-webhook-event, webhook-event-types; sent as such: docs.mollie.com/reference/webhooks-new [D]",
 }
 
-// mollieReference is a field in a payment's metadata, if that is an object. Mollie saves
-// it alongside the payment and shows it to who fetches that by the API.
+// mollieReference is a field in a payment's metadata, if the metadata is an object. Mollie saves it with the
+// payment and shows it to API clients that fetch the payment.
 var mollieReference = Reference{
 	Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, Fill: true, Mutable: true,
 	Source: sourceMollieSpec + " payment-request: about 1 kB for all metadata; an update can change it",
@@ -119,9 +113,9 @@ var molliePartReference = func() Reference {
 	return r
 }()
 
-// molliePayments read the payments from the newest on. The list knows no time and no
-// metadata. A token of an organization has to name the profile, and the test mode, as it
-// did when it created the payment; an API key must not.
+// molliePayments reads the payments from the newest on. The list filters by neither time nor metadata. An
+// organization's token must name the profile and the test mode, as it did when it created the payment. An API
+// key must not.
 var molliePayments = func() (lookups []Lookup) {
 	for _, account := range []string{"&profileId={request.profileId}&testmode={request.testmode}", "&profileId={request.profileId}", ""} {
 		lookups = append(lookups, Lookup{

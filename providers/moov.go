@@ -7,19 +7,18 @@ import (
 
 // Moov describes Moov's API.
 //
-// Creating a transfer, refunding and reversing one take a key of at most 36 characters
-// in X-Idempotency-Key, which never expires: a second transfer with it is answered by
-// 409, which says that one was created. Retention stands for it by 90 days, the time for
-// which a journal keeps answers anyway. That has no exception, so that a request that
-// may have run is sent again: if the first never arrived, it is executed. If it did, the
-// 409 does not name the transfer: the operation is unknown, and the list of transfers
-// tells.
+// Requests that create, refund or reverse a transfer take a key of at most 36 characters in
+// X-Idempotency-Key, which never expires. A second transfer with it gets 409, which says that one was
+// created. Retention is 90 days, as long as a journal keeps answers. The contract has no exception, so a
+// request that may have run is sent again. If the first never arrived, the repeat is executed. If it did
+// arrive, the 409 does not name the transfer: the operation is unknown, and the list of transfers shows it.
 //
-// The other requests have an effect and no key; one with a raw card is a secret. OAuth
-// tokens are passed through.
-// The account is in the path. Whether a key is known under another token, too, is not
-// published, so that it is not sent again under one: whoever has Moov's word that keys are
-// the account's sets CredentialScoped to false.
+// The other requests have an effect and no key. A request with a raw card is a secret. OAuth tokens pass
+// through.
+//
+// The account is in the path. It is not published whether a key is known under another token, so nothing is
+// sent again after the token changed. If Moov confirmed to you that keys belong to the account, set
+// CredentialScoped to false.
 func Moov() Provider {
 	p := Provider{
 		Name:         "moov",

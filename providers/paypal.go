@@ -5,40 +5,31 @@ import (
 	"time"
 )
 
-// PayPal describes PayPal's REST API, live and in its sandbox. The key travels
-// in PayPal-Request-Id. Which endpoints take it and how long it is stored
-// differs from API to API: 3 hours for vault tokens, 6 hours for Orders v2 (an
-// account manager may grant more: set Retention then), 45 days for captures and
-// refunds of Payments v2. Everything else, the void of an authorization among
-// it, has an effect and no key: it is sent once and not again.
+// PayPal describes PayPal's REST API, live and sandbox. The key goes into PayPal-Request-Id. Which endpoints
+// take it, and its retention, differ between APIs: 3 hours for vault tokens, 6 hours for Orders v2 (an
+// account manager may grant more: set Retention then), 45 days for captures and refunds of Payments v2. All
+// other requests, including the void of an authorization, have an effect and no key. They are sent once.
 //
-// A repeat is answered with the latest state of what the first request did, by
-// 200 where the first answer was 201, and by nothing that marks it.
+// A repeat gets the latest state of the first request's object, with 200 where the first answer was 201, and
+// without a mark.
 //
-// PayPal says that calls with a key may be made any number of times without a
-// second effect, that they may be retried after network timeouts and 5xx for as
-// long as the key is stored, and that of two at once it processes the first and
-// may fail the second. That makes [SuccessesCleanFailures] with a guard: a
-// repeat has no second effect, whatever the first led to. It is not more than
-// that, since PayPal doesn't say which failures it stores: a 4xx is the
-// operation's answer on a first attempt only.
+// PayPal says that calls with a key may be made any number of times without a second effect, that they may be
+// retried after network timeouts and 5xx while the key is stored, and that of two at once it processes the
+// first and may fail the second. That is [SuccessesCleanFailures] with a guard. PayPal does not say which
+// failures it stores, so a 4xx is the operation's answer on a first attempt only.
 //
-// A rate limit of PayPal's is known by its name, and was not executed. Orders with a
-// card's number in them are secrets. The account is that of the token, which changes
-// within the day, so that a new one is not taken to end the memory of keys: a service
-// that acts for several accounts by tokens of their own names each by an account
-// label.
+// A rate limit of PayPal's is recognised by its name, and was not executed. Orders with a card's number are
+// secrets. The account belongs to the token, which changes within the day, so a new token does not end the
+// memory of keys. A service that acts for several accounts with their own tokens gives each an account label.
 //
-// What the capture or the authorization of an order became is read from the order, and
-// whether an authorization is void from itself. Refunds, and captures of an authorization,
-// are looked for among the account's transactions by the custom or invoice id that they were
-// sent with: that takes a permission of its own, and they appear up to three hours late.
-// Their events show the same ids. Whether an order was made, nothing tells but its key.
+// The capture or authorization of an order is read from the order, and a void from the authorization.
+// Refunds, and captures of an authorization, are found in the account's transactions by their custom or
+// invoice id. That needs an extra permission, and they appear up to three hours late. Their events show the
+// same ids. An order can be found only by its key.
 //
-// Not proven, and read with care: whether Orders v2 and Payments v2 compare a
-// repeated request with the first (assume that the key alone decides); for how
-// long Orders v1 stores keys (its page says for ever, but it is old, so nothing
-// rests on it).
+// Two facts are not proven and read with care. Orders v2 and Payments v2 may not compare a repeated request
+// with the first: assume that the key alone decides. The retention of Orders v1 is for ever on an old page,
+// so nothing rests on it.
 func PayPal() Provider {
 	p := Provider{
 		Name:         "paypal",
@@ -152,8 +143,8 @@ func paypalPayments(object string, reference Reference, lookups ...Lookup) Endpo
 	return e
 }
 
-// paypalPayouts knows a payout by its batch id. Whether payees see that is not published,
-// so that a client makes none up unless the program says that it may (Reference.Visible).
+// paypalPayouts finds a payout by its batch id. It is not published whether payees see it, so a client makes
+// none unless the program allows it (Reference.Visible).
 func paypalPayouts() Endpoint {
 	e := paypalKeyed(30*24*time.Hour, 1000, "")
 	e.Object, e.ObjectID = "payout", "batch_header.payout_batch_id"
@@ -179,9 +170,8 @@ func paypalOfOrder(payments string, means ...Meaning) Lookup {
 	}
 }
 
-// paypalEvents speak of captures of an authorization and of refunds, which show the invoice
-// and the custom id that they were asked for with. What an order's capture is called by is
-// the order's, and no more than a look at the order tells.
+// paypalEvents are about captures of an authorization and about refunds, which show the invoice and custom id
+// of their request. An order's capture shows the ids of the order, so only a look-up of the order settles it.
 var paypalEvents = slices.Concat(
 	kinds(paypalCaptured, TookEffect, "PAYMENT.CAPTURE.COMPLETED", "PAYMENT.CAPTURE.PENDING"),
 	kinds(paypalCaptured, Refused, "PAYMENT.CAPTURE.DECLINED", "PAYMENT.CAPTURE.DENIED"),
@@ -210,8 +200,8 @@ func paypalEvent(endpoint, reference string) EventRule {
 	}
 }
 
-// paypalVoid reads the authorization that is to be voided: what it is then, and when it
-// was last changed, is all that a void leaves behind.
+// paypalVoid reads the authorization. Its state and the time of its last change are all that a void leaves
+// behind.
 var paypalVoid = Lookup{
 	By:        ByParent,
 	Path:      "/v2/payments/authorizations/{path.id}",
@@ -223,8 +213,8 @@ var paypalVoid = Lookup{
 	Source:    sourcePayPalSpec + " payments_payment_v2: authorization_status, update_time; the answer to a void is the authorization, or none",
 }
 
-// paypalSearch reads everything that happened in the account. Up to 500 transactions and
-// 31 days are looked at. What was made less than three hours ago may not be there.
+// paypalSearch reads the account's transactions, up to 500 and 31 days. A transaction of the last three hours
+// may be missing.
 func paypalSearch(source string, means []Meaning, same ...Same) Lookup {
 	return Lookup{
 		By:         ByReference,
@@ -252,8 +242,8 @@ var (
 		Source: sourcePayPalSpec + " payments_payment_v2 refund_request: appears in transaction and settlement reports; whether payers see it: [?]",
 	}
 
-	// Of what is captured, an invoice id that the capture was sent without is its
-	// authorization's, so that the amount has to be the same besides.
+	// A capture that is sent without an invoice id has its authorization's, so the amount must also be the
+	// same.
 	paypalCaptureSearch = paypalSearch("invoice_id is the one of the capture request",
 		[]Meaning{
 			{"transaction_info.transaction_status", "S", TookEffect},

@@ -5,33 +5,27 @@ import (
 	"time"
 )
 
-// Raw describes an API of one's own that deduplicates in Stripe's manner, by a
-// key that stands bare in the header Idempotency-Key, on every method that may
-// change something. Without hosts it serves every host that no other provider
-// names.
+// Raw describes an API that deduplicates like Stripe, by a bare key in the header Idempotency-Key, on every
+// method that may change something. Without hosts it serves every host that no other provider names.
 //
-// The retention is what the server promises; nothing is assumed in its place,
-// and [Provider.Validate] refuses one that is not longer than 0. A program that
-// uses Raw twice gives one of them another Name.
+// retention is the server's own promise. None is assumed, and [Provider.Validate] rejects a retention that is
+// not longer than 0. A program that uses Raw twice gives one of them another Name.
 //
-// What it takes the server to do:
+// Raw assumes that the server does the following:
 //
-//   - It reserves the key before it works, and answers 409 while a request with
-//     the same key is being worked on.
+//   - It reserves the key before it works, and answers 409 while a request with the same key is in progress.
 //   - It compares requests, and answers 422 to another one under a known key.
-//   - It stores each success, and marks a repeat of it with Idempotent-Replayed: true. If an answer was lost, a repeat
-//     is answered like the first request.
-//   - 401, 403, 407 and 429 come before the key is looked at: nothing is
-//     executed and nothing stored.
+//   - It stores each success, and marks a repeat of it with Idempotent-Replayed: true. After a lost answer, a repeat gets the
+//     first answer.
+//   - It answers 401, 403, 407 and 429 before it looks at the key: nothing is executed and nothing stored.
 //
-// Raw does not assume that the server stores failures. If an attempt was answered by a 5xx without the mark of a replay,
-// the operation is not sent again: it becomes unknown. Some published contracts execute such a repeat anew, as the Agentic
-// Commerce Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use [Provider.WithStoredFailures] for a server that stores
-// and replays its failures.
+// Raw does not assume stored failures. After a 5xx without the mark of a replay, the operation becomes
+// unknown instead of being sent again. Some published contracts execute such a repeat anew, as the Agentic
+// Commerce Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use
+// [Provider.WithStoredFailures] for a server that stores and replays its failures.
 //
-// A server that says something else by one of these statuses (a business
-// conflict by 409, a validation error by 422) needs a rule of its own in front
-// of those of the endpoint, which tells the two apart by a field or header.
+// If your server uses one of these statuses for other errors too (409 for a business conflict, 422 for a
+// validation error), put a rule before those of the endpoint that distinguishes them by a field or header.
 func Raw(retention time.Duration, hosts ...string) Provider {
 	const source = "the assumptions that the documentation of Raw states"
 	return Provider{
@@ -68,10 +62,12 @@ func Raw(retention time.Duration, hosts ...string) Provider {
 	}
 }
 
-// WithStoredFailures returns p for a server that stores the result of every request that it began to execute, failures
-// included, and answers a repeat with that result. An operation is then sent again after a 5xx too, inside the retention.
-// Use it for [Raw], [IETF] or a table of your own, and only if the server's contract says so: a server that executes a
-// request anew after a failure would execute it twice. p is not changed.
+// WithStoredFailures returns a copy of p for a server that stores the result of every request that it began
+// to execute, failures included, and answers a repeat with that result. An operation is then sent again after
+// a 5xx too, inside the retention. It works for [Raw], [IETF] or a table of your own.
+//
+// Use it only if the server's contract says so. A server that executes a request anew after a failure would
+// execute it twice.
 func (p Provider) WithStoredFailures() Provider {
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {

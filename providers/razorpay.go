@@ -5,44 +5,38 @@ import (
 	"time"
 )
 
-// Razorpay describes Razorpay's API. Three kinds of request take a key, each in
-// a header of its own: payouts (X-Payout-Idempotency, 4 to 36 characters),
-// refunds (X-Refund-Idempotency, at least 10) and direct transfers
-// (X-Transfer-Idempotency, 4 to 36). Everything else, orders and captures among
-// it, has an effect and no key.
+// Razorpay describes Razorpay's API. Three kinds of request take a key, each in its own header: payouts
+// (X-Payout-Idempotency, 4 to 36 characters), refunds (X-Refund-Idempotency, at least 10) and direct
+// transfers (X-Transfer-Idempotency, 4 to 36). All other requests, including orders and captures, have an
+// effect and no key.
 //
-// Razorpay does not publish for how long it keeps a key: say a retention that
-// you have from Razorpay, or 0, and then none is claimed and nothing is sent
-// again once it may have run. (An old copy of the payouts page said 7 days.) It
-// is used for all three.
+// Razorpay does not publish the retention of keys. Pass a retention that Razorpay gave you, for all three
+// kinds, or 0 for none. With 0, nothing is sent again once it may have run. (An old copy of the payouts page
+// said 7 days.)
 //
-// For refunds and direct transfers Razorpay says that a call without an answer
-// may be repeated with the same key without a second effect, and that a second
-// request is answered by 409 while the first is processed: with a retention they
-// are sent again. For payouts it says the first, but not what becomes of two at
-// once: a payout that may have run is not sent again, unless the program that
-// knows better sets InFlightGuard there.
+// For refunds and direct transfers Razorpay says that a call without an answer may be repeated with the same
+// key without a second effect, and that a second request during the first gets 409. With a retention they are
+// sent again. For payouts it says the first only. A payout that may have run is not sent again, unless you
+// know more and set InFlightGuard there.
 //
-// 409 also answers a key that was used with another request. The two are told
-// apart by the description that Razorpay's page shows for the latter; any other
-// 409 is Retry, which is safe for both. A payout that failed has failed for its
-// key: a new try is a new operation.
+// 409 also answers a key that was used with another request. Razorpay's page shows a description for that
+// case, which distinguishes it. Any other 409 is Retry, which is safe for both. A payout that failed stays
+// failed for its key. A new try is a new operation.
 //
-// Partners act for a sub-merchant by the header X-Razorpay-Account, which is a part
-// of the operation. Only BAD_REQUEST_ERROR is a refusal; of an error of the gateway
-// or of Razorpay's own nothing is known, whatever its status.
+// Partners act for a sub-merchant by the header X-Razorpay-Account, which is a part of the operation. Only
+// BAD_REQUEST_ERROR is a refusal. An error of the gateway, or of Razorpay itself, proves nothing, whatever
+// its status.
 //
-// Whether a key belongs to the account or to the API key is not published: after
-// a change of the API key nothing is sent again.
+// It is not published whether a key belongs to the account or to the API key. After a change of the API key
+// nothing is sent again.
 //
-// What may have run is looked for: an order by its receipt, a payout by its reference_id
-// among those to its fund account, a refund by its payment and amount, and its receipt if it
-// has one; a refund of all, sent without an amount, is not. Events tell of payouts and of
-// refunds by the same names.
+// Look-ups find an order by its receipt, a payout by its reference_id among those to its fund account, and a
+// refund by its payment and amount, and its receipt if it has one. A full refund that is sent without an
+// amount is not found. Events report payouts and refunds by the same names.
 //
-// Orders take no key. With unique_receipt (India) a repeat with the same receipt is
-// answered with the first order. The handling time of a request is not published, nor the
-// result of two at once, so that no order is sent again.
+// Orders take no key. With unique_receipt (India) a repeat with the same receipt gets the first order.
+// Neither the handling time of a request nor the result of two at once is published, so no order is sent
+// again.
 func Razorpay(retention time.Duration) Provider {
 	payout := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
@@ -89,8 +83,8 @@ func Razorpay(retention time.Duration) Provider {
 	return p.Clone()
 }
 
-// What the lists show. A payout's state there is not the newest, Razorpay says, so that
-// its webhooks are to be heard, too.
+// These are the states in the lists. By Razorpay's documentation a listed payout's state is not the newest,
+// so deliver its webhooks too.
 var (
 	razorpayOrderReference = Reference{
 		Place: KeyJSONField, Name: "receipt", Visible: true,

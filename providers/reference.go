@@ -6,71 +6,67 @@ import (
 	"strings"
 )
 
-// Reference says where a request carries what the object that it creates can be
-// recognised by afterwards. The zero Reference says that it carries nothing of the kind.
+// Reference says where a request carries a value by which its object can be recognised later. The zero
+// Reference means that it carries none.
 //
-// A reference is less than a key: the provider keeps it with the object, but does not
-// tell requests apart by it. What a caller writes there may stand
-// on several objects, so that a [Lookup] compares amount, target and time with it too.
-// What a client fills in is made at random for one operation, and is its alone.
+// A reference is weaker than a key: the provider keeps it with the object, but does not deduplicate by it. A
+// caller's value may be on several objects, so a [Lookup] also compares amount, target and time. A client's
+// value is made at random for one operation, and no other has it.
 //
-// It belongs to endpoints that create objects, never to one that updates them: a reference
-// that is written to an object which was there before proves nothing.
+// Declare a reference only for endpoints that create objects, never for updates. A reference that is written
+// to an existing object proves nothing.
 type Reference struct {
-	// Place is where the reference travels: KeyRawHeader, KeyQuery, KeyFormField,
-	// KeyJSONField or KeyGraphQL.
+	// Place is where the reference is sent: KeyRawHeader, KeyQuery, KeyFormField, KeyJSONField or KeyGraphQL.
 	Place KeyPlace
 
-	// Name is what [Key.Name] is for the same place: "metadata[onceward]",
-	// "external_id", "variables.input.transaction.orderId".
+	// Name is like [Key.Name] for the same place: "metadata[onceward]", "external_id",
+	// "variables.input.transaction.orderId".
 	Name string
 
-	// MaxLength bounds its length in bytes; 0 means no bound. Alphabet, if not empty,
-	// holds every character that it may contain.
+	// MaxLength bounds its length in bytes. Zero means no bound. Alphabet, if not empty, holds every
+	// character that it may contain.
 	MaxLength int
 	Alphabet  string
 
-	// MaxPairs bounds how many fields the object that holds the reference may have, as
-	// metadata has a bound in many APIs. A client fills in no reference that would be one
-	// too many. 0 means no bound.
+	// MaxPairs bounds the number of fields in the object that holds the reference, as many APIs bound
+	// metadata. A client adds no reference beyond it. Zero means no bound.
 	MaxPairs int
 
-	// Fill says that a client fills in a reference of its own if the request has none. The adapters set it for a field
-	// named onceward, which belongs to the client. For any other field the client has to be configured to.
-	// The reference is the same on every attempt and no part of the request's fingerprint.
+	// Fill makes a client add a reference of its own if the request has none. The adapters set it for a field
+	// named onceward, which belongs to the client. For other fields the client must be configured. The
+	// reference is the same on every attempt, and is not part of the request's fingerprint.
 	Fill bool
 
-	// Visible says that payers or payees can see it, on a statement or in a message, or
-	// that this is not published: a client never fills it in.
+	// Visible says that payers or payees can see it, on a statement or in a message, or that this is not
+	// published. A client never adds it then.
 	Visible bool
 
-	// Mutable says that it can be changed after the object was created. An object may then
-	// be there without it, so that not to find the reference proves nothing.
+	// Mutable says that it can be changed after the object was created. A missing reference then proves
+	// nothing.
 	Mutable bool
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 
-// Identity says how a provider is asked whose the credential is that a request was sent
-// with. Who looks in another account than the one that was written to finds nothing
-// there, and that proves nothing; or finds what is another's. The zero Identity says that
-// it can't be asked.
+// Identity says how the provider shows the account of a credential. A look-up in another account finds
+// nothing, which proves nothing, or finds another account's object. The zero Identity means that the provider
+// cannot be asked.
 type Identity struct {
-	// Path is the path of a GET, with its query if it needs one: "/v1/account".
+	// Path is the path of a GET, with its query if necessary: "/v1/account".
 	Path string
 
-	// Field is the dotted path of the account's id in the answer. In an array ("items[].id")
-	// it tells only where there is one id and no other.
+	// Field is the dotted path of the account's id in the answer. An array ("items[].id") counts only if it
+	// has exactly one id.
 	Field string
 
-	// Last says that what stands there is a URL, and the id what is behind its last slash.
+	// Last says that the field holds a URL, and that the id follows its last slash.
 	Last bool
 
-	// Needs names the permission that the credential has to have for it.
+	// Needs is the permission that the request requires.
 	Needs string
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 

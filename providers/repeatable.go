@@ -5,36 +5,27 @@ import (
 	"time"
 )
 
-// Repeatable describes an API that follows OASIS Repeatable Requests 1.0, as those
-// of Azure do, on every method that may change something. Without hosts it serves
-// every host that no other provider names.
+// Repeatable describes an API that follows OASIS Repeatable Requests 1.0, as Azure's do, on every method that
+// may change something. Without hosts it serves every host that no other provider names.
 //
-// The key goes in Repeatability-Request-ID, and with it Repeatability-First-Sent,
-// the time of the first attempt, the same on every attempt. Azure wants the key to
-// be a GUID, which the keys are that this module makes.
+// The key goes into Repeatability-Request-ID. Repeatability-First-Sent has the time of the first attempt, the
+// same on every attempt. Azure requires a GUID, which Onceward's keys are.
 //
-// The retention is the server's tracked window, which it has to publish: at least
-// 5 minutes in Azure, and no more than that in its Communication Services. None is
-// assumed, and [Provider.Validate] refuses one that is not longer than 0. A
-// program that uses Repeatable twice gives one of them another Name. Of 5 minutes
-// three and three quarters are left for repeats, and the clock has to be right: a
-// skewed one alone is answered with 412.
+// retention is the server's tracked window, which it has to publish: at least 5 minutes in Azure, and no more
+// than that in its Communication Services. None is assumed, and [Provider.Validate] rejects a retention that
+// is not longer than 0. A program that uses Repeatable twice gives one of them another Name. Of 5 minutes, 3
+// minutes and 45 seconds are left for repeats. The clock must be right, because a skewed one alone gets 412.
 //
-// The specification has a request retried without unintended side effects. A
-// success and a 4xx are remembered; Azure executes again what ended in a 5xx.
-// What a server answers while the first request is being worked on is left open,
-// so that no guard is claimed and nothing is sent again once it may have run: for
-// a server that answers 409 then, as Email in Azure Communication Services does,
-// set InFlightGuard on the endpoint.
+// By the specification, a request can be retried without unintended side effects. A success and a 4xx are
+// remembered. Azure executes a request again that ended in a 5xx. The answer to a second request during the
+// first is left open, so no guard is claimed, and nothing is sent again once it may have run. If the server
+// answers 409 then, as Email in Azure Communication Services does, set InFlightGuard on the endpoint.
 //
-// 412 with Repeatability-Result: rejected says that the first attempt is not inside
-// the tracked window: this attempt was not executed. On a first attempt that is
-// all there is to know, and the operation is Rejected, for a clock that is wrong.
-// On a later one the first attempt may have been executed, which the server has
-// forgotten by now: the answer is Indeterminate, to be reconciled. 501 is how an
-// endpoint refuses these headers if it does not support them. An answer without
-// Repeatability-Result comes from a server, or from something in front of it, that
-// did not look at them; a success by it is one all the same.
+// 412 with Repeatability-Result: rejected says that the first attempt is outside the tracked window, and that
+// this attempt was not executed. On a first attempt the clock is wrong, and the operation is Rejected. On a
+// later one the server may have executed and forgotten the first attempt, so the answer is Indeterminate. An
+// endpoint without support for these headers answers 501. An answer without Repeatability-Result comes from a
+// server, or a proxy, that ignored them. Its success is still a success.
 func Repeatable(retention time.Duration, hosts ...string) Provider {
 	const result = "Repeatability-Result"
 	p := Provider{

@@ -7,18 +7,14 @@ import (
 
 // Resend describes Resend's API.
 //
-// POST /emails and POST /emails/batch take a key of at most 256 characters in the
-// header Idempotency-Key, kept for 24 hours. For a single email Resend looks for
-// one that was already sent with the key, so that a repeat doesn't send it again
-// whatever became of the first answer. Whether that holds for a batch of which a
-// part was sent is not said: a batch is not sent again once it may have run.
-// Everything else (domains, broadcasts, contacts, …) takes no key. What keys are
-// scoped to is not published, so that an operation whose credential has changed is
-// not sent again.
+// POST /emails and POST /emails/batch take a key of at most 256 characters in the header Idempotency-Key,
+// kept for 24 hours. For a single email Resend looks for one that was already sent with the key, so a repeat
+// never sends it again. Resend does not say whether that holds for a batch that was partly sent, so a batch
+// is not sent again once it may have run. All other requests (domains, broadcasts, contacts, …) take no key.
+// The scope of keys is not published, so an operation whose credential changed is not sent again.
 //
-// Of two answers by 409 one says that the first request is still being worked on,
-// the other that the key was used with another payload: the name in the body
-// tells.
+// 409 has two meanings: the first request is in progress, or the key was used with another payload. The name
+// in the body distinguishes them.
 func Resend() Provider {
 	rules := slices.Concat(
 		[]Rule{

@@ -6,49 +6,45 @@ import (
 	"strings"
 )
 
-// Rule reads one kind of answer. Its conditions all have to hold; one that is
-// left at its zero value always does.
+// Rule matches one kind of answer. All its conditions must hold. A condition with its zero value always
+// holds.
 type Rule struct {
-	// Status is the answer's status code, or with Through the first of a
-	// range: {Status: 500, Through: 599}. 0 means any.
+	// Status is the answer's status code, or, with Through, the first of a range: {Status: 500, Through:
+	// 599}. Zero means any.
 	Status, Through int
 
-	// Header is a response header that has to be present, once or with the
-	// same value each time. Value, if not empty, is what it has to say,
-	// compared without regard to case.
+	// Header is a response header that must be present, once or with the same value each time. Value, if not
+	// empty, is its required value. Case does not matter.
 	Header, Value string
 
-	// Field is a dotted path to a string, number or boolean in a JSON body:
-	// "error.code", "errors[].reason" for any element of an array, or
-	// "data.*.code" for any member of an object. Equals is its text, compared
-	// exactly; empty, the field has to be there. A body that is not JSON, or
-	// cut short, or that names the field twice, has no field.
+	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason"
+	// for any element of an array, or "data.*.code" for any member of an object. Equals is its text, compared
+	// exactly. If Equals is empty, the field must exist. A body that is not JSON, is cut short, or names the
+	// field twice has no such field.
 	Field, Equals string
 
-	// Without is a path, as of Field, that has to lead to nothing.
+	// Without is a path, as of Field, that must not exist.
 	Without string
 
 	// On restricts the rule to a first or a later attempt.
 	On Occasion
 
-	// Verdict is what such an answer means.
+	// Verdict is the meaning of the answer.
 	Verdict Verdict
 
-	// Pointer is, for AlreadyDone and there required, the path of the field
-	// that names the resource. An answer without it, or with several in an
-	// array or object, does not match.
+	// Pointer is the path of the field that names the resource. AlreadyDone requires it. An answer without
+	// the field, or with several in an array or object, does not match.
 	Pointer string
 
-	// Credential says, of a Rejected, that it is the credential itself that was
-	// refused: another request with it would be refused too. 401 and 407 say so
-	// without it.
+	// Credential, with Rejected, says that the credential itself was refused, and that other requests with it
+	// will be refused too. 401 and 407 need no such mark.
 	Credential bool
 
-	// Source names where the fact comes from.
+	// Source is the source of the fact.
 	Source string
 }
 
-// Occasion says on which attempts a rule speaks.
+// Occasion defines the attempts to which a rule applies.
 type Occasion uint8
 
 const (
@@ -61,9 +57,9 @@ const (
 	// LaterAttempt: an earlier attempt under this key may have run.
 	LaterAttempt
 
-	// FirstAttemptOwnKey: as FirstAttempt, and the key was made at random for this
-	// operation, so that nobody else can have sent it: not a caller, and not from a secret
-	// and a name, as the same operation would be given it again after a journal was lost.
+	// FirstAttemptOwnKey: as FirstAttempt, and the client made the key at random for this operation. Neither
+	// a caller nor another process can have sent it. A key derived from a secret and a name does not count,
+	// because the operation would get it again after the loss of a journal.
 	FirstAttemptOwnKey
 )
 
@@ -84,12 +80,12 @@ func (o Occasion) String() string {
 
 func (o Occasion) valid() bool { return o <= FirstAttemptOwnKey }
 
-// covers reports whether o is every occasion that p is.
+// covers reports whether o includes every occasion of p.
 func (o Occasion) covers(p Occasion) bool {
 	return o == AnyAttempt || o == p || o == FirstAttempt && p == FirstAttemptOwnKey
 }
 
-// statuses is the closed range of status codes that the rule speaks of.
+// statuses returns the closed range of status codes to which the rule applies.
 func (r Rule) statuses() (first, last int) {
 	switch {
 	case r.Status == 0:
@@ -100,7 +96,7 @@ func (r Rule) statuses() (first, last int) {
 	return r.Status, r.Through
 }
 
-// covers reports whether every answer that o matches is matched by r too.
+// covers reports whether r matches every answer that o matches.
 func (r Rule) covers(o Rule) bool {
 	first, last := r.statuses()
 	oFirst, oLast := o.statuses()

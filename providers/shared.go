@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/internal/status"
 )
 
-// What any HTTP server says by these statuses.
+// These statuses mean the same at any HTTP server.
 var (
 	refused = rules(status.Refused, Rejected)
 	passing = rules(status.Passing, Retry)
@@ -23,10 +23,9 @@ func rules(facts []status.Fact, v Verdict) (rules []Rule) {
 // jsonAnswers are those of an API that answers in JSON.
 var jsonAnswers = []string{"application/json"}
 
-// conflicts read 409 where an endpoint takes keys and it is not published what a
-// conflict means for one. With a key that nobody else can have sent, nothing is in
-// flight on a first attempt: the API's own error is the operation's answer. Any other
-// conflict may be one with an earlier request of ours.
+// conflicts reads 409 at an endpoint that takes keys, if its meaning for a key is not published. With a key
+// that no other program can have sent, nothing is in flight on a first attempt, so the API's own error is the
+// operation's answer. Any other conflict may be with an earlier request of the same operation.
 func conflicts(field, source string) []Rule {
 	return []Rule{
 		{Status: 409, Field: field, On: FirstAttemptOwnKey, Verdict: Final, Source: sourceConflict},
@@ -36,7 +35,7 @@ func conflicts(field, source string) []Rule {
 
 const sourceConflict = "RFC 9110 section 15.5.10 [D]: the request could not be completed; our reading: no other request with its key can be in the way"
 
-// said returns the retention, or, if nobody said any, one that Validate refuses.
+// said returns the retention. If the caller gave none, it returns a value that Validate rejects.
 func said(retention time.Duration) time.Duration {
 	if retention <= 0 {
 		return -1

@@ -5,40 +5,37 @@ import (
 	"time"
 )
 
-// Shopify describes Shopify's GraphQL Admin API on the given shops' hosts
-// ("example.myshopify.com"), or on every *.myshopify.com if none is given.
+// Shopify describes Shopify's GraphQL Admin API on the given shops' hosts ("example.myshopify.com"), or on
+// every *.myshopify.com if none is given.
 //
-// The 17 mutations that Shopify lists, refundCreate and those of the inventory, take
-// a key in the directive @idempotent(key: …): the literal in it, or the variable that
-// stands there. From 2026-04 on Shopify refuses them without one. The directive is
-// never added: a mutation without it takes no key, and is not sent again once it may
-// have run. Nor is one that Shopify doesn't list, whether it has the directive or
-// not: nothing is promised of it there. Nor are several in one document, nor
-// the REST API, legacy since October 2024, with its unique_token. A header
-// Idempotency-Key, which some articles show for REST, is not Shopify's.
+// The 17 mutations that Shopify lists, refundCreate and those of the inventory, take a key in the directive
+// @idempotent(key: …), as a literal or a variable. From 2026-04 on Shopify refuses them without one. The
+// directive is never added. These requests take no key, and are not sent again once they may have run:
+//
+//   - a listed mutation without the directive;
+//   - a mutation that Shopify does not list, with or without the directive, because nothing is promised for it;
+//   - several mutations in one document;
+//   - the REST API, legacy since October 2024, with its unique_token. A header Idempotency-Key, which some articles show for REST,
+//     is not Shopify's.
 //
 // Three mutations that charge have an argument or field idempotencyKey of their own:
-// orderCreateMandatePayment, appUsageRecordCreate and subscriptionBillingAttemptCreate.
-// Where the document has it, it is the key, and prevents a second charge; for how long
-// is not published, so that they are not sent again either.
+// orderCreateMandatePayment, appUsageRecordCreate and subscriptionBillingAttemptCreate. If the document has
+// it, it is the key, and prevents a second charge. Its retention is not published, so they are not sent again
+// either.
 //
-// What was throttled was not executed, since the cost of a query is held against the
-// bucket before. The Storefront API has no key.
+// A throttled request was not executed, because Shopify checks the cost of a query against the bucket first.
+// The Storefront API has no key.
 //
-// Keys are kept for 24 hours, as integrators quote Shopify. A mutation is executed
-// once however often it is sent, and the answer to a repeat is made of the current
-// state. (Early in 2026, before the directive was mandatory, an integrator saw
-// repeats executed all the same. A program that does not rest on it sets Retention
-// to 0 on these endpoints.) What keys are scoped to is not published, so that an
-// operation whose credential has changed is not sent again.
+// Keys are kept for 24 hours, as integrators quote Shopify. A mutation is executed once, however often it is
+// sent, and a repeat is answered from the current state. Early in 2026, before the directive was mandatory,
+// an integrator saw executed repeats. To be safe from that, set Retention to 0 on these endpoints. The scope
+// of keys is not published, so an operation whose credential changed is not sent again.
 //
-// Errors are user errors in a 200. Whether a key is being worked on, or was used
-// with other parameters, is in their code, so that a document has to ask for
-// userErrors { code } and for a field of what it creates. One that doesn't hides
-// both, and an answer in which neither data nor an error is to be seen is
-// Indeterminate. Any other user error is the operation's answer on a first attempt;
-// whether it is remembered is not published, so that it proves nothing on a later
-// one.
+// Errors are user errors in a 200. Their code shows whether a key is in use, or was used with other
+// parameters. A document must therefore request userErrors { code } and a field of the object that it
+// creates. An answer that shows neither data nor an error is Indeterminate. Any other user error is the
+// operation's answer on a first attempt. It is not published whether it is remembered, so it proves nothing
+// on a later one.
 func Shopify(shops ...string) Provider {
 	if len(shops) == 0 {
 		shops = []string{"*.myshopify.com"}
@@ -167,8 +164,7 @@ var shopifyRules = slices.Concat(
 	refusals("errors", sourceShopifyStatus),
 )
 
-// shopifyData find something that was asked for in an answer: a field of what was
-// made, or of the payload itself.
+// shopifyData matches an answer with data: a field of the created object, or of the payload.
 var shopifyData = func() (rules []Rule) {
 	for _, field := range []string{"data.*.*", "data.*.*.*", "data.*.*.*.*", "data.*.*[].*", "data.*.*.*[].*"} {
 		rules = append(rules, Rule{Status: 200, Field: field, Verdict: Final, Source: sourceShopify + ": the result"})

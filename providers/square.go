@@ -5,40 +5,37 @@ import (
 	"time"
 )
 
-// Square describes Square's API, live and in its sandbox. The key travels in the
-// field idempotency_key of the JSON body, with a length that differs from
-// endpoint to endpoint. Where Square takes it as optional, it is always sent.
+// Square describes Square's API, live and sandbox. The key goes into the field idempotency_key of the JSON
+// body, with a length that differs between endpoints. If it is optional at Square, it is always sent.
 //
-// Square does not publish for how long it keeps a key: say a retention that you
-// have from Square, or 0, and then none is claimed. It says that a request whose
-// answer was lost may be made again with its key; which failures it stores and how
-// it answers a second request while the first is worked on it does not say, so that,
-// even with a retention, a request that may have run is not sent again. A program
-// that knows better sets InFlightGuard, and where failures are clean Remembers, on
-// the endpoints it knows of. Whether keys belong to the seller or the application is
-// not published, and the seller is the token's: nothing is sent again once that has
-// changed. A service with tokens that rotate names the seller by an account label
-// and sets CredentialScoped to false. A key that was used with another request is Misuse by the code
-// IDEMPOTENCY_KEY_REUSED, whatever the status.
+// Square does not publish the retention of keys. Pass a retention that Square gave you, or 0 for none. Square
+// says that a request whose answer was lost may be made again with its key. It does not say which failures it
+// stores, nor how it answers a second request during the first. Even with a retention, a request that may
+// have run is therefore not sent again. If you know more, set InFlightGuard, and Remembers if failures are
+// clean, on those endpoints.
 //
-// What may have run is looked for: a payment by its reference_id and amount among those of
-// its location, a refund by its payment and amount, a card by its reference_id. New payments
-// and refunds may take several seconds to be listed. Events tell of payments by the same
-// reference, and nothing of their keys.
+// It is not published whether keys belong to the seller or the application, and the seller belongs to the
+// token. Nothing is sent again once the token changed. A service with tokens that rotate gives each seller an
+// account label and sets CredentialScoped to false. A key that was used with another request is Misuse by the
+// code IDEMPOTENCY_KEY_REUSED, whatever the status.
 //
-// Without a key: what Square's description doesn't give one; uploads
-// (multipart/form-data), in which the caller's own key stays where it is; and
-// the cancellation of a payment by its key (POST /v2/payments/cancel), whose
-// idempotency_key names the payment. A 200 to that also says that there was no
-// such payment, and doesn't say that none can still arrive.
+// Look-ups find a payment by its reference_id and amount among those of its location, a refund by its payment
+// and amount, and a card by its reference_id. New payments and refunds may take several seconds to be listed.
+// Events show the reference of payments, but not their keys.
 //
-// A rate limit of Square's own is known by its code, and was not executed. An error
-// of Square's API itself may stand behind the first of several in a 4xx, and then
-// nothing is proven; TEMPORARY_ERROR, by whatever status, is for a repeat.
+// These requests have no key:
 //
-// Searches, batch retrievals and OAuth tokens are passed through. Answers that
-// hold the signature key of a webhook or a mobile authorization code are not
-// kept.
+//   - requests for which Square's description has none;
+//   - uploads (multipart/form-data), in which the caller's own key stays unchanged;
+//   - POST /v2/payments/cancel, whose idempotency_key names the payment to cancel. Its 200 also means that no such payment
+//     existed, and does not exclude that one arrives later.
+//
+// A rate limit of Square's own is recognised by its code, and was not executed. An error of Square's API may
+// stand behind the first of several errors in a 4xx, and then nothing is proven. TEMPORARY_ERROR, with any
+// status, is for a repeat.
+//
+// Searches, batch retrievals and OAuth tokens pass through. Answers with the signature key of a webhook or a
+// mobile authorization code are not kept.
 func Square(retention time.Duration) Provider {
 	p := Provider{
 		Name:             "square",
@@ -225,7 +222,7 @@ var (
 	}
 )
 
-// squareScan reads what was created in the window, "several seconds" late.
+// squareScan reads the objects created in the window. They appear "several seconds" late.
 func squareScan(object, query string, same []Same, means []Meaning) Lookup {
 	by := ByReference
 	if object == "refund" {
@@ -249,8 +246,8 @@ func squareScan(object, query string, same []Same, means []Meaning) Lookup {
 	}
 }
 
-// squareEvents show a payment's reference and nothing of its key. A refund has no reference,
-// so that its events speak of one that is known.
+// squareEvents show a payment's reference, but not its key. A refund has no reference, so its events settle
+// known refunds only.
 var squareEvents = slices.Concat(
 	kinds(about(squarePaymentEvent, Same{Field: "data.object.payment.status", Is: "FAILED"}), Refused, "payment.created", "payment.updated"),
 	kinds(about(squarePaymentEvent, Same{Field: "data.object.payment.status", Is: "CANCELED"}), Reversed, "payment.updated"),

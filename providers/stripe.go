@@ -6,37 +6,32 @@ import (
 	"time"
 )
 
-// Stripe describes Stripe's API on api.stripe.com and files.stripe.com, v1 and
-// v2. Other hosts of Stripe's (connect.stripe.com, meter-events.stripe.com) are
-// not described: a named operation there is sent once and not again.
+// Stripe describes Stripe's API v1 and v2 on api.stripe.com and files.stripe.com. Other Stripe hosts
+// (connect.stripe.com, meter-events.stripe.com) are not described: a named operation there is sent once and
+// not again.
 //
-// In v1 every POST takes a key, kept for at least 24 hours. Any result is
-// stored once the endpoint began to execute, a 500 included, so that a stored
-// 500 is Indeterminate: it stays as it is and may have left effects. A DELETE
-// has an effect and no key. Errors that name a parameter as missing, unknown or
-// malformed are Rejected; of the other client errors Stripe does not say
-// whether they were executed, so that they are the operation's answer on a
-// first attempt, and on a later one only if they are marked as replayed.
+// In v1 every POST takes a key, kept for at least 24 hours. Stripe stores any result once the endpoint began
+// to execute. A stored 500 never changes and may have had effects, so it is Indeterminate. A DELETE has an
+// effect and no key. Errors that name a parameter as missing, unknown or malformed are Rejected. Stripe does
+// not say whether other client errors were executed. They are the operation's answer on a first attempt, and
+// on a later one only with the replay mark.
 //
-// In v2 POST and DELETE take a key, kept for 30 days; a failure is executed
-// again by a repeat, without a second side effect. Stripe publishes neither how
-// v2 answers a second request while the first is worked on, nor how long it
-// works: no guard and no handling time are claimed, and 409 is Retry.
-// Programs that know better set InFlightGuard on those endpoints.
+// In v2 POST and DELETE take a key, kept for 30 days. A repeat executes a failure again, without a second
+// side effect. Stripe does not publish how v2 answers a second request during the first, nor how long a
+// request takes. The table therefore claims no guard and no handling time, and 409 is Retry. If you know
+// more, set InFlightGuard on those endpoints.
 //
-// What a charge, a payment intent, a refund, a transfer, a payout, a top-up, a subscription, an
-// invoice or a customer became is found by the events of the last 30 days, which show the key,
-// and those that move an amount by metadata[onceward], which a client fills in. To look for a field of your own in the metadata,
-// change its name in Reference and in the look-up, and clear Reference.Fill.
+// Look-ups find a charge, a payment intent, a refund, a transfer, a payout, a top-up, a subscription, an
+// invoice or a customer by the events of the last 30 days, which show the key. Objects that move an amount
+// are also found by metadata[onceward], which a client fills in. To use a metadata field of your own, change
+// its name in Reference and in the look-up, and clear Reference.Fill. Accounts and persons of v2 are found by
+// the thin events of v2, which also show the key.
 //
-// An account of v2, and a person of one, are found by the thin events of v2, which show the key, too.
-//
-// Stripe-Should-Retry is obeyed where it is sent. A request for a token or a payment
-// method is left alone: it holds a card's number, which must not be journaled, and
-// moves nothing. Any other request that holds one is a secret. So are the answers
-// that give access: sessions, links, ephemeral keys. The client_secret of a payment
-// or setup intent, which Stripe says should not be stored, stands in an answer that
-// is needed for more than that, and is kept with it: read who may read the journal.
+// Stripe-Should-Retry is obeyed. A request for a token or a payment method holds a card's number and moves
+// nothing, so it is passed through and not journaled. Any other request with a card's number is a secret. So
+// are answers that give access: sessions, links, ephemeral keys. Stripe says not to store the client_secret
+// of a payment or setup intent, but its answer is needed for more, so it is kept. Restrict access to the
+// journal.
 func Stripe() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
 	v2 := Endpoint{

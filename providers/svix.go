@@ -5,23 +5,19 @@ import (
 	"time"
 )
 
-// Svix describes Svix's API: the cloud's hosts and, if any are given, those of
-// servers of your own.
+// Svix describes Svix's API: the hosts of its cloud and, if given, those of your own servers.
 //
-// Every POST takes a key in the header Idempotency-Key. A success is kept for 12
-// hours under a hash of the Authorization header, the key and the URL: an operation
-// whose credential has changed is not sent again. The body is not compared, so
-// that a key used before is answered with the first answer, whatever the body is.
+// Every POST takes a key in the header Idempotency-Key. A success is kept for 12 hours under a hash of the
+// Authorization header, the key and the URL, so an operation whose credential changed is not sent again. The
+// body is not compared: a key that was used before gets the first answer, whatever the body is.
 //
-// Anything but a 2xx is forgotten and executed again, and what a failure leaves
-// behind is not documented. A second request waits for the first at the server,
-// but for 5 seconds only: then the lock ends and the second one runs too. That is
-// no guard, and since Svix doesn't state how long a request takes at most, no
-// handling time either: nothing is sent again once it may have run. A server
-// without a cache (neither Redis nor memory) ignores keys altogether.
+// Any answer but a 2xx is forgotten and executed again, and the effects of a failure are not documented. A
+// second request waits for the first at the server, but only for 5 seconds. Then the lock ends, and the
+// second one runs too. That is no guard, and Svix does not declare how long a request takes at most, so there
+// is no handling time either. Nothing is sent again once it may have run. A server without a cache (neither
+// Redis nor memory) ignores keys.
 //
-// Messages carry an eventId that is unique in an environment for a day, by which they are
-// found.
+// Messages are found by their eventId, which is unique in an environment for a day.
 //
 // The answers of the endpoints that issue tokens are secrets.
 func Svix(hosts ...string) Provider {
@@ -108,8 +104,8 @@ func svixMessages(keyed Endpoint) Endpoint {
 	return keyed
 }
 
-// svixApplications has their uid. It can be changed, and names the application ever after, so
-// that none is made up.
+// svixApplications finds applications by their uid. It can be changed, and names the application permanently,
+// so the client makes none.
 func svixApplications(keyed Endpoint) Endpoint {
 	keyed.Pattern = "POST /api/v1/app"
 	keyed.Object = "application"

@@ -5,23 +5,20 @@ import (
 	"time"
 )
 
-// TrueLayer describes TrueLayer's Payments API, version 3, live and sandbox.
+// TrueLayer describes version 3 of TrueLayer's Payments API, live and sandbox.
 //
-// Its POSTs take a key in Idempotency-Key, with which a request is performed once while
-// the key is valid. A page says 30 days and an older one 6 hours: 6 hours are claimed.
-// A request that is lost is safely sent again, and one that comes while the first is
-// worked on is answered by 409, as is one for a resource that another request uses: in
-// either case it is not executed, and is asked again. Another payload under a key is
-// refused by 422, like much else. Whether a failure that was received is executed again is not
-// published: after one, nothing is sent again.
+// Its POSTs take a key in Idempotency-Key. With a valid key a request is performed once. One page says 30
+// days and an older one 6 hours: 6 hours are claimed. A lost request can safely be sent again. A request
+// during the first gets 409, as does one for a resource that another request uses. Neither is executed, and
+// both are repeated. Another payload under a key gets 422, like many other errors. It is not published
+// whether a repeat executes a received failure again, so nothing is sent again after one.
 //
-// TrueLayer has most requests signed, the key with them (Tl-Signature). A key that was
-// signed has to be the one that is sent: bring it along in the header, or sign in
-// Authorize, which sees the request as it is sent. Access tokens are passed through.
+// TrueLayer requires a signature for most requests, which includes the key (Tl-Signature). The signed key
+// must be the sent key: pass it in the header, or sign in Authorize, which sees the final request. Requests
+// for access tokens pass through.
 //
-// The account is the token's. Tokens expire, so that a new
-// one is not taken to end the memory of keys: a service that acts for several
-// clients names each by an account label.
+// The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
+// that acts for several clients gives each an account label.
 func TrueLayer() Provider {
 	p := Provider{
 		Name:    "truelayer",

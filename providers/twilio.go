@@ -5,27 +5,22 @@ import (
 	"time"
 )
 
-// Twilio describes Twilio's APIs on every host below twilio.com, regions and
-// edges among them.
+// Twilio describes Twilio's APIs on every host below twilio.com, including regions and edges.
 //
-// Creating a message or a call takes no key and is not idempotent: Twilio says
-// that a retry after a 500 may send a second message or place a second call. A
-// request that may have run is not sent again; look it up in the list of
-// messages or calls. What Twilio answers by 429 was never processed, so that it
-// is sent again after a pause. (The header I-Twilio-Idempotency-Token belongs to
-// webhooks, which Twilio sends; on a request to Twilio it protects nothing.)
+// Creating a message or a call takes no key and is not idempotent. Twilio says that a retry after a 500 may
+// send a second message or place a second call. A request that may have run is not sent again: look it up in
+// the list of messages or calls. A request that gets 429 was never processed, so it is sent again after a
+// pause. (The header I-Twilio-Idempotency-Token belongs to webhooks that Twilio sends. On a request to Twilio
+// it protects nothing.)
 //
-// A few endpoints take a key: the form field IdempotencyKey on a call's
-// payments, user-defined messages and their subscriptions, and the header
-// Idempotency-Key on the configurations and the deletion of conversations of
-// Conversations v2 (24 hours, per account and region) and on the transcriptions
-// of Voice v3. What these store after a failure and how they answer a second
-// request while the first is worked on is not published, nor, but for
-// Conversations, for how long they keep a key: nothing is resent on the strength
-// of it.
+// A few endpoints take a key: the form field IdempotencyKey on a call's payments, user-defined messages and
+// their subscriptions; the header Idempotency-Key on the configurations and the deletion of conversations of
+// Conversations v2 (24 hours, per account and region), and on the transcriptions of Voice v3. Twilio does not
+// publish what these store after a failure, how they answer a second request during the first, or, except for
+// Conversations, how long they keep a key. Nothing is resent because of it.
 //
-// Answers with a secret (API keys, auth tokens, access tokens) are not kept, and
-// OAuth token requests are passed through.
+// Answers with a secret (API keys, auth tokens, access tokens) are not kept. OAuth token requests pass
+// through.
 func Twilio() Provider {
 	form := Endpoint{
 		Key:       Key{Place: KeyFormField, Name: "IdempotencyKey"},

@@ -14,10 +14,10 @@ type ValidationError struct {
 	// Provider is the provider's name; empty if it has none.
 	Provider string
 
-	// Field is where the contradiction is, as in "Endpoints[0].Rules[2].Status".
+	// Field is the place of the contradiction, like "Endpoints[0].Rules[2].Status".
 	Field string
 
-	// Problem says what is wrong there.
+	// Problem describes the contradiction.
 	Problem string
 }
 
@@ -30,11 +30,8 @@ func (p *Provider) invalid(field, format string, args ...any) error {
 	return &ValidationError{Provider: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Validate finds the contradictions in the table: facts that can't hold
-// together, rules that can never match, patterns that don't parse. The error
-// joins every one of them as a [*ValidationError].
-//
-// A Source is optional: a table of your own need not carry any.
+// Validate returns the contradictions in the table: facts that exclude each other, rules that can never
+// match, patterns that do not parse. The error joins one [*ValidationError] for each. A Source is optional.
 func (p Provider) Validate() error {
 	v := validation{provider: &p}
 	v.check(p.Name == "", "Name", "it is empty")
@@ -143,8 +140,7 @@ func (v *validation) contradictsReplay(r Rule) bool {
 		(p.ReplayValue == "" || strings.EqualFold(r.Value, p.ReplayValue))
 }
 
-// covering returns the number of the earlier rule by which all answers that r
-// matches are matched, or -1.
+// covering returns the index of an earlier rule that matches all answers of r, or -1.
 func covering(earlier []Rule, r Rule) int {
 	if r.On != AnyAttempt {
 		return slices.IndexFunc(earlier, func(e Rule) bool { return e.covers(r) })
@@ -258,8 +254,7 @@ func (v *validation) rule(at string, r Rule) {
 	}
 }
 
-// register adds a pattern to mux, which panics on one that it can't read or
-// that conflicts with another.
+// register adds a pattern to mux. mux panics on an unreadable pattern and on a conflict.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	_, path, found := strings.Cut(pattern, " ")
 	if !found {

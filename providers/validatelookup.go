@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/internal/template"
 )
 
-// reconciles reports what contradicts itself in the facts by which an operation is found
-// again, and what would take another's object for its, or find none where one is.
+// reconciles reports contradictions in the facts that find an operation again, and facts that would match
+// another operation's object or miss its own.
 func (v *validation) reconciles(at string, e Endpoint) {
 	v.reference(at+"Reference.", e)
 	v.check(e.ObjectID != "" && !fieldPath(e.ObjectID), at+"ObjectID", "%q is not a dotted path", e.ObjectID)
@@ -96,8 +96,7 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.absence(at+"Absent.", e, look)
 }
 
-// timeLayout reports whether s says how a time is written, so that another time is
-// written in another way.
+// timeLayout reports whether s is a time layout that writes different times differently.
 func timeLayout(s string) bool {
 	switch s {
 	case "unix", "date", "rfc3339":
@@ -111,8 +110,7 @@ func timeLayout(s string) bool {
 // wildcard is one of a pattern's.
 var wildcard = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
 
-// templates checks the look-up's templates, and returns the placeholders of those by which
-// the first request is made.
+// templates checks the look-up's templates, and returns the placeholders of its first request.
 func (v *validation) templates(at string, e Endpoint, look Lookup) (asks []string) {
 	for _, t := range []struct {
 		field, text string
@@ -190,7 +188,7 @@ func secretField(e Endpoint, field string) bool {
 	})
 }
 
-// bodyPlace is what a look-up's body is.
+// bodyPlace returns the kind of a look-up's body.
 func bodyPlace(body string) template.Place {
 	switch {
 	case !strings.HasPrefix(body, "{"):
@@ -212,8 +210,7 @@ func graphQL(body string) string {
 	return request.Query
 }
 
-// sends checks that the look-up's request changes nothing: by its method, or since the table
-// says so of it.
+// sends checks that the look-up's request changes nothing, by its method or by the table.
 func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	switch look.Method {
 	case "", http.MethodGet:
@@ -226,8 +223,8 @@ func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	v.check(!v.noEffect(e, look), at+"Method", "the table does not say of %s %s that it has NoEffect: a look-up must not change anything", look.Method, look.Path)
 }
 
-// noEffect reports whether the endpoint that is most specific for the look-up's request has
-// none, whatever stands for its placeholders.
+// noEffect reports whether the most specific endpoint for the look-up's request has no effect, for all values
+// of its placeholders.
 func (v *validation) noEffect(own Endpoint, look Lookup) bool {
 	path, err := template.Expand(look.Path, template.Path, func(string) (string, bool) { return "x", true })
 	if err != nil {
@@ -286,7 +283,7 @@ func asksFor(look Lookup, a Action) bool {
 	return false
 }
 
-// same checks that the look-up takes no other object for the operation's.
+// same checks that the look-up never takes another operation's object.
 func (v *validation) same(at string, e Endpoint, look Lookup) {
 	exact, fields := false, 0
 	for i, s := range look.Same {
@@ -328,7 +325,7 @@ func (v *validation) same(at string, e Endpoint, look Lookup) {
 	}
 }
 
-// recognisedBy is the placeholder that a look-up lives by.
+// recognisedBy returns the placeholder that a look-up needs.
 func recognisedBy(by LookupBy) string {
 	switch by {
 	case ByKey:
@@ -382,12 +379,12 @@ func (v *validation) means(at string, look Lookup) {
 		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
 }
 
-// lookMargin is what package journal keeps for clocks that disagree: before the first look that
-// proves an absence, and before the Horizon.
+// lookMargin is package journal's margin for clocks that disagree: before the first look-up that proves an
+// absence, and before the Horizon.
 const lookMargin = 15 * time.Minute
 
-// absence checks what it takes to believe that nothing was created: what was not found may be
-// on its way, invisible yet, cut off, or elsewhere.
+// absence checks the declared proof that nothing was created. An object that was not found may be on its way,
+// hidden, cut off or elsewhere.
 func (v *validation) absence(at string, e Endpoint, look Lookup) {
 	a := look.Absent
 	if a == (Absence{}) {

@@ -2,40 +2,37 @@ package providers
 
 import "fmt"
 
-// Verdict is what an answer means for the operation. A verdict speaks of its
-// own attempt only; what earlier attempts left open is the caller's to add.
+// Verdict is the meaning of an answer for the operation. It applies to its own attempt only. The caller adds
+// what earlier attempts left open.
 type Verdict uint8
 
 const (
-	// Final is an answer from past the provider's deduplication: the
-	// operation's answer, a success or an executed refusal.
+	// Final: the answer comes from behind the provider's deduplication. It is the operation's answer, a
+	// success or an executed refusal.
 	Final Verdict = iota + 1
 
-	// Rejected says that this attempt had no effect and that the same bytes
-	// will be refused again. It says nothing of earlier attempts.
+	// Rejected: this attempt had no effect, and the same bytes will be refused again. It proves nothing about
+	// earlier attempts.
 	Rejected
 
-	// NotExecuted says that this attempt had no effect and may be sent later
-	// with the same key.
+	// NotExecuted: this attempt had no effect and may be sent later with the same key.
 	NotExecuted
 
-	// Retry says that this attempt may or may not have run: the same key
-	// after a pause, if the resend rule allows it.
+	// Retry: this attempt may have run. The same key may be sent after a pause, if the resend rule allows it.
 	Retry
 
-	// InFlight says that the provider is still working on an earlier attempt
-	// under this key: wait, then ask again with the same key.
+	// InFlight: the provider still works on an earlier attempt under this key. The same key may be sent again
+	// later.
 	InFlight
 
-	// AlreadyDone says that an earlier attempt under this key took effect;
-	// the answer names the resource.
+	// AlreadyDone: an earlier attempt under this key took effect, and the answer names the resource.
 	AlreadyDone
 
-	// Misuse says that the key was used with another request.
+	// Misuse: the key was used with another request.
 	Misuse
 
-	// Indeterminate is an answer that will not change and does not say
-	// whether the operation happened: it has to be reconciled.
+	// Indeterminate: the answer will not change and does not show whether the operation happened. It must be
+	// reconciled.
 	Indeterminate
 )
 

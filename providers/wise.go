@@ -6,38 +6,31 @@ import (
 	"time"
 )
 
-// Wise describes the Wise Platform API, live and in its sandbox, with and
-// without mutual TLS. A transfer (POST /v1/transfers) takes a key in the field
-// customerTransactionId of its JSON body, a UUID; Wise says that a call which
-// failed may be repeated with it and creates no second transfer. One transfer
-// per quote is a second guard of Wise's own.
+// Wise describes the Wise Platform API, live and sandbox, with and without mutual TLS. A transfer (POST
+// /v1/transfers) takes a key in the field customerTransactionId of its JSON body, a UUID. Wise says that a
+// failed call may be repeated with it and creates no second transfer. One transfer per quote is Wise's second
+// guard.
 //
-// Wise does not publish for how long it knows a customerTransactionId: say a
-// retention that you have from Wise, or 0, and then none is claimed. Nor does it
-// publish how it answers a second request while the first is worked on, so that,
-// even with a retention, a request that may have run is not sent again. A program
-// that knows better sets InFlightGuard on that endpoint. Whether another
-// transfer under the same ID is refused, and how, is not published.
+// Wise does not publish how long it knows a customerTransactionId. Pass a retention that Wise gave you, or 0
+// for none. It also does not publish how it answers a second request during the first. Even with a retention,
+// a request that may have run is therefore not sent again. If you know more, set InFlightGuard on that
+// endpoint. It is not published whether, and how, another transfer under the same ID is refused.
 //
-// Wise dates its versions by the URL now (/2026Q4/transfers, where /v1/transfers
-// was): every version's transfers take the ID, and those of a batch group. A transfer
-// for a third party has originalTransferId instead, the sender's own name for it, of
-// which Wise says that a retry creates no duplicate. It is no key here: it has to be
-// the sender's own in Wise's records, so that none may be made up, and its path is not
-// confirmed.
+// Wise now puts dated versions into the URL (/2026Q4/transfers instead of /v1/transfers). The transfers of
+// every version take the ID, and so do those of a batch group. A third-party transfer has originalTransferId
+// instead, the sender's own name for it. Wise says that a retry with it creates no duplicate. It is no key
+// here, because it must be the sender's own in Wise's records, and its path is not confirmed.
 //
-// Everything else, the funding of a transfer among it, has an effect and no key.
-// The account is the token's. Tokens expire within the day, so that a new one is not
-// taken to end the memory of keys: a service that acts for several users names each
-// by an account label, or sets CredentialScoped.
-// (Some balance operations may take a header X-idempotence-uuid; that is
-// unconfirmed, and none is sent.) OAuth tokens and the check of a transfer's
-// requirements are passed through.
+// All other requests, including the funding of a transfer, have an effect and no key. The account belongs to
+// the token. Tokens expire within the day, so a new token does not end the memory of keys. A service that
+// acts for several users gives each an account label, or sets CredentialScoped. (Some balance operations may
+// take a header X-idempotence-uuid. That is unconfirmed, and none is sent.) OAuth tokens and the check of a
+// transfer's requirements pass through.
 //
-// A transfer shows its ID, and is looked for among those of a profile since it was first sent:
-// of the profiles that are named by their ids, or of the personal one of the token's user,
-// which is Wise's default, if none is. A transfer of another profile is not found. That of a batch is
-// looked for in the profile of its path.
+// A transfer shows its ID, and is found among a profile's transfers since it was first sent. profiles are the
+// ids of the profiles to search. Without any, the personal profile of the token's user is searched, Wise's
+// default. A transfer of another profile is not found. A batch's transfer is searched in the profile of its
+// path.
 func Wise(retention time.Duration, profiles ...string) Provider {
 	p := Provider{
 		Name:           "wise",
@@ -67,7 +60,7 @@ func Wise(retention time.Duration, profiles ...string) Provider {
 	return p.Clone()
 }
 
-// wiseTransfers are looked for by what the queries add to ask for a profile's.
+// wiseTransfers are found by a list with each of the queries, which select a profile.
 func wiseTransfers(retention time.Duration, queries []string) Endpoint {
 	return Endpoint{
 		Object:    "transfer",
@@ -80,7 +73,7 @@ func wiseTransfers(retention time.Duration, queries []string) Endpoint {
 	}
 }
 
-// wiseProfiles ask for the profiles, or for the one that Wise takes where none is named.
+// wiseProfiles returns queries that select the profiles, or Wise's default profile if none is given.
 func wiseProfiles(profiles []string) (queries []string) {
 	if len(profiles) == 0 {
 		return []string{""}

@@ -7,20 +7,18 @@ import (
 
 // WorkOS describes WorkOS's API.
 //
-// WorkOS deduplicates one endpoint only, POST /audit_logs/events, by a key in the
-// header Idempotency-Key that is kept for 24 hours. Everywhere else it accepts the
-// header, which its SDKs send with every POST, and ignores it: such a request takes
-// no key, and is not sent again once it may have run. For the audit log WorkOS
-// guarantees that the same operation performed several times has the result of one,
-// so that a request may be repeated after a failure: it is. What becomes of a key that
-// is used with another event is not published.
+// WorkOS deduplicates one endpoint only, POST /audit_logs/events, by a key in the header Idempotency-Key that
+// is kept for 24 hours. Other endpoints accept the header, which its SDKs send with every POST, and ignore
+// it. Such a request takes no key, and is not sent again once it may have run. For the audit log WorkOS
+// guarantees that the same operation performed several times has the result of one. A request is therefore
+// repeated after a failure. The result of a key that is used with another event is not published.
 //
-// Signing in (POST /user_management/authenticate and /sso/token) and the vault's
-// decryption are never journaled: their answers are secrets. So are those that issue
-// codes, tokens and links, and requests that hold a password or a value for the vault.
+// Sign-ins (POST /user_management/authenticate and /sso/token) and the vault's decryption are never
+// journaled, because their answers are secrets. So are answers that issue codes, tokens and links, and
+// requests with a password or a value for the vault.
 //
-// An organization or a user that was given an external_id is found by it. It is the
-// application's name for them ever after, so that none is made up.
+// An organization or a user with an external_id is found by it. It is the application's permanent name for
+// them, so the client makes none.
 func WorkOS() Provider {
 	p := Provider{
 		Name:             "workos",

@@ -5,24 +5,22 @@ import (
 	"time"
 )
 
-// Worldline describes Worldline Direct's API, live and in pre-production.
+// Worldline describes Worldline Direct's API, live and pre-production.
 //
-// Creating a payment, and to cancel, capture, refund or complete one, a subsequent
-// payment and a payout take a key of at most 40 ASCII characters in
-// X-GCS-Idempotence-Key. It is kept for at least 24 hours, and only the first attempt is
-// processed: a later one gets the same response, marked by the header
-// X-GCS-Idempotence-Request-Timestamp, or 409 while the first is worked on. So what may
-// have run is sent again.
+// Requests that create, cancel, capture, refund or complete a payment, subsequent payments and payouts take a
+// key of at most 40 ASCII characters in X-GCS-Idempotence-Key. It is kept for at least 24 hours, and only the
+// first attempt is processed. A later one gets the same response, marked by the header
+// X-GCS-Idempotence-Request-Timestamp, or 409 during the first. A request that may have run is sent again.
 //
-// Requests are not compared: a key that was used before is answered with the first
-// request's answer, whatever that was. The other requests have an effect and no key.
+// Requests are not compared: a key that was used before gets the first request's answer, whatever that was.
+// The other requests have an effect and no key.
 //
-// A request's X-GCS headers are signed with it (GCS v1HMAC): sign in Authorize, which
-// sees the request as it is sent, or bring the key along in the header.
+// A request's X-GCS headers are signed (GCS v1HMAC): sign in Authorize, which sees the final request, or pass
+// the key in the header.
 //
-// Whether a key is known under another API key, too, is not published, so that it is not
-// sent again under one. Each signature looks like another credential: whoever has
-// Worldline's word that keys are the merchant's sets CredentialScoped to false.
+// It is not published whether a key is known under another API key, so nothing is sent again under one. Each
+// signature looks like another credential. If Worldline confirmed to you that keys belong to the merchant,
+// set CredentialScoped to false.
 func Worldline() Provider {
 	p := Provider{
 		Name:         "worldline",

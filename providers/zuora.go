@@ -5,21 +5,19 @@ import (
 	"time"
 )
 
-// Zuora describes Zuora's billing API, live and in its sandboxes.
+// Zuora describes Zuora's billing API, live and sandboxes.
 //
-// POST and PATCH take a key of fewer than 255 characters in Idempotency-Key. Its result
-// is kept for 24 hours, whether the request succeeded or failed. 409 is the answer while
-// the first request is worked on, 422 that to a key of another tenant, URL or method. So
-// what may have run is sent again. Zuora's word is that both statuses are usually that.
+// POST and PATCH take a key of fewer than 255 characters in Idempotency-Key. The result is kept for 24 hours,
+// success or failure. 409 is the answer during the first request. 422 is the answer to a key of another
+// tenant, URL or method. By Zuora's documentation both statuses usually mean that. A request that may have
+// run is sent again.
 //
-// Many of Zuora's refusals are a 200 with success: false in it. PUT and DELETE take no
-// key: Zuora calls them idempotent, but some of its PUTs are not by what they do (to
-// renew a subscription), so that nothing is claimed of them here. OAuth tokens and
-// queries are passed through. A request with a raw card is a secret.
+// Many of Zuora's refusals are a 200 with success: false. PUT and DELETE take no key. Zuora calls them
+// idempotent, but some of its PUTs are not (to renew a subscription), so nothing is claimed for them. OAuth
+// tokens and queries pass through. A request with a raw card is a secret.
 //
-// The account is the token's. Tokens expire, so that a new
-// one is not taken to end the memory of keys: a service that acts for several
-// tenants names each by an account label.
+// The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
+// that acts for several tenants gives each an account label.
 func Zuora() Provider {
 	p := Provider{
 		Name:         "zuora",
