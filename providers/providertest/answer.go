@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Answer is a response as a whole.
+// Answer is a complete response.
 type Answer struct {
 	Status int
 	Header http.Header

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// bodyTells reports whether it takes the body to say that a request is a look-up.
+// bodyTells reports whether only the body shows that a request is a look-up.
 func (s *Server) bodyTells(r *http.Request) bool {
 	for i := range s.provider.Endpoints {
 		for _, look := range s.provider.Endpoints[i].Lookups {
@@ -28,8 +28,8 @@ func (s *Server) bodyTells(r *http.Request) bool {
 	return false
 }
 
-// isLook reports whether a request, whose body is read if that tells, is a look-up, or
-// asks for an object or an account.
+// isLook reports whether a request is a look-up, or asks for an object or an account. Its body was read if
+// bodyTells.
 func (s *Server) isLook(c *call) bool {
 	if s.OwnLooks {
 		return false
@@ -54,8 +54,8 @@ func (s *Server) isLook(c *call) bool {
 	return false
 }
 
-// asks reports whether a request is the look-up, and what it has for the placeholders.
-// A parameter that the request leaves out is a filter less.
+// asks reports whether a request matches the look-up, and returns the values of the placeholders. A parameter
+// that the request leaves out does not filter.
 func asks(look *providers.Lookup, c *call) (values map[string]string, is bool) {
 	method := look.Method
 	if method == "" {
@@ -92,8 +92,8 @@ func unescaped(segment string) (text string, ok bool) {
 	return text, err == nil
 }
 
-// filled reports whether a text is the template with values for its placeholders, each of
-// which has the form of an expression.
+// filled reports whether a text matches the template, and returns the values of the placeholders. Each value
+// matches an expression.
 func filled(template, text, value string) (values map[string]string, is bool) {
 	f := formOf(template, value)
 	found := f.expression.FindStringSubmatch(text)
@@ -107,7 +107,7 @@ func filled(template, text, value string) (values map[string]string, is bool) {
 	return values, true
 }
 
-// form is what a text that fills a template in looks like.
+// form is the shape of a text that fills a template in.
 type form struct {
 	expression *regexp.Regexp
 	names      []string
@@ -133,7 +133,7 @@ func formOf(template, value string) form {
 	return f
 }
 
-// pairsOf are a template's names and what stands behind them.
+// pairsOf returns a template's names and their values.
 func pairsOf(template string) map[string]string {
 	named := map[string]string{}
 	for pair := range strings.SplitSeq(template, "&") {

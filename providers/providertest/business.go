@@ -9,16 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// Objects returns a business that makes an object of every request: its id is prefix and
-// a number of its own, and its other fields are those of the request's JSON body or form, metadata[a]
-// as the member a of metadata.
-// It is safe for concurrent use.
+// Objects returns a business that creates an object for every request. Its id is prefix and a number. Its
+// other fields are those of the request's JSON body or form, with metadata[a] as the member a of metadata. It
+// is safe for concurrent use.
 func Objects(prefix string) http.Handler {
 	return &objects{prefix: prefix}
 }
 
-// ObjectsIn is [Objects] for an API that answers by an object within another: in its
-// member of this name.
+// ObjectsIn is [Objects] for an API that answers with the object in a member of this name.
 func ObjectsIn(member, prefix string) http.Handler {
 	return &objects{prefix: prefix, member: member}
 }

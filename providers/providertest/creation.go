@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// creation is what an effect made, as look-ups and events show it.
+// creation is the object of an effect, as look-ups and events show it.
 type creation struct {
 	seq      int // of its effect
 	id       string
@@ -32,7 +32,7 @@ type creation struct {
 	state    providers.Outcome // that a test gave it; 0: that of the answer
 }
 
-// create says what an effect made; s.mu is held.
+// create returns the object of an effect. s.mu is held.
 func (s *Server) create(c *call, seq int, a Answer) *creation {
 	o := &creation{
 		seq: seq, url: c.r.URL.Path, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
@@ -51,10 +51,10 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 	return o
 }
 
-// world is what an object is seen from: an account, in one of its modes.
+// world is an account and one of its modes, in which an object exists.
 type world struct{ account, mode string }
 
-// worldOf says in which account, and which of its modes, a request is.
+// worldOf returns the account and mode of a request.
 func (s *Server) worldOf(c *call) world {
 	w := world{account: ownAccount, mode: tables.Mode(&s.provider, c.r.Header)}
 	for _, name := range s.provider.AccountHeaders {
@@ -72,7 +72,7 @@ func (s *Server) worldOf(c *call) world {
 // ownAccount is the account of requests that name none.
 const ownAccount = "acct_own"
 
-// wildcards returns what the wildcards of a pattern of net/http's matched.
+// wildcards returns the matches of the wildcards in a pattern of net/http.
 func wildcards(pattern, escapedPath string) map[string]string {
 	_, spelt, found := strings.Cut(pattern, " ")
 	if !found {
@@ -97,8 +97,8 @@ func wildcards(pattern, escapedPath string) map[string]string {
 	return values
 }
 
-// value is what a template's placeholder stands for in the object's request: a string,
-// or a json.Number where it is one there.
+// value returns the value of a template's placeholder in the object's request: a string, or a json.Number for
+// a number.
 func (o *creation) value(name string) (v any, ok bool) {
 	switch kind, of, _ := strings.Cut(name, "."); kind {
 	case "key":
@@ -158,8 +158,8 @@ func (o *creation) reference() (v any, ok bool) {
 
 var placeholder = regexp.MustCompile(`\{([A-Za-z][A-Za-z0-9_.\-\[\]]*)\}`)
 
-// expand fills a template in from the object's request. One that is nothing but a
-// placeholder becomes a number where that is one.
+// expand fills a template in from the object's request. A template that is only a placeholder may become a
+// number.
 func (o *creation) expand(template string) (v any, ok bool) {
 	if m := placeholder.FindString(template); m == template && m != "" {
 		return o.value(m[1 : len(m)-1])
@@ -173,7 +173,7 @@ func (o *creation) expand(template string) (v any, ok bool) {
 	return text, ok
 }
 
-// whole is what the business answered, with the object's id where that has none.
+// whole returns the business's answer, with the object's id if it has none.
 func (o *creation) whole() any {
 	body, _ := parsed(o.answer.Body)
 	if _, shown := identified(body, o.names); shown == nil {
@@ -182,7 +182,7 @@ func (o *creation) whole() any {
 	return body
 }
 
-// shown is the object in what the business answered, in a copy of its own.
+// shown returns a copy of the object in the business's answer.
 func (o *creation) shown() map[string]any {
 	body, _ := parsed(o.answer.Body)
 	_, shown := identified(body, o.names)
@@ -195,8 +195,7 @@ func (o *creation) shown() map[string]any {
 	return shown
 }
 
-// item is the object as a look-up lists it: what the business answered, with what the
-// table says of items.
+// item returns the object as a look-up lists it: the business's answer, with the fields that the table names.
 func (o *creation) item(look *providers.Lookup) any {
 	item := nested(o.shown(), look.ID)
 	item = o.agree(item, look.Same)
@@ -213,7 +212,7 @@ func (o *creation) item(look *providers.Lookup) any {
 	return item
 }
 
-// parent is what the object was made of, as a look-up shows it when that was done.
+// parent returns the object's parent, as a look-up shows it afterwards.
 func (o *creation) parent(base any, look *providers.Lookup) any {
 	base = o.stands(o.agree(base, look.Same), look.Means)
 	if len(scalars(base, steps(look.ID))) == 0 {
@@ -222,8 +221,8 @@ func (o *creation) parent(base any, look *providers.Lookup) any {
 	return o.dated(base, look)
 }
 
-// dated has the item say when the object was made: in milliseconds or seconds where the
-// business says some time in these, and else as the table asks for times.
+// dated adds the object's time to the item: in milliseconds or seconds if the business has some time in
+// these, otherwise in the table's format.
 func (o *creation) dated(item any, look *providers.Lookup) any {
 	if look.Created == "" {
 		return item
@@ -242,7 +241,7 @@ func (o *creation) dated(item any, look *providers.Lookup) any {
 	return put(item, at, v, itself)
 }
 
-// agree has the item say what it is compared by, unless it does already.
+// agree adds the compared fields to the item, unless it has them.
 func (o *creation) agree(item any, same []providers.Same) any {
 	for _, same := range same {
 		v, ok := o.expand(same.Is)
@@ -254,8 +253,7 @@ func (o *creation) agree(item any, same []providers.Same) any {
 	return item
 }
 
-// stands has the item be in the object's state. What the business answered counts, unless
-// a test gave it another.
+// stands adds the object's state to the item. The business's answer counts, unless a test set another state.
 func (o *creation) stands(item any, means []providers.Meaning) any {
 	now := meaning(item, means)
 	want := o.state
@@ -283,7 +281,7 @@ func (o *creation) stands(item any, means []providers.Meaning) any {
 	return item
 }
 
-// meaning is what the item's state means by the first that matches, 0 if none does.
+// meaning returns the first matching meaning of the item's state, or 0.
 func meaning(item any, means []providers.Meaning) providers.Outcome {
 	for _, m := range means {
 		if slices.ContainsFunc(scalars(item, steps(m.Field)), func(s any) bool { return m.Equals == "" || fmt.Sprint(s) == m.Equals }) {
@@ -293,8 +291,8 @@ func meaning(item any, means []providers.Meaning) providers.Outcome {
 	return 0
 }
 
-// nested is an object within what holds it, by the path of its id: under "data.object"
-// for "data.object.id".
+// nested returns an object within its container, by the path of its id: under "data.object" for
+// "data.object.id".
 func nested(shown map[string]any, id string) any {
 	at := steps(id)
 	if len(at) < 2 {
@@ -358,8 +356,8 @@ func scalars(v any, steps []string) (found []any) {
 	return found
 }
 
-// identified finds the object with an id in an answer: the whole, or the first one in it
-// that has one, however deep. names are those that an id may have.
+// identified finds the object with an id in an answer: the whole, or the first one in it, at any depth. names
+// are the possible names of an id.
 func identified(body any, names []string) (id string, found map[string]any) {
 	members, is := body.(map[string]any)
 	if !is {
@@ -381,8 +379,8 @@ func identified(body any, names []string) (id string, found map[string]any) {
 	return "", nil
 }
 
-// idNames are the names that the ids of objects have at the provider: id, and what its
-// endpoints and its events call them.
+// idNames returns the names of the ids of objects at the provider: id, and the names of its endpoints and
+// events.
 func idNames(p *providers.Provider) []string {
 	names := []string{"id"}
 	add := func(at string) {
@@ -399,7 +397,7 @@ func idNames(p *providers.Provider) []string {
 	return names
 }
 
-// idOf is the id of what an answer made: in its body, or the end of its Location.
+// idOf returns the id of an answer's object: in its body, or the end of its Location.
 func (s *Server) idOf(a Answer) string {
 	body, _ := parsed(a.Body)
 	if id, found := identified(body, s.idNames); found != nil {

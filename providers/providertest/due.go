@@ -27,7 +27,7 @@ func (s *Server) at(when time.Time, do func()) *due {
 	return d
 }
 
-// await waits for its time, and does it if nobody has.
+// await waits for its time, and runs it unless another goroutine did.
 func (s *Server) await(d *due) {
 	for {
 		s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *Server) remove(d *due) {
 	}
 }
 
-// next returns what is due first, and not later than a time; s.mu is held.
+// next returns the first due entry not later than a time. s.mu is held.
 func (s *Server) next(until time.Time) (first *due) {
 	for _, d := range s.dues {
 		if !d.at.After(until) && (first == nil || d.at.Before(first.at)) {
@@ -85,13 +85,13 @@ func (s *Server) next(until time.Time) (first *due) {
 	return first
 }
 
-// Advance moves the server's clock forward by d, beyond the time that passes by
-// itself. Keys whose retention ends by then are forgotten, and requests that have
-// waited for long enough go on. What becomes due meanwhile (a request of [Straggle]'s, an
-// event) is done before Advance returns, in the order of its time and with the clock
-// standing there; what is due a moment later, before that has ended, is done beside it.
-// Advance(0) waits for what is due by now. It must not be called by what it waits for, the
-// receiver of an event for instance.
+// Advance moves the server's clock forward by d, beyond the time that passes by itself. Keys whose retention
+// ends are forgotten, and waiting requests continue. Everything that becomes due (a request of [Straggle], an
+// event) is done before Advance returns, in the order of its time and with the clock at that time. An entry
+// that becomes due before the previous one has ended runs concurrently.
+//
+// Advance(0) waits for everything that is due now. Code that Advance waits for, such as the receiver of an
+// event, must not call it.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	until := s.now().Add(max(d, 0))

@@ -16,39 +16,38 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// EventManner is how an event comes, and what is wrong with it. The zero EventManner is the
-// usual: once, a second of the server's clock after what it tells of, signed.
+// EventManner is how an event is delivered, and its defects. The zero EventManner delivers it once, signed,
+// one second of the server's clock after its cause.
 type EventManner struct {
 	// Lose never sends it.
 	Lose bool
 
-	// Duplicates is how often it is sent again, with the same id, each a second later.
+	// Duplicates is the number of repeats, with the same id, each a second later.
 	Duplicates int
 
-	// Reorder holds it back until an event that came to pass later is delivered, but for
-	// an hour at most.
+	// Reorder holds it back until a later event was delivered, but for an hour at most.
 	Reorder bool
 
-	// BeforeResponse delivers it before the request that caused it is answered.
+	// BeforeResponse delivers it before the answer to the request that caused it.
 	BeforeResponse bool
 
-	// Delay is when it is sent, on the server's clock; 0 means after a second.
+	// Delay is the time before it is sent, on the server's clock. Default: one second.
 	Delay time.Duration
 
-	// Thin leaves out what the object is, but for its id: a reason to look.
+	// Thin leaves out the object except for its id: a reason for a look-up.
 	Thin bool
 
-	// Forged has its signature not be the secret's.
+	// Forged signs it with another secret.
 	Forged bool
 
-	// OtherMode has it say that it is of the other mode: not live for live.
+	// OtherMode makes it claim the other mode: test instead of live.
 	OtherMode bool
 
-	// Account, if not empty, is the account that it says it happened in.
+	// Account, if not empty, is the account that it claims.
 	Account string
 }
 
-// Delivery is one sending of an event.
+// Delivery is one delivery of an event.
 type Delivery struct {
 	Event  string // the id of the event, the same for every repeat
 	Type   string
@@ -59,55 +58,54 @@ type Delivery struct {
 	Err    error     // why there was none, or why it could not be sent
 }
 
-// Events has the server send events to a URL from now on: for each effect, and each
-// [Server.Turn], one by each row of the table's Events that tells of it, signed in the
-// provider's scheme under secret, which is what package webhook is given for it; but for
-// Wise it is the private key in PEM, for Braintree both keys with a colon between them, and
-// for an Ed25519 key of Standard Webhooks "whsk_" and the base64 of its seed. PayPal's are
-// for [Server.SignEvent] to sign. A table without a row that tells of an effect sends
-// nothing for it.
+// Events makes the server send events to a URL. Each effect, and each [Server.Turn], sends one event for each
+// row of the table's Events that covers it. A table without such a row sends none. Events are signed in the
+// provider's scheme under secret, the secret for package webhook, with these exceptions:
 //
-// Rows that speak of any endpoint tell of an effect if their type has the name of the
-// endpoint's Object in it, and where some of the rows have the last name of the effect's
-// path in their type, the others don't: a POST to /ach_transfers makes no
-// check_transfer.created. Rows with Thin are sent whatever happened.
+//   - Wise: the private key in PEM;
+//   - Braintree: both keys, separated by a colon;
+//   - an Ed25519 key of Standard Webhooks: "whsk_" and the base64 of its seed;
+//   - PayPal: [Server.SignEvent] signs.
 //
-// Times in an event are the server's, the time of its signature is the machine's. An event
-// is sent again until it is answered by a 2xx: after a minute of the server's clock, five,
-// half an hour, and then every two hours for three days.
+// A row without an endpoint covers an effect if its type contains the name of the endpoint's Object. If the
+// type of some rows has the last name of the effect's path, only these rows cover it: a POST to
+// /ach_transfers sends no check_transfer.created. Rows with Thin always cover it.
+//
+// Times in an event are the server's. The time of its signature is the machine's. The server repeats an event
+// until it gets a 2xx: after a minute of its clock, five, half an hour, and then every two hours for three
+// days.
 func (s *Server) Events(url, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.eventURL, s.eventSecret = url, secret
 }
 
-// ScriptEvents appends how the next events come, one each, in the order in which they come
-// to pass. They come before that of [Server.EveryEvent].
+// ScriptEvents appends the deliveries of the next events, one each, in the order of their causes. They
+// precede [Server.EveryEvent].
 func (s *Server) ScriptEvents(manners ...EventManner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.eventScript = append(s.eventScript, manners...)
 }
 
-// EveryEvent has every event come in this manner from now on, unless it is scripted.
+// EveryEvent delivers every later event in this manner, unless it is scripted.
 func (s *Server) EveryEvent(manner EventManner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.eventManner, s.eventDraw = manner, nil
 }
 
-// EventMix says how often what befalls an event, as probabilities from 0 to 1, each drawn by
-// itself: the fields of [EventManner] of the same names. Duplicate is of one more.
+// EventMix has the probability of each defect of an event, from 0 to 1, drawn independently. The fields are
+// those of [EventManner]. Duplicate is one repeat.
 type EventMix struct {
 	Lose, Duplicate, Reorder, BeforeResponse, Thin, Forged, OtherMode float64
 
-	// MaxDelay bounds the delays, which are drawn evenly. 0 means that there are none.
+	// MaxDelay bounds the delays, which are drawn evenly. Zero means no delays.
 	MaxDelay time.Duration
 }
 
-// SeedEvents draws how each further event comes that is not scripted, in place of
-// [Server.EveryEvent]. The draw depends on the seed and on how many events came to pass
-// before, so that the same seed gives the same again.
+// SeedEvents draws the delivery of each later event that is not scripted, instead of [Server.EveryEvent]. The
+// draw depends on the seed and on the number of earlier events only, so that the same seed repeats it.
 func (s *Server) SeedEvents(seed uint64, mix EventMix) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,10 +126,9 @@ func (m EventMix) draw(seed uint64, number int) EventManner {
 	return manner
 }
 
-// Tell has the server send events of these types about the object of an id, as they come to
-// pass for it now: for rows that say less than [Server.Events] could tell by, and for what
-// has not come to pass. It reports whether there is such an object, and rows of all these
-// types. What is to be delivered before a response is delivered by the time it returns.
+// Tell sends events of these types about the object with an id, as if they happened now. Use it for rows that
+// do not show enough for [Server.Events], and for events without a cause. It reports whether the object and
+// rows of all these types exist. Deliveries before a response are complete when it returns.
 func (s *Server) Tell(id string, types ...string) bool {
 	s.mu.Lock()
 	var about *creation
@@ -156,15 +153,14 @@ func (s *Server) Tell(id string, types ...string) bool {
 	return all
 }
 
-// Deliveries returns what was sent of events, in that order, and what was lost is not in
-// it.
+// Deliveries returns the deliveries of events in their order, without the lost ones.
 func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.deliveries)
 }
 
-// event is one that is to be sent.
+// event is an event to be sent.
 type event struct {
 	id     string
 	rule   *providers.EventRule
@@ -253,7 +249,7 @@ func tells(rule *providers.EventRule, o *creation) bool {
 	return kind != "" && strings.Contains(letters(rule.Equals), kind)
 }
 
-// letters are those of a name, without what joins its words.
+// letters returns the letters of a name, without the separators of its words.
 func letters(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(name))
 }
@@ -336,7 +332,7 @@ func (s *Server) deliverHeld(e *event) {
 	}
 }
 
-// deliver sends an event, as often as it is to be, and what waited for it behind it.
+// deliver sends an event and its repeats, and then the events that waited for it.
 func (s *Server) deliver(e *event) {
 	s.mu.Lock()
 	first := !e.sent

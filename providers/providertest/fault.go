@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with one request. The zero Fault is none.
+// Fault is the failure of one request. The zero Fault is none.
 //
-// Over HTTP/2 there are no bytes of a connection to spoil: wherever a fault ends
-// the connection there, the stream is reset instead, after as much of the body as
-// the fault lets through.
+// HTTP/2 has no connection bytes to corrupt. A fault that ends the connection resets the stream instead,
+// after as much of the body as the fault lets through.
 type Fault struct {
 	kind   kind
 	bytes  int     // before a cut; negative: by part
@@ -62,106 +61,97 @@ func (f Fault) ending(usual ending) ending {
 	return f.end
 }
 
-// None lets a request through: a gap in a script.
+// None lets a request through, as a gap in a script.
 func None() Fault { return Fault{} }
 
 // DropBefore resets the connection before anything is executed.
 func DropBefore() Fault { return Fault{kind: dropBefore} }
 
-// DropAfter executes, and resets the connection in place of the answer.
+// DropAfter executes, and resets the connection instead of answering.
 func DropAfter() Fault { return Fault{kind: dropAfter} }
 
 // CutRequestAt reads at most n bytes of the request's body and resets the
 // connection. Nothing is executed.
 func CutRequestAt(n int) Fault { return Fault{kind: cutRequest, bytes: max(n, 0)} }
 
-// CutAt executes, sends the headers, with the whole body's Content-Length, and
-// the first n bytes of the body, at most all but one, and then closes the
-// connection. An answer without a body is dropped as a whole.
+// CutAt executes and sends the headers with the whole body's Content-Length. After the first n bytes of the
+// body, at most all but one, it closes the connection. An answer without a body is dropped.
 func CutAt(n int) Fault { return Fault{kind: cut, bytes: max(n, 0)} }
 
-// CutResponseAt executes, and closes the connection after the first n bytes of
-// the response as HTTP/1.1 has it, from the first one of its status line on and
-// at most all but one. Over HTTP/2 the stream is reset before the headers.
+// CutResponseAt executes, and closes the connection after the first n bytes of the HTTP/1.1 response, counted
+// from its status line, at most all but one. Over HTTP/2 the stream is reset before the headers.
 func CutResponseAt(n int) Fault { return Fault{kind: cutResponse, bytes: max(n, 0)} }
 
-// MalformedChunk executes, and answers with a chunked body whose second chunk is
-// none. Over HTTP/2 the stream is reset in the middle of the body.
+// MalformedChunk executes, and answers with a chunked body whose second chunk is invalid. Over HTTP/2 the
+// stream is reset in the middle of the body.
 func MalformedChunk() Fault { return Fault{kind: malformedChunk} }
 
-// WrongLength executes, and answers with a Content-Length that is by bytes more,
-// or less if by is negative, than the body has; it says that it closes the
-// connection after the body, and does. A client can't see one that is too small: it
-// gets the beginning of the body for the whole. Over HTTP/2 one that is too large
-// ends in a reset.
+// WrongLength executes, and answers with a Content-Length that exceeds the body by by bytes, or is smaller if
+// by is negative. It announces that it closes the connection after the body, and does. A client cannot detect
+// a smaller one: it takes the beginning of the body for the whole. Over HTTP/2 a larger one ends in a reset.
 func WrongLength(by int) Fault { return Fault{kind: wrongLength, bytes: by} }
 
-// Straggle takes the whole request, resets the connection, and executes d later, on the
-// server's clock, as a request does that was held up in a queue. Its key is not reserved
-// before: what came first under it by then is what it is a repeat of. A server that is
-// closed before never executes it.
+// Straggle reads the whole request, resets the connection, and executes d later on the server's clock, like a
+// request delayed in a queue. It does not reserve its key before that, so it repeats the request that used
+// the key first. A server that is closed before never executes it.
 func Straggle(d time.Duration) Fault { return Fault{kind: straggle, delay: d} }
 
-// DelayBefore waits for d of real time before anything is executed. It executes
-// then even if the client has given up.
+// DelayBefore waits for d of real time before it executes, even if the client gave up.
 func DelayBefore(d time.Duration) Fault { return Fault{kind: delayBefore, delay: d} }
 
 // DelayAfter executes, and waits for d of real time before it answers.
 func DelayAfter(d time.Duration) Fault { return Fault{kind: delayAfter, delay: d} }
 
-// Status answers with this status and, in addition, header, which may be nil,
-// without executing anything. Where the provider's rules tell such an answer by
-// a field of its body, the body has that field. A header that sets Content-Type
-// to text/html gets an HTML page.
+// Status answers with this status and the additional header, which may be nil, without executing anything. If
+// the provider's rules recognise such an answer by a field of its body, the body has that field. A header
+// that sets Content-Type to text/html gets an HTML page.
 func Status(code int, header http.Header) Fault {
 	return Fault{kind: status, status: code, header: header.Clone()}
 }
 
-// PageBefore answers with this status and an HTML page, as a proxy does in front
-// of a provider that it doesn't reach. Nothing is executed.
+// PageBefore answers with this status and an HTML page, like a proxy that does not reach the provider.
+// Nothing is executed.
 func PageBefore(code int) Fault { return Fault{kind: pageBefore, status: code} }
 
-// PageAfter executes, and answers with this status and an HTML page, as a proxy
-// does that has lost the provider's answer.
+// PageAfter executes, and answers with this status and an HTML page, like a proxy that lost the provider's
+// answer.
 func PageAfter(code int) Fault { return Fault{kind: pageAfter, status: code} }
 
-// FailAfter executes, with its effect, and then fails: the provider itself answers
-// with this status, which should be from 500 to 599. What it remembers follows its
-// contract: the failure, if it remembers everything; the success that a repeat
-// completes, if its failures are clean; nothing, if it only remembers successes,
-// so that a repeat has a second effect.
+// FailAfter executes, with its effect, and then fails: the provider itself answers with this status, from 500
+// to 599. Its contract defines what it remembers:
+//
+//   - everything: it remembers the failure;
+//   - clean failures: it remembers the success that a repeat completes;
+//   - successes only: it remembers nothing, so a repeat has a second effect.
 func FailAfter(code int) Fault { return Fault{kind: failAfter, status: code} }
 
-// Inform executes, and sends an informational response of this status, from 102
-// to 199, before the answer.
+// Inform executes, and sends an informational response of this status, from 102 to 199, before the answer.
 func Inform(code int) Fault { return Fault{kind: inform, status: code} }
 
-// NoList answers a look-up by a 200 whose list, or whose whole object, is missing. This
-// and the next three are for [Server.ScriptLooks] and [Server.EveryLook], and do nothing to
-// other requests.
+// NoList answers a look-up with a 200 whose list, or whose whole object, is missing. NoList, Unfiltered,
+// PageLoop and EmptyList are for [Server.ScriptLooks] and [Server.EveryLook], and do nothing to other
+// requests.
 func NoList() Fault { return Fault{kind: noList} }
 
-// Unfiltered answers a look-up as if it had no filter: by all objects of its kind, those
-// of other requests included.
+// Unfiltered answers a look-up as if it had no filter, with all objects of its kind, including those of other
+// requests.
 func Unfiltered() Fault { return Fault{kind: unfiltered} }
 
-// PageLoop answers a look-up by the first page, whichever is asked for, as if there were
-// more.
+// PageLoop answers a look-up for any page with the first page, as if there were more.
 func PageLoop() Fault { return Fault{kind: pageLoop} }
 
-// EmptyList answers a look-up by an empty list, or by 404 where its answer is one object,
-// as for another account.
+// EmptyList answers a look-up with an empty list, or with 404 if its answer is one object, as for another
+// account.
 func EmptyList() Fault { return Fault{kind: emptyList} }
 
-// ByReset returns the fault with its connection ended by a TCP reset, which may
-// also destroy what was sent before it.
+// ByReset returns the fault with a TCP reset at the end of its connection, which may also destroy bytes sent
+// before.
 func (f Fault) ByReset() Fault {
 	f.end = reset
 	return f
 }
 
-// ByClose returns the fault with its connection ended in order, as a server that
-// shuts down does it.
+// ByClose returns the fault with an orderly close of its connection, like a server that shuts down.
 func (f Fault) ByClose() Fault {
 	f.end = orderly
 	return f
@@ -230,7 +220,7 @@ func (f Fault) length() string {
 	return fmt.Sprintf("%d bytes", f.bytes)
 }
 
-// point is where among n bytes the fault cuts, before the last one.
+// point returns the number of bytes, of n, that the fault lets through. It is smaller than n.
 func (f Fault) point(n int) int {
 	at := f.bytes
 	if at < 0 {

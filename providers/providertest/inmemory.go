@@ -15,19 +15,18 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// NewServerInMemory is [NewServer] without the network: the server listens in memory,
-// at a host name of its own, and only [Server.Client] and [Server.Detour] reach it. All
-// that it waits for is then known to the runtime, so that it works inside a bubble of
-// testing/synctest, where the server's clock and its delays are in virtual time. Such a
-// server is made, used and closed inside one bubble.
+// NewServerInMemory is [NewServer] without the network. The server listens in memory, at its own host name,
+// and only [Server.Client] and [Server.Detour] reach it. The runtime knows everything that it waits for, so
+// it works inside a bubble of testing/synctest with virtual time. Make, use and close such a server inside
+// one bubble.
 func NewServerInMemory(p providers.Provider, h http.Handler) *Server {
 	s := NewUnstartedServerInMemory(p, h)
 	s.Start()
 	return s
 }
 
-// NewUnstartedServerInMemory is [NewUnstartedServer] with the listener of
-// [NewServerInMemory]. TLS and HTTP/2 work as they do over the network.
+// NewUnstartedServerInMemory is [NewUnstartedServer] with the listener of [NewServerInMemory]. TLS and HTTP/2
+// work as over the network.
 func NewUnstartedServerInMemory(p providers.Provider, h http.Handler) *Server {
 	l := listenInMemory()
 	s := unstarted(p, h, unstartedInMemory(l))
@@ -35,9 +34,8 @@ func NewUnstartedServerInMemory(p providers.Provider, h http.Handler) *Server {
 	return s
 }
 
-// ServeInMemory serves h as [NewServerInMemory] does, without a provider's contract:
-// for what receives a server's events inside a bubble. The caller closes it. Only its
-// Client reaches it.
+// ServeInMemory serves h like [NewServerInMemory], without a provider's contract. It receives a server's
+// events inside a bubble. The caller closes it. Only its Client reaches it.
 func ServeInMemory(h http.Handler) *httptest.Server {
 	l := listenInMemory()
 	s := unstartedInMemory(l)
@@ -61,7 +59,7 @@ type memoryListener struct {
 
 var memoryHosts atomic.Int64
 
-// The name is one that httptest's certificate is for, since it has no other.
+// httptest's certificate is valid for this name.
 func listenInMemory() *memoryListener {
 	l := &memoryListener{
 		host:   fmt.Sprintf("box-%d.example.com", memoryHosts.Add(1)),
@@ -72,8 +70,7 @@ func listenInMemory() *memoryListener {
 	return l
 }
 
-// reachedBy has a client of httptest's connect to the listener, whatever address it
-// asks for.
+// reachedBy connects a client of httptest to the listener, whatever address it asks for.
 func (l *memoryListener) reachedBy(client *http.Client) {
 	transport := client.Transport.(*http.Transport)
 	transport.DialContext = l.dial
@@ -105,7 +102,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener. Connections go on.
+// Close ends the listener. Connections continue.
 func (l *memoryListener) Close() error {
 	l.close()
 	return nil

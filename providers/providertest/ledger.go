@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Effect is one execution that took effect: the handler ran and answered with a
-// status below 400, and with no error in a 200 where the provider has those.
+// Effect is one execution that took effect: the handler ran and answered with a status below 400, without an
+// error in a 200 if the provider has those.
 type Effect struct {
 	// Seq counts the effects, from 1.
 	Seq int
@@ -22,8 +22,7 @@ type Effect struct {
 	// Request is the number of the request that caused it.
 	Request int
 
-	// Key is the idempotency key it ran under, without quotes; empty if
-	// there was none.
+	// Key is the idempotency key of the execution, without quotes, or empty.
 	Key string
 
 	Method string
@@ -31,26 +30,26 @@ type Effect struct {
 	Header http.Header
 	Body   []byte
 
-	// Status is what the handler answered.
+	// Status is the status of the handler's answer.
 	Status int
 
-	// At is when it happened, on the server's clock.
+	// At is the time of the effect on the server's clock.
 	At time.Time
 
-	// Account is the account that it happened in, and Mode the mode of the
-	// credential, where the table tells these apart.
+	// Account is the account of the effect, and Mode the mode of the credential, if the table distinguishes
+	// these.
 	Account, Mode string
 
-	// Object is the id of what was made: the member id in the answer, or one of the name
-	// that the table's ObjectID has for it, of the object itself or of the first one in it,
-	// or the end of its Location; else one of the server's own making.
+	// Object is the id of the created object. It is the first of these that exists: the member id in the
+	// answer, or the member that the table's ObjectID names, of the object itself or of the first one in it;
+	// the end of its Location; an id of the server's own.
 	Object string
 
-	// State is what [Server.Turn] made of the object; 0 if it did nothing.
+	// State is the object's state after [Server.Turn]. Zero means that Turn did not change it.
 	State providers.Outcome
 }
 
-// entry is what the ledger has of one request.
+// entry is the ledger's record of one request.
 type entry struct {
 	number       int
 	key          string
@@ -65,8 +64,8 @@ const panicked = "the handler panicked"
 
 func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.Status) }
 
-// leave notes what came of a request, unless that is noted already. It is called
-// before the client is told anything: who has its answer finds it in the ledger.
+// leave records the result of a request, unless it is recorded already. It runs before the client gets its
+// answer, so that the client finds it in the ledger.
 func (s *Server) leave(c *call, came string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,15 +97,14 @@ func (s *Server) enter(c *call, a Answer) []*event {
 	return s.happens(o, providers.TookEffect)
 }
 
-// Effects returns the ledger, in the order in which the effects took place. The
-// caller must not change the headers and bodies in it.
+// Effects returns the ledger in the order of the effects. The caller must not change its headers and bodies.
 func (s *Server) Effects() []Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.effects)
 }
 
-// EffectsFor returns how many effects a key has had.
+// EffectsFor returns the number of effects of a key.
 func (s *Server) EffectsFor(key string) (n int) {
 	for _, e := range s.Effects() {
 		if e.Key == key {
@@ -116,9 +114,8 @@ func (s *Server) EffectsFor(key string) (n int) {
 	return n
 }
 
-// Duplicates counts the effects by the name that by gives each one (the key, a
-// reference in the body) and returns the names that have more than one.
-// Effects under an empty name are left out. A nil by stands for the key.
+// Duplicates counts the effects by the name that by returns for each (the key, a reference in the body), and
+// returns the names with more than one. Effects with an empty name are left out. A nil by means the key.
 func (s *Server) Duplicates(by func(Effect) string) map[string]int {
 	if by == nil {
 		by = func(e Effect) string { return e.Key }
@@ -137,9 +134,9 @@ func (s *Server) Duplicates(by func(Effect) string) map[string]int {
 	return counts
 }
 
-// AssertEffects fails the test, and goes on with it, unless the key has had n
-// effects; the empty key stands for the effects without one. The failure shows
-// what became of the key's requests. It reports whether the assertion holds.
+// AssertEffects fails the test, without ending it, unless the key had n effects. The empty key means the
+// effects without one. The failure shows what happened to the key's requests. It reports whether the
+// assertion holds.
 func (s *Server) AssertEffects(t testing.TB, key string, n int) bool {
 	t.Helper()
 	got := s.EffectsFor(key)
@@ -156,9 +153,8 @@ func (s *Server) AssertOneEffect(t testing.TB, key string) bool {
 	return s.AssertEffects(t, key, 1)
 }
 
-// AssertNoDuplicates fails the test, and goes on with it, if any name that by gives
-// to the effects, as in [Server.Duplicates], has more than one. It reports whether
-// the assertion holds.
+// AssertNoDuplicates fails the test, without ending it, if a name that by returns, as in [Server.Duplicates],
+// has more than one effect. It reports whether the assertion holds.
 func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
 	t.Helper()
 	twice := s.Duplicates(by)
@@ -169,9 +165,8 @@ func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
 	return false
 }
 
-// Ledger returns, a line each, the requests that have reached the server: the key,
-// what went wrong by a fault and what came of it. It has neither headers nor
-// bodies.
+// Ledger returns one line for each request that reached the server: its key, its fault and its result. It has
+// neither headers nor bodies.
 func (s *Server) Ledger() string {
 	return s.table(func(*entry) bool { return true })
 }

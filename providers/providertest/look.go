@@ -11,14 +11,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Visible has look-ups show what was made only from d after, on the server's clock. It
-// holds for everything, what was made before included.
+// Visible makes look-ups show objects only d after their creation, on the server's clock. It also applies to
+// earlier objects.
 func (s *Server) Visible(d time.Duration) { s.Lag(d, d) }
 
-// Lag has look-ups show what was made only some time after, as from an index that lags:
-// for each object another time between from and to, so that a later one can be seen
-// before an earlier. It holds for everything, what was made before included, and is the
-// same whenever it is asked.
+// Lag makes look-ups show objects only some time after their creation, like a lagging index. Each object has
+// its own fixed delay between from and to, so a later object may be visible before an earlier one. It also
+// applies to earlier objects.
 func (s *Server) Lag(from, to time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,11 +27,10 @@ func (s *Server) Lag(from, to time.Duration) {
 	}
 }
 
-// Turn has the object of an id be in a state from now on, as a refund or a failed
-// settlement does it: look-ups and events show it as the table has it. The effect stays in
-// the ledger with it; one that is Refused was none, after all. It reports whether there is
-// such an object. What is to be delivered before a response is delivered by the time it
-// returns.
+// Turn moves the object with an id into a state, like a refund or a failed settlement. Look-ups and events
+// show that state as the table describes it. The effect stays in the ledger with it; Refused means that the
+// effect never was one. It reports whether the object exists. Deliveries before a response are complete when
+// it returns.
 func (s *Server) Turn(id string, into providers.Outcome) bool {
 	s.mu.Lock()
 	for _, o := range slices.Backward(s.made) {
@@ -50,15 +48,15 @@ func (s *Server) Turn(id string, into providers.Outcome) bool {
 	return false
 }
 
-// asked is a look-up that a request is, by a table.
+// asked is a table's look-up that a request matches.
 type asked struct {
 	endpoint *providers.Endpoint
 	look     *providers.Lookup
 	values   map[string]string // of the template's placeholders
 }
 
-// looks answers a request that looks at what was made: for the credential's account, for
-// the items of a list, for an object by its id. It reports whether it is one.
+// looks answers a look-up: for the credential's account, for the items of a list, or for an object by its id.
+// It reports whether the request is one.
 func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 	if s.OwnLooks {
 		return Answer{}, "", false
@@ -103,7 +101,7 @@ func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 	return a, "looked", true
 }
 
-// unread refuses who may not look.
+// unread refuses a look-up without the permission.
 func (s *Server) unread(c *call, needs string) (a Answer, refused bool) {
 	if s.MayLook == nil || s.MayLook(c.observed()) {
 		return Answer{}, false
@@ -114,8 +112,7 @@ func (s *Server) unread(c *call, needs string) (a Answer, refused bool) {
 	return c.error(http.StatusForbidden, "the credential lacks a permission: "+needs), true
 }
 
-// ways finds the look-ups that the request is by the tables, and the object, if it asks
-// for one by its id.
+// ways returns the table's look-ups that the request matches, and the object if it asks for one by its id.
 func (s *Server) ways(c *call) (ways []asked, fetched any, byID bool) {
 	for i := range s.provider.Endpoints {
 		e := &s.provider.Endpoints[i]
@@ -153,12 +150,12 @@ func (s *Server) byID(c *call, e *providers.Endpoint, id string) *creation {
 	return nil
 }
 
-// visible reports whether look-ups show the object by now; s.mu is held.
+// visible reports whether look-ups already show the object. s.mu is held.
 func (s *Server) visible(o *creation) bool {
 	return s.lag == nil || !s.now().Before(o.at.Add(s.lag(o.seq)))
 }
 
-// matched returns the objects that the look-ups find, the newest first.
+// matched returns the objects that the look-ups find, newest first.
 func (s *Server) matched(c *call, ways []asked) (found []*creation, looks []*providers.Lookup) {
 	if c.fault.kind == emptyList {
 		return nil, nil
@@ -180,7 +177,7 @@ func (s *Server) matched(c *call, ways []asked) (found []*creation, looks []*pro
 	return found, looks
 }
 
-// has reports whether the object is one that these values of placeholders ask for.
+// has reports whether the object matches these values of placeholders.
 func (o *creation) has(values map[string]string) bool {
 	for name, want := range values {
 		if name == "since" || name == "until" || name == "id" {
@@ -224,7 +221,7 @@ func (o *creation) within(way asked) bool {
 	return !o.at.Before(since) && (until.IsZero() || !o.at.Truncate(time.Second).After(until))
 }
 
-// single answers a look-up whose answer is one object.
+// single answers a look-up for one object.
 func (s *Server) single(c *call, ways []asked, base any) Answer {
 	found, looks := s.matched(c, ways)
 	way := ways[0]

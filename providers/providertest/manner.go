@@ -7,67 +7,57 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Manner is what a provider does at one endpoint that its table leaves open,
-// because a client judges it by its own answers or has no use for it. The zero
-// Manner leaves all to the table.
+// Manner is the behavior of a provider at one endpoint that its table leaves open, because a client judges it
+// by its own answers or does not need it. The zero Manner leaves all to the table.
 type Manner struct {
-	// Scope says what a key is looked up by, besides the account and, where
-	// the table says so, the credential.
+	// Scope defines what identifies a key besides the account and, if the table says so, the credential.
 	Scope Scope
 
-	// Mismatch answers a key that was used with another request. Nil stands
-	// for the answer that the table reads as Misuse; if it has none, the
-	// misuse goes unnoticed and the key alone decides. In its body,
-	// "{resource}" stands for the id of what the first request made.
+	// Mismatch answers a key that was used with another request. Nil means the answer that the table reads as
+	// Misuse. Without such an answer the misuse is not detected, and the key alone decides. In its body,
+	// "{resource}" is replaced by the id of the first request's object.
 	Mismatch *Answer
 
-	// MismatchUnnoticed says that requests are not compared, whatever the
-	// table would read as Misuse.
+	// MismatchUnnoticed says that requests are not compared, even if the table has a Misuse.
 	MismatchUnnoticed bool
 
-	// Malformed answers a key that the endpoint does not take. Nil stands for
-	// an Error of 400.
+	// Malformed answers a key that the endpoint does not take. Nil means an Error of 400.
 	Malformed *Answer
 
 	// RequiresKey says that a request without a key is refused.
 	RequiresKey bool
 
-	// Waits is for how long a second request waits for the first one, from
-	// the first one's start on the server's clock. After that it is executed
-	// too. 0: it does not wait.
+	// Waits is the time for which a second request waits for the first, counted from the first one's start on
+	// the server's clock. After that it is executed too. Zero means that it does not wait.
 	Waits time.Duration
 
 	// RepeatStatus, if not 0, is the status of a repeat whose first answer
 	// was 201.
 	RepeatStatus int
 
-	// KeepsRefusals says that 4xx answers of an execution are remembered, too,
-	// where the table says that successes are.
+	// KeepsRefusals says that 4xx answers of an execution are remembered too, if the table says that
+	// successes are.
 	KeepsRefusals bool
 
-	// Failed reports whether an answer below 400 is a failure all the same, by
-	// errors in its body: one that had no effect and is not remembered as a
-	// success. Nil: none is.
+	// Failed reports whether an answer below 400 is a failure by errors in its body. Such an answer had no
+	// effect and is not remembered as a success. Nil means that none is.
 	Failed func(Answer) bool
 
-	// Error makes the body and headers of an error in the provider's form. A
-	// field by which a rule knows the answer is put into a JSON object. Nil
-	// stands for problem details (RFC 9457).
+	// Error makes the body and headers of an error in the provider's form. A field by which a rule recognises
+	// the answer is added to a JSON object. Nil means problem details (RFC 9457).
 	Error func(status int, detail string) Answer
 
-	// EchoesKey says that answers to a key in a header carry that header.
+	// EchoesKey says that answers carry the request's key header.
 	EchoesKey bool
 
-	// Executed are header names and values that every answer of an execution
-	// carries, a repeat's included.
+	// Executed are the headers of every answer of an execution, repeats included.
 	Executed map[string]string
 
-	// Source names where the facts come from.
+	// Source is the source of the facts.
 	Source string
 }
 
-// Scope says what two requests have to have in common besides the key, so that
-// the second one counts as a use of the same key.
+// Scope defines what two requests must have in common besides the key to count as uses of the same key.
 type Scope uint8
 
 const (
@@ -80,8 +70,7 @@ const (
 	// ByEndpoint: the table's endpoint, by its pattern and action.
 	ByEndpoint
 
-	// ByRequest: method, URL and body, byte for byte. Another body under the
-	// key is another operation.
+	// ByRequest: method, URL and body, byte for byte. Another body under the key is another operation.
 	ByRequest
 )
 
@@ -100,11 +89,9 @@ func (s Scope) String() string {
 	return fmt.Sprintf("scope(%d)", uint8(s))
 }
 
-// MannerOf returns what is known of the manners of this module's adapters, by the
-// provider's name; an adapter that was given another name, or an API of your own,
-// has the zero Manner. Where a provider publishes nothing, the reading is the one
-// that finds the more mistakes: a mismatch goes unnoticed, and a key counts for
-// the whole API.
+// MannerOf returns the known manners of this module's adapters by the provider's name. An adapter with
+// another name, or an API of your own, has the zero Manner. If a provider publishes nothing, the reading is
+// the one that finds more mistakes: a mismatch is not detected, and a key counts for the whole API.
 func MannerOf(p providers.Provider, e providers.Endpoint) Manner {
 	of, known := manners[p.Name]
 	switch {

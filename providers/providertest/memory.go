@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// record is what the server remembers of a key.
+// record is the server's memory of a key.
 type record struct {
 	at          time.Time // of the first request
 	retention   time.Duration
@@ -35,7 +35,7 @@ func (r *record) free(now time.Time) bool {
 	return r.stored == nil || r.retention > 0 && !now.Before(r.at.Add(r.retention))
 }
 
-// reservation is what the server knows of a key when a request comes in.
+// reservation is the state of a key when a request arrives.
 type reservation int
 
 const (
@@ -45,9 +45,8 @@ const (
 	misused
 )
 
-// reserve takes the key before anything is executed, or waits for whoever has it
-// where the provider does. A misuse that the provider does not tell of goes
-// unnoticed.
+// reserve takes the key before the execution, or waits for its holder if the provider does. A misuse that the
+// provider does not report is not detected.
 func (s *Server) reserve(c *call) (*record, reservation) {
 	scope, print := s.scope(c), c.fingerprint()
 	told := s.tellsMismatch(c)
@@ -79,8 +78,8 @@ func (s *Server) reserve(c *call) (*record, reservation) {
 	}
 }
 
-// waits waits until something has changed, and at most for d. It reports whether to
-// look again, with s.mu given up; where it returns false, s.mu is still held.
+// waits waits for a change, at most for d. It reports whether to check again, and has then released s.mu. If
+// it returns false, s.mu is still held.
 func (s *Server) waits(d time.Duration) bool {
 	select {
 	case <-s.closing:
@@ -107,10 +106,9 @@ func (s *Server) release(rec *record) {
 	s.wake()
 }
 
-// settle notes what came of an execution, of which rec is nil if it had no key:
-// the effect, and the answer if the provider keeps such. made is what the business
-// answered, given what the provider did, which differs if it failed afterwards. It returns the
-// events that are to be delivered before the answer.
+// settle records the result of an execution: the effect, and the answer if the provider keeps it. rec is nil
+// without a key. made is the business's answer and given the provider's, which differs if the provider failed
+// afterwards. It returns the events to deliver before the answer.
 func (s *Server) settle(c *call, rec *record, made, given Answer) (early []*event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,8 +162,8 @@ func (c *call) keeps(a Answer) bool {
 	return !c.failed(a)
 }
 
-// repeat answers a repeat: by the 409 that points to what was made, where that is
-// how the provider does it, else by the record.
+// repeat answers a repeat: with the 409 that points to the object if the provider does that, otherwise from
+// the record.
 func (s *Server) repeat(c *call, rec *record) (Answer, string) {
 	if a, ok := c.pointing(resourceOf(*rec.stored)); ok {
 		return a, "already done"
@@ -207,11 +205,11 @@ func (c *call) pointing(resource string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// resourcePlace stands in a Manner's bodies for the id of what was made.
+// resourcePlace is the placeholder for the object's id in a Manner's bodies.
 const resourcePlace = "{resource}"
 
-// resourceOf is the id of what an answer says was made: the member id of its JSON
-// object, or of the first object in it that has one.
+// resourceOf returns the id of an answer's object: the member id of its JSON object, or of the first object
+// in it that has one.
 func resourceOf(a Answer) string {
 	var body map[string]any
 	if json.Unmarshal(a.Body, &body) == nil {
@@ -277,7 +275,7 @@ func (s *Server) firstSent(c *call) (a Answer, refused bool) {
 	return a, true
 }
 
-// scope is what the provider looks a request's key up by.
+// scope returns what identifies a request's key at the provider.
 func (s *Server) scope(c *call) string {
 	key := c.route.Endpoint.Key
 	parts := []string{key.Name, c.key}
@@ -305,8 +303,8 @@ func (s *Server) scope(c *call) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// fingerprint tells a repeat from another request, by what the two mean: the key
-// and what the table says may change are left out.
+// fingerprint distinguishes a repeat from another request by their meaning. It leaves out the key and the
+// fields that the table allows to change.
 func (c *call) fingerprint() string {
 	m, err := tables.Key(c.route.Endpoint.Key).Without(c.message())
 	if err != nil {

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Script appends faults for the next requests, one each, in the order in which
-// they reach the server. They come before those of [Server.Seed].
+// Script appends faults for the next requests, one each, in the order in which they reach the server. They
+// precede those of [Server.Seed].
 func (s *Server) Script(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.script = append(s.script, faults...)
 }
 
-// Unmet takes back the faults of [Server.Script] and [Server.ScriptLooks] that no request has
-// met yet, and returns them, those of look-ups last. A test that leaves some has not shown
-// what it was written for.
+// Unmet removes the faults of [Server.Script] and [Server.ScriptLooks] that no request met, and returns them,
+// those of look-ups last. A test that leaves some did not test its case.
 func (s *Server) Unmet() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,16 +26,15 @@ func (s *Server) Unmet() []Fault {
 	return left
 }
 
-// ScriptLooks appends faults for the next look-ups, one each: requests that a table's
-// Lookups or Identity describe. Look-ups take nothing from Script. They come before that
-// of [Server.EveryLook] and those of Seed.
+// ScriptLooks appends faults for the next look-ups, one each: requests that a table's Lookups or Identity
+// describe. Look-ups do not use Script. These faults precede those of [Server.EveryLook] and of Seed.
 func (s *Server) ScriptLooks(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looking = append(s.looking, faults...)
 }
 
-// EveryLook has this fault happen to every look-up from now on; [None] ends it.
+// EveryLook applies this fault to every later look-up. [None] ends it.
 func (s *Server) EveryLook(fault Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,44 +44,42 @@ func (s *Server) EveryLook(fault Fault) {
 	}
 }
 
-// Mix says how often each kind of fault is drawn, as probabilities from 0 to 1
-// that should add up to at most 1. What is left of 1 goes through. The kinds are
-// named after the functions that make them; how much a cut lets through and how
-// long a delay is, is drawn too.
+// Mix has the probability of each kind of fault, from 0 to 1, with a sum of at most 1. The rest of the
+// requests pass. The kinds are named after the functions that make them. The length of a cut and of a delay
+// is drawn too.
 type Mix struct {
 	DropBefore, DropAfter, Cut, DelayBefore, DelayAfter, Status float64
 
-	// CutRequest cuts within the first 64 bytes of the request's body,
-	// CutResponse anywhere in the response.
+	// CutRequest cuts within the first 64 bytes of the request's body. CutResponse cuts anywhere in the
+	// response.
 	CutRequest, CutResponse float64
 
-	// WrongLength says up to 16 bytes too many.
+	// WrongLength adds up to 16 bytes.
 	MalformedChunk, WrongLength float64
 
-	// PageBefore and PageAfter are of status 502.
+	// PageBefore and PageAfter have status 502.
 	PageBefore, PageAfter float64
 
-	// FailAfter is of status 500, Inform of 103.
+	// FailAfter has status 500, Inform 103.
 	FailAfter, Inform float64
 
-	// MaxDelay bounds the delays, which are drawn evenly. 0 means 100 ms.
+	// MaxDelay bounds the delays, which are drawn evenly. Default: 100 ms.
 	MaxDelay time.Duration
 
-	// Straggle is of up to MaxStraggle of the server's clock, drawn evenly. 0 means an
-	// hour.
+	// Straggle is delayed by up to MaxStraggle of the server's clock, drawn evenly. Default of MaxStraggle:
+	// one hour.
 	Straggle    float64
 	MaxStraggle time.Duration
 
-	// Statuses are the status codes of Status, drawn evenly. None means 503.
+	// Statuses are the status codes of Status, drawn evenly. Default: 503.
 	Statuses []int
 
-	// Header is added to the answers of Status, a Retry-After for instance.
+	// Header is added to the answers of Status, such as a Retry-After.
 	Header http.Header
 }
 
-// Seed draws a fault for each further request that has none in the script. The
-// draw depends on the seed and the request's number only, so that the same seed
-// gives the same faults again, whichever request comes under a number.
+// Seed draws a fault for each later request that has none in the script. The draw depends on the seed and the
+// request's number only, so that the same seed repeats the faults, whichever request has that number.
 func (s *Server) Seed(seed uint64, mix Mix) {
 	mix.Statuses = slices.Clone(mix.Statuses)
 	mix.Header = mix.Header.Clone()

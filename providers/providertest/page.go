@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// list answers a look-up whose answer has a list: by a page of it, the newest first. base
-// is what the list stands in, nil if that is nothing of the server's.
+// list answers a look-up for a list with one page, newest first. base is the container of the list, or nil if
+// it is not the server's.
 func (s *Server) list(c *call, ways []asked, base any) Answer {
 	look := ways[0].look
 	found, looks := s.matched(c, ways)
@@ -74,7 +74,7 @@ func (s *Server) size(c *call, look *providers.Lookup) int {
 	if size == 0 {
 		size = defaultPage
 	}
-	// Where a page with fewer items is the last, the size is the contract's.
+	// If a page with fewer items is the last, the size is the contract's.
 	if s.PageSize > 0 && (look.Next.Style != providers.PageLastID || look.Next.More != "") {
 		size = min(size, s.PageSize)
 	}

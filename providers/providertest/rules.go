@@ -9,9 +9,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// saying returns an answer that the endpoint's own rules read as the verdict, if
-// there is one: that of the first rule which such an answer can be made of. only,
-// unless it is nil, restricts the rules.
+// saying returns an answer that the endpoint's own rules read as the verdict, if one can be made: that of the
+// first possible rule. only, unless it is nil, restricts the rules.
 func (c *call) saying(verdict providers.Verdict, later bool, only func(providers.Rule) bool) (Answer, bool) {
 	for _, rule := range c.route.Endpoint.Rules {
 		if rule.Verdict != verdict || only != nil && !only(rule) {
@@ -92,9 +91,8 @@ func (c *call) with(a Answer, path, text string) Answer {
 	return a
 }
 
-// put returns the JSON value with a value at a path of steps like "error",
-// "errors[]" or "*"; what it leads through is added where it is missing, and
-// member names what a "*" stands for.
+// put returns the JSON value with a value at a path of steps like "error", "errors[]" or "*". Missing
+// containers are added, and member returns the name for a "*".
 func put(v any, steps []string, value any, member func() string) any {
 	if len(steps) == 0 {
 		return value
@@ -120,8 +118,7 @@ func put(v any, steps []string, value any, member func() string) any {
 	return members
 }
 
-// member is the name of the first field that a GraphQL document asks for, under
-// which its answer has it.
+// member returns the name of the first field in a GraphQL document, which the answer has too.
 func (c *call) member() string {
 	var request struct{ Query string }
 	if json.Unmarshal(c.body, &request) == nil {

@@ -110,7 +110,7 @@ func (s *Server) straggle(c *call) {
 	}).straggler = true
 }
 
-// survive stops a panic of the handler's where net/http does not.
+// survive recovers from a panic of the handler if net/http does not.
 func (s *Server) survive() {
 	if v := recover(); v != nil && v != http.ErrAbortHandler {
 		l := s.ErrorLog
@@ -121,7 +121,7 @@ func (s *Server) survive() {
 	}
 }
 
-// arrive numbers the request and says what goes wrong with it.
+// arrive numbers the request and draws its fault.
 func (s *Server) arrive(r *http.Request) *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) arrive(r *http.Request) *call {
 	return c
 }
 
-// assign says what goes wrong with a request whose body had to be read for that.
+// assign draws the fault of a request whose body had to be read first.
 func (s *Server) assign(c *call, looks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *call) observed() Request {
 	}
 }
 
-// answer does what the provider would do with the request, and says what that was.
+// answer handles the request like the provider, and returns a description of the result.
 func (s *Server) answer(c *call) (a Answer, came string) {
 	e := c.route.Endpoint
 	switch {
@@ -220,8 +220,7 @@ func (s *Server) answer(c *call) (a Answer, came string) {
 	return s.execute(c, rec)
 }
 
-// execute runs the business under a reserved key, or without one, and notes what
-// came of it.
+// execute runs the business, under a reserved key or without one, and records the result.
 func (s *Server) execute(c *call, rec *record) (a Answer, came string) {
 	done := false
 	defer func() {
@@ -259,8 +258,8 @@ func (s *Server) run(c *call) Answer {
 	return Answer{Status: w.Code, Header: w.Result().Header, Body: w.Body.Bytes()}
 }
 
-// look answers a request without effect: by the resource that an execution made,
-// where the provider's repeats only point to it, else by the handler.
+// look answers a request without effect: with an execution's resource if the provider's repeats only point to
+// it, otherwise by the handler.
 func (s *Server) look(c *call) Answer {
 	s.mu.Lock()
 	a, made := s.resources[c.r.URL.Path]

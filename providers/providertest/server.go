@@ -13,72 +13,65 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Server is a provider in a box. Its exported fields may be set between
-// [NewUnstartedServer] and [Server.Start] or [Server.StartTLS], not later.
+// Server is a provider in a box. Set its exported fields only between [NewUnstartedServer] and [Server.Start]
+// or [Server.StartTLS]. All methods are safe for concurrent use.
 type Server struct {
-	// URL is the server's base URL, of the form http://127.0.0.1:port or, with
-	// TLS, https://127.0.0.1:port; in memory it has a host name and no port. Start
-	// and StartTLS set it.
+	// URL is the server's base URL, http://127.0.0.1:port or, with TLS, https://127.0.0.1:port. In memory it
+	// has a host name and no port. Start and StartTLS set it.
 	URL string
 
-	// Observe, if not nil, is called once for each request, as soon as it has
-	// been read and before anything else is done with it, in the goroutine
-	// that serves it. Calls may be concurrent.
+	// Observe, if not nil, is called once for each request, as soon as it was read and before any other step,
+	// in the goroutine that serves it. Calls may be concurrent.
 	Observe func(Request)
 
-	// RetryAfter is what the Retry-After header of an in-flight answer says,
-	// rounded up to seconds. 0 means one second; if it is negative, the
-	// header is not sent.
+	// RetryAfter is the value of the Retry-After header of an in-flight answer, rounded up to seconds.
+	// Negative means no header. Default: one second.
 	RetryAfter time.Duration
 
-	// RequireKey refuses requests without a key at every endpoint that takes
-	// one, also where the provider doesn't: for tests that a key is always
-	// sent.
+	// RequireKey refuses requests without a key at every endpoint that takes one, even if the provider does
+	// not. It is for tests that a key is always sent.
 	RequireKey bool
 
-	// Repeat, if not nil, makes a repeat's answer of the recorded one, for
-	// providers that answer from the current state of a resource (PayPal, Stripe
-	// v2, Braintree, Shopify, AWS). It gets a copy. Calls may be concurrent.
+	// Repeat, if not nil, makes a repeat's answer from a copy of the recorded one, for providers that answer
+	// from the current state of a resource (PayPal, Stripe v2, Braintree, Shopify, AWS). Calls may be
+	// concurrent.
 	Repeat func(first Answer) Answer
 
-	// Account, if not nil, says in which account a request is, by its credential for
-	// instance, where no header that the provider has for it names one: two
-	// accounts behind one host. Keys, look-ups and events are then an account's
-	// own. Nil: all are in one. Calls may be concurrent.
+	// Account, if not nil, returns the account of a request, for example by its credential, if none of the
+	// provider's headers names one. Keys, look-ups and events then belong to that account. Nil means one
+	// account. Calls may be concurrent.
 	Account func(Request) string
 
-	// MayLook, if not nil, says whose look-ups are answered; the others' get 403, as
-	// those of a credential do that lacks the permission. Calls may be concurrent.
+	// MayLook, if not nil, reports whether a look-up is answered. Others get 403, as from a credential
+	// without the permission. Calls may be concurrent.
 	MayLook func(Request) bool
 
-	// OwnLooks leaves requests that a look-up of the table describes to the handler, as
-	// all others: for a business that answers them itself, as the provider does.
+	// OwnLooks passes look-ups to the handler like other requests, for a business that answers them like the
+	// provider.
 	OwnLooks bool
 
-	// PageSize bounds the pages of look-ups further than the table does, so that a
-	// few objects make several. It does nothing where a short page is the last one.
+	// PageSize bounds the pages of look-ups below the table's size, so that a few objects make several pages.
+	// It has no effect if a short page is the last one.
 	PageSize int
 
-	// EventClient sends the events of [Server.Events]. Nil stands for
-	// http.DefaultClient. A server in memory takes the client of what
-	// [ServeInMemory] returned.
+	// EventClient sends the events of [Server.Events]. A server in memory needs the client that
+	// [ServeInMemory] returned. Default: http.DefaultClient.
 	EventClient *http.Client
 
-	// SignEvent, if not nil, signs events in place of the provider's scheme: it sets
-	// headers and returns the body that is sent. Calls may be concurrent.
+	// SignEvent, if not nil, signs events instead of the provider's scheme. It sets headers and returns the
+	// body to send. Calls may be concurrent.
 	SignEvent func(g Signing, h http.Header, body []byte) ([]byte, error)
 
-	// Manner says what the table leaves open at one of its endpoints.
-	// NewUnstartedServer sets it to [MannerOf] the provider.
+	// Manner returns the behavior of an endpoint that its table leaves open. NewUnstartedServer sets it to
+	// [MannerOf] the provider.
 	Manner func(providers.Endpoint) Manner
 
-	// EnableHTTP2 has the server's Client use HTTP/2: over TLS by ALPN, without
-	// TLS by prior knowledge (h2c). Without TLS the server understands both
-	// versions in any case.
+	// EnableHTTP2 makes the server's Client use HTTP/2: over TLS by ALPN, without TLS by prior knowledge
+	// (h2c). Without TLS the server always understands both versions.
 	EnableHTTP2 bool
 
-	// ErrorLog takes what net/http has to say, of handlers that panic for
-	// instance. Nil stands for the log package's standard logger.
+	// ErrorLog receives net/http's messages, for example about handlers that panic. Default: the log
+	// package's standard logger.
 	ErrorLog *log.Logger
 
 	http     *httptest.Server
@@ -117,7 +110,7 @@ type Server struct {
 	doing sync.WaitGroup
 }
 
-// Request is one request as the server has read it.
+// Request is one request as the server read it.
 type Request struct {
 	// Number counts the requests that have reached the server, from 1.
 	Number int
@@ -127,34 +120,30 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 
-	// Key is the idempotency key as it is meant, without quotes; empty where
-	// there is none or it is malformed.
+	// Key is the decoded idempotency key, without quotes. It is empty if the key is missing or malformed.
 	Key string
 
-	// Fault is what will go wrong with this request.
+	// Fault is the fault that hits this request.
 	Fault Fault
 }
 
-// NewServer starts a server that keeps p's contract around the handler h. The
-// caller closes it. Like httptest.NewServer it panics if it can't listen, and
-// also if p is not valid.
+// NewServer starts a server that keeps p's contract around the handler h. The caller closes it. Like
+// httptest.NewServer it panics if it cannot listen, and also if p is not valid.
 func NewServer(p providers.Provider, h http.Handler) *Server {
 	s := NewUnstartedServer(p, h)
 	s.Start()
 	return s
 }
 
-// NewTLSServer is [NewServer] with TLS, by a certificate that [Server.Client]
-// trusts.
+// NewTLSServer is [NewServer] with TLS and a certificate that [Server.Client] trusts.
 func NewTLSServer(p providers.Provider, h http.Handler) *Server {
 	s := NewUnstartedServer(p, h)
 	s.StartTLS()
 	return s
 }
 
-// NewUnstartedServer returns a server that has its port but does not serve yet,
-// so that its fields can be set. The caller starts and closes it. It panics as
-// [NewServer] does.
+// NewUnstartedServer returns a server that has its port but does not serve yet, so that its fields can be
+// set. The caller starts and closes it. It panics like [NewServer].
 func NewUnstartedServer(p providers.Provider, h http.Handler) *Server {
 	return unstarted(p, h, httptest.NewUnstartedServer(nil))
 }
@@ -198,8 +187,8 @@ func (s *Server) Start() {
 	}
 }
 
-// StartTLS begins to serve over TLS, by HTTP/2 if EnableHTTP2 is set and else by
-// HTTP/1.1, and sets URL.
+// StartTLS begins to serve over TLS, with HTTP/2 if EnableHTTP2 is set and otherwise with HTTP/1.1, and sets
+// URL.
 func (s *Server) StartTLS() {
 	s.http.Config.ErrorLog = s.ErrorLog
 	s.http.EnableHTTP2 = s.EnableHTTP2
@@ -214,22 +203,21 @@ func (s *Server) started() {
 	}
 }
 
-// Close ends delays, waits for the requests being served, the handler's
-// included, and shuts the server down. What would be due later, by [Straggle] or as an
-// event, never happens. What the server knows can still be asked.
+// Close ends delays, waits for the requests in progress and their handlers, and shuts the server down. Later
+// requests of [Straggle] and later events never happen. The server's records stay readable.
 func (s *Server) Close() {
 	s.close()
 	s.http.Close()
 	s.forget()
 }
 
-// Client returns an HTTP client for the server, which trusts its certificate and
-// whose idle connections Close closes.
+// Client returns an HTTP client for the server. It trusts the server's certificate, and Close closes its idle
+// connections.
 func (s *Server) Client() *http.Client { return s.http.Client() }
 
-// Detour returns a transport that sends every request to this server, whatever
-// scheme and host it is for: for code whose URLs are fixed, a vendor's SDK for
-// instance. The request then is under the endpoints of this server's provider.
+// Detour returns a transport that sends every request to this server, whatever its scheme and host. It is for
+// code with fixed URLs, such as a vendor's SDK. The request is matched against the endpoints of this server's
+// provider.
 func (s *Server) Detour() http.RoundTripper { return detour{s} }
 
 type detour struct{ s *Server }
@@ -252,15 +240,14 @@ func (d detour) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Provider returns the provider as this server is to be reached: the given one
-// with this server as its only host.
+// Provider returns the given provider with this server as its only host.
 func (s *Server) Provider() providers.Provider {
 	p := s.provider
 	p.Hosts = slices.Clone(p.Hosts)
 	return p
 }
 
-// Requests returns how many requests have reached the server.
+// Requests returns the number of requests that reached the server.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +264,7 @@ func (s *Server) Now() time.Time {
 // now is the time on the server's clock; s.mu is held.
 func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
 
-// wake has waiting requests look again; s.mu is held.
+// wake lets waiting requests check again. s.mu is held.
 func (s *Server) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})

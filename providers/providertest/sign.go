@@ -22,14 +22,13 @@ import (
 	"time"
 )
 
-// What follows signs as the providers do, and as package webhook says where each scheme is
-// from. It shares no code with it, so that a mistake is not made on both sides.
+// The following functions sign like the providers. Package webhook has the source of each scheme. They share
+// no code with it, so that no mistake is made on both sides.
 
-// Sign signs a webhook's body as the provider of this name does (its adapter's), by
-// Standard Webhooks if the name is of none: it sets the headers and returns the body that
-// is sent, which is another one where the signature stands in it. [Server.Events] says what
-// the secret is. An error says what is wrong with it, or that this package has no scheme
-// for the provider; it never holds the secret.
+// Sign signs a webhook's body like the provider with this name (its adapter's), or by Standard Webhooks for
+// an unknown name. It sets the headers and returns the body to send, which differs if it contains the
+// signature. For the secret see [Server.Events]. It returns an error if the secret is invalid or the package
+// has no scheme for the provider. The error never holds the secret.
 func Sign(provider string, g Signing, h http.Header, body []byte) ([]byte, error) {
 	signs := schemes[provider]
 	if signs == nil {
@@ -38,19 +37,18 @@ func Sign(provider string, g Signing, h http.Header, body []byte) ([]byte, error
 	return signs(g, h, body)
 }
 
-// Signing is what a signature is made of, besides the body.
+// Signing has the inputs of a signature besides the body.
 type Signing struct {
 	Secret string    // as for [Server.Events]
 	ID     string    // of the delivery, the same for every repeat of it
 	At     time.Time // when it is signed
 	URL    string    // to which it is sent
 
-	// Forged asks for a signature that is not the secret's.
+	// Forged requests a signature of another secret.
 	Forged bool
 }
 
-// sign puts the signature where the provider's scheme has it, and returns the body that is
-// sent.
+// sign puts the signature into its place in the provider's scheme, and returns the body to send.
 type sign func(g Signing, h http.Header, body []byte) ([]byte, error)
 
 // schemes are the providers' by their names. An API of another name signs by Standard
@@ -120,8 +118,8 @@ func signWorkOS(g Signing, h http.Header, body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// signStandard is by the Standard Webhooks specification: v1 under a shared secret, "whsec_"
-// and base64, or v1a under the seed of a key pair, "whsk_" and base64.
+// signStandard signs by the Standard Webhooks specification: v1 under a shared secret ("whsec_" and base64),
+// or v1a under the seed of a key pair ("whsk_" and base64).
 func signStandard(g Signing, h http.Header, body []byte) ([]byte, error) {
 	if text, is := strings.CutPrefix(g.Secret, "whsk_"); is {
 		seed, err := base64.StdEncoding.DecodeString(text)

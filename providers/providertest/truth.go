@@ -14,24 +14,21 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// AssertSettledTruly fails the test, and goes on with it, unless what a journal says of this
-// provider's settled operations is true of the ledger:
+// AssertSettledTruly fails the test, without ending it, unless the journal's settled operations of this
+// provider agree with the ledger:
 //
-//   - a completed one has exactly one effect, over all its generations, and one more for
-//     each second effect that the journal has counted; its answer, its pointer and the
-//     object that it is proven by name what that effect made, in the account that the journal
-//     has for it;
-//   - one that is completed by a refusal has none, or one whose object was turned into
-//     Refused;
-//   - a cancelled one has none, ever.
+//   - A completed operation has exactly one effect, over all its generations, and one more for each second effect that the journal
+//     counted. Its answer, its pointer and the object that proves it name that effect's object, in the journal's account.
+//   - An operation completed by a refusal has no effect, or one whose object was turned into Refused.
+//   - A cancelled operation never has an effect.
 //
-// It is for the end of a test: requests of [Straggle]'s that are still on their way arrive
-// first, with the server's clock moved to their time.
+// Call it at the end of a test. Requests of [Straggle] that are still on their way arrive first, at their
+// time on the server's clock.
 //
-// An operation's effects are those under its keys. One without a key is told by its
-// reference if that was made for it, and else by the bytes of its request: as many
-// operations with the same ones as are completed have an effect each. What is pending, in
-// flight or unknown may have none or one. It reports whether the assertion holds.
+// An operation's effects are those under its keys. Without a key they are found by its reference if that was
+// made for it, otherwise by the bytes of its request: each completed operation with these bytes has one
+// effect. A pending, in-flight or unknown operation may have none or one. It reports whether the assertion
+// holds.
 func (s *Server) AssertSettledTruly(t testing.TB, j journal.Journal) bool {
 	t.Helper()
 	s.arriveAll()
@@ -109,8 +106,8 @@ func title(op *journal.Operation) string {
 	return name
 }
 
-// effectsOf returns the effects that an operation can have had, what they are told by, and
-// whether that tells them from those of every other operation.
+// effectsOf returns the possible effects of an operation, the mark that they share, and whether the mark
+// belongs to no other operation.
 func (s *Server) effectsOf(op *journal.Operation) (found []Effect, of string, told bool) {
 	keys, references := []string{op.Key}, []string{}
 	if op.ReferenceOurs {
@@ -187,7 +184,7 @@ func (s *Server) refused(op *journal.Operation) bool {
 	return false
 }
 
-// untruth says what of an operation's record is not so; "" if all is.
+// untruth returns the first false statement of an operation's record, or "".
 func (s *Server) untruth(op *journal.Operation, effects []Effect) string {
 	lasting := slices.DeleteFunc(slices.Clone(effects), func(e Effect) bool { return e.State == providers.Refused })
 	if want := s.wants(op); len(lasting) < want.least || len(lasting) > want.most {

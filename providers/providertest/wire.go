@@ -107,7 +107,7 @@ func taken(w http.ResponseWriter) net.Conn {
 	return conn
 }
 
-// send writes what is left of a response and ends the connection.
+// send writes the rest of a response and ends the connection.
 func send(conn net.Conn, f Fault, parts ...[]byte) {
 	_, _ = conn.Write(bytes.Join(parts, nil))
 	end(conn, f.ending(orderly))

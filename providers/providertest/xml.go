@@ -31,10 +31,10 @@ func (a Answer) inXML(c *call) Answer {
 	return Answer{Status: a.Status, Header: header, Body: []byte(b.String())}
 }
 
-// xmlName is what an element can be called.
+// xmlName matches the names of elements.
 var xmlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// writeXML writes what stands in an element. A member whose name no element can have is left out.
+// writeXML writes the content of an element. It leaves out members whose names no element can have.
 func writeXML(b *strings.Builder, v any) {
 	element := func(name string, v any) {
 		b.WriteString("<" + name + ">")
