@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// background is what the client's Resume and Run do about a Runner's flows.
+// background makes the client's Resume and Run work on a Runner's flows.
 type background struct{ runner *Runner }
 
 // Wake says that a flow may be due sooner than was known.
@@ -99,7 +99,7 @@ func (b *background) newPass(count seam.Count) *pass {
 	return &pass{runner: b.runner, client: client, count: count, slots: make(chan struct{}, client.Concurrency()), strangers: map[int64]bool{}}
 }
 
-// retryChanged keeps no other flow from being run by what it fails of.
+// retryChanged logs an error and goes on, so that other flows run all the same.
 func (p *pass) retryChanged(ctx context.Context) {
 	if err := p.runner.retryChanged(ctx); err != nil && ctx.Err() == nil {
 		p.client.PassFailed(ctx, err)
@@ -149,8 +149,7 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	return claimed, nil
 }
 
-// claimSome claims flows that there are slots for, each of which counts as work that
-// Shutdown waits for.
+// claimSome claims as many flows as there are free slots. Shutdown waits for each of them.
 func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 	free := cap(p.slots) - len(p.slots)
 	if free == 0 || len(p.runner.registered()) == 0 {
@@ -168,8 +167,7 @@ func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 	return claimed, err
 }
 
-// start runs a claimed flow that has a slot and counts as work, and counts what comes of
-// it.
+// start runs a claimed flow in its slot, and counts the result.
 func (p *pass) start(ctx context.Context, f *journal.Flow) {
 	p.tasks.Go(func() {
 		defer p.runner.wake()
@@ -194,7 +192,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 	})
 }
 
-// untilNext is how long Run has no flow to claim, as far as is known.
+// untilNext returns the time until Run has a flow to claim, as far as it knows.
 func (p *pass) untilNext(ctx context.Context) time.Duration {
 	now, pause, known := p.client.Now(), seam.PollUnder(ctx), p.runner.registered()
 	if len(p.slots) == cap(p.slots) || len(known) == 0 {

@@ -10,15 +10,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// BestEffort makes a step that the rest of the flow can do without, such as a message to a customer. It is as [Step] is, but
-// the flow does not wait for an operation of it that is unknown, nor fail for one whose answer is gone or was cut off.
+// BestEffort makes a step that the rest of the flow can do without, such as a message to a customer. It works like
+// [Step], with two differences. The flow does not wait for an unknown operation of the step. It does not fail for an
+// operation whose answer is gone or was cut off.
 //
-// BestEffort then returns do's error, in which errors.Is finds [onceward.ErrOutcomeUnknown] or [onceward.ErrAnswerGone]. The
-// step is over: later runs get the same error from the record, and do is not called again, whatever becomes of the
-// operation. An operation that is pending, in flight or on hold is waited for, as it may still be sent. Any other error of do's is
-// that of a [Step].
+// In both cases BestEffort returns do's error, in which errors.Is finds [onceward.ErrOutcomeUnknown] or
+// [onceward.ErrAnswerGone]. The step is then over. Later runs get the same error from the record and do not call do
+// again, even if the operation is settled later. The flow still waits for an operation that is pending, in flight or
+// on hold, because it may still be sent. Any other error of do counts as in a [Step].
 //
-// The step has no undo. A flow that is given up is undone though an operation of it is unknown.
+// The step has no undo. A flow that is given up is undone even if an operation of the step is unknown.
 func BestEffort[T any](ctx context.Context, name string, do func(context.Context) (T, error)) (T, error) {
 	if p, reason := placeOf(ctx), checkResult(reflect.TypeFor[T]()); p != nil && reason != "" {
 		var zero T
@@ -40,7 +41,7 @@ func BestEffort[T any](ctx context.Context, name string, do func(context.Context
 	return came.Result, err
 }
 
-// attempt is what came of a step that the flow can do without.
+// attempt is the result or the failure of a BestEffort step.
 type attempt[T any] struct {
 	Result  T               `json:"result"`
 	Failure json.RawMessage `json:"failure,omitempty"`

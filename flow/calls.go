@@ -37,7 +37,7 @@ const (
 	answered
 )
 
-// stepOfCall is the step in which an operation is made.
+// stepOfCall returns the step of an operation.
 func stepOfCall(id string) string {
 	step, rest, _ := strings.Cut(id, "/")
 	if step == undoName {
@@ -47,13 +47,13 @@ func stepOfCall(id string) string {
 	return step
 }
 
-// ID is what the step's operations are called for.
+// ID returns the name for the step's operations.
 func (st *step) ID() string { return st.id }
 
-// Take says why a call can't be made in the step; if it can, Left follows.
+// Take returns the reason why the step can't make a call, or nil. After nil, Left follows.
 func (st *step) Take(named bool) error { return st.calls.take(named) }
 
-// Left says what came of a call.
+// Left notes the result of a call.
 func (st *step) Left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
 	st.calls.left(ref, named, op, err, lacksCredential, asked)
 }
@@ -75,7 +75,7 @@ func (c *stepCalls) take(named bool) error {
 	return nil
 }
 
-// left takes note of where a call left its operation.
+// left notes the state in which a call left its operation.
 func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
 	known := op.State != journal.StateAbsent
 	c.mu.Lock()
@@ -116,15 +116,15 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err
 	c.open[ref] = op
 }
 
-// restsUntil keeps what is asked for from being asked for again before a time. It is called under mu.
+// restsUntil delays the next request of the step until that time. It is called under mu.
 func (c *stepCalls) restsUntil(asked time.Time) {
 	if asked.After(c.asked) {
 		c.asked = asked
 	}
 }
 
-// Note lets the operation be asked for, and notes it: its record is durable before it is
-// sent, so that no operation of a flow is unknown to who undoes or changes it.
+// Note records that the step asks for the operation, before the operation is sent. So every operation of a flow is
+// known to later undoing and to a changed function.
 func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 	r := st.run
 	if st.onlyTold {
@@ -199,8 +199,8 @@ func (st *step) takesBack(ctx context.Context, op *journal.Operation) bool {
 	return !st.calls.reached[op.Ref] && st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
 }
 
-// Begin has begin begin an operation, or write what the step writes, if that still belongs to the flow: once the step
-// has ended, the function has gone on without it, and once the session is lost, others may have given the flow up.
+// Begin calls begin, which begins an operation or writes for the step, if the flow still owns it. After the step has
+// ended, the function has gone on without it. After the session is lost, another process may have given the flow up.
 func (st *step) Begin(begin func() error) error {
 	st.calls.begins.RLock()
 	defer st.calls.begins.RUnlock()
@@ -213,7 +213,7 @@ func (st *step) Begin(begin func() error) error {
 	return begin()
 }
 
-// end has nothing be begun any more, and waits for what is being begun.
+// end stops further operations from beginning, and waits for those that are being begun.
 func (c *stepCalls) end() {
 	c.begins.Lock()
 	defer c.begins.Unlock()
@@ -229,8 +229,8 @@ const (
 	lookAgainMost = 10 * time.Minute // for one that the flow does not ask for: whoever settles it wakes the flow
 )
 
-// inTheWay ends the step's calls, and is what keeps a step that ended with err from being done: an operation
-// without an outcome, or an interruption. nil: nothing does.
+// inTheWay ends the step's calls. It returns the fault that keeps a step which ended with err from being done: an
+// operation without an outcome, or an interruption. Nil means none.
 func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	st.calls.end()
 	st.calls.mu.Lock()
@@ -266,7 +266,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	return f
 }
 
-// broken is for a step that was broken off by what says nothing of it. It is called under the calls' mu.
+// broken returns the fault of a step whose interruption proves nothing about it. It is called under the calls' mu.
 func (st *step) broken(err error) *fault {
 	r := st.run
 	switch {
@@ -322,7 +322,8 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	return open, f
 }
 
-// waitFor is a flow's wait for an operation's outcome, which it asks for, or looks at, after most at the latest if it is overdue.
+// waitFor returns a flow's wait for an operation's outcome. The flow asks for the operation, or looks at it, after
+// most at the latest if it is overdue.
 func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.Duration) *fault {
 	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: err}, waits: op.Ref, open: &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}}
 	if err == nil {

@@ -8,17 +8,18 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// coped is how a step failed whose function went on, as it was recorded last, and how often it was.
+// coped is the latest record of how a step failed before its function went on, and the number of such records.
 type coped struct {
 	result []byte
 	times  int
 }
 
-// maxCoped keeps a flow that is run again and again from growing by an error that tells the time.
+// maxCoped bounds the records of an error that differs in each run, such as one with the time in its text.
 const maxCoped = 10
 
-// copedWith are the steps that failed, of which that is not recorded, and have no answered operation, by which they
-// would tell why once more: the function could go another way while it is undone. It is called under mu.
+// copedWith returns the failed steps whose failure is not recorded yet. It leaves out a step with an answered
+// operation, which gives the reason once more. Without the record, the function could go another way while the flow
+// is undone. It is called under mu.
 func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err error) {
 	for name, rec := range r.failed {
 		if bytes.Equal(r.coped[name].result, rec.Result) {
@@ -36,8 +37,8 @@ func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err er
 	return steps, nil
 }
 
-// copes records that the function has gone on from steps that failed, before it makes this one: somebody may give
-// the flow up later. It is called under mu.
+// copes records, before this step is made, that the function has gone on from failed steps, because the flow may be
+// given up later. It is called under mu.
 func (st *step) copes(ctx context.Context) error {
 	r := st.run
 	steps, err := r.copedWith(ctx)
@@ -57,8 +58,9 @@ func (st *step) copes(ctx context.Context) error {
 	return nil
 }
 
-// stays tells whether a step that failed stays so: where the flow is undone, or has come to its end; else where the
-// function went on, and a later step is done or began an operation, by another card for instance. It is called under mu.
+// stays reports whether the failure of a step is permanent. It is if the flow is being undone or has ended, or if the
+// function went on and a later step is done or began an operation, for instance by another card. It is called under
+// mu.
 func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (bool, error) {
 	switch {
 	case rec.Position != st.position: // a later run went another way
@@ -74,8 +76,8 @@ func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (boo
 	return err == nil && !tells, err
 }
 
-// stillTells reports whether a step that failed has an operation that is not cancelled, and tells by its answer what became
-// of it, such as that it took effect after all. It is called under mu.
+// stillTells reports whether a failed step has an operation that is not cancelled. Its answer still says what became
+// of it, such as a late effect. It is called under mu.
 func (r *run) stillTells(ctx context.Context, name string) (bool, error) {
 	ops, err := r.operationsOf(ctx, &step{id: name})
 	if err != nil {

@@ -9,34 +9,30 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// function runs flows. Its input is the recorded one, and what it returns is JSON, or
-// nil of one that returns nothing.
+// function runs flows. Its input is the recorded one. Its result is JSON, or nil if it has none.
 type function struct {
 	journal.FlowFunction
 	run   func(ctx context.Context, input []byte) (result []byte, err error)
 	unfit string // why what it returns can't be recorded; "": it can
 }
 
-// Definition is a function that Resume and Run know by name and version: see
-// Define, which makes them.
+// Definition is a function that Resume and Run know by name and version. Define makes one.
 type Definition interface {
 	function() *function
 }
 
-// Func is a flow's function that takes an In and returns an Out, under a name and a
-// version. It is safe for concurrent use.
+// Func is a flow's function from an In to an Out, with a name and a version. It is safe for concurrent use.
 type Func[In, Out any] struct{ f function }
 
-// Define gives a flow's function a name and a version, by which Resume and Run find
-// it again: put it into Config.Definitions, or give it to Runner.Register. As long as flows that were begun under a version
-// may be under way, keep the function of that version there, too, unchanged in its
-// steps: what is recorded is never fitted to a function with other steps (see
-// ErrChanged). Versions count from 1.
+// Define gives a flow's function a name and a version. Put it into Config.Definitions, or give it to Runner.Register,
+// so that Resume and Run find it. Versions count from 1.
 //
-// The input is recorded as JSON; do gets it as it comes back from there. One that no
-// longer decodes, or has a field that In lacks, is ErrInput. What do returns is
-// recorded likewise once it comes to its end, under the terms of a Step's result; a function
-// that has nothing to return returns a struct{}.
+// While flows of a version may be under way, keep the function of that version registered too, with the same steps. A
+// record is never fitted to a function with other steps (see ErrChanged).
+//
+// The input is recorded as JSON, and do gets the decoded record. An input that no longer decodes, or that has a field
+// which In lacks, is ErrInput. The result is recorded when do returns, by the rules for a Step's result. A function
+// without a result returns a struct{}.
 func Define[In, Out any](name string, version int, do func(context.Context, In) (Out, error)) *Func[In, Out] {
 	return &Func[In, Out]{function{
 		FlowFunction: journal.FlowFunction{Name: name, Version: version},
@@ -61,11 +57,10 @@ func Define[In, Out any](name string, version int, do func(context.Context, In) 
 
 func (d *Func[In, Out]) function() *function { return &d.f }
 
-// Run runs the flow with the name id, as Runner.Do does, and returns what its function
-// returned: what is recorded of that, for everybody who asks. Asked for after its end the
-// function is not called any more, unless an earlier release brought the flow there. A flow
-// that was begun under another version goes on under that one. The function has to be
-// registered with r, else the error is ErrUnregistered.
+// Run runs the flow with the name id, as Runner.Do does, and returns the recorded result of its function, the same
+// for every caller. After the flow's end the function is not called again, unless an earlier release ended the flow.
+// A flow that began under another version goes on under that one. The error is ErrUnregistered if the function is not
+// registered with r.
 func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (Out, error) {
 	var zero, out Out
 	ref, _, _, _ := r.client.Name(ctx, id)

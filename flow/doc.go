@@ -1,6 +1,6 @@
-// Package flow runs functions of several steps that are resumed by name, so that each
-// step is made once, whatever happens to the process: reserve, charge, send. A step
-// whose result is recorded is not made again. The field calls that durable execution.
+// Package flow runs functions of several steps, such as reserve, charge and send, and resumes them by name. Each step is
+// made once, even if the process dies: a step whose result is recorded is not made again. The field calls that durable
+// execution.
 //
 // # Write a flow
 //
@@ -15,24 +15,25 @@
 //	flows, err := flow.New(client, flow.Config{Definitions: []flow.Definition{pay}})
 //	receipt, err := pay.Run(ctx, flows, "order-991", in)
 //
-// Everything that has an effect, or may come out differently the next time, belongs in a
-// [Step]. Calls in a step get their keys from the flow's and the step's names, so that a
-// step which is made again repeats them under the same keys. [TimeStep] and [UUIDStep] are
-// for time and randomness, [LocalStep] for the application's own tables in the journal's
-// file, [Parallel] for steps that run at once, and [BestEffort] for a step that the rest can do
-// without.
+// Put everything into a [Step] that has an effect, or that may come out differently the next time. Calls in a step
+// get their keys from the flow's and the step's names, so a step that is made again repeats them under the same keys.
+// Special steps are:
+//   - [TimeStep] and [UUIDStep] for time and randomness;
+//   - [LocalStep] for the application's own tables in the journal's database;
+//   - [Parallel] for steps that run at once;
+//   - [BestEffort] for a step that the flow can do without.
 //
 // # After a crash or an error
 //
-// What was cut off goes on by the client's Resume and Run, or when somebody asks for it
-// again by its name. A step with an operation that has no outcome yet makes the flow wait.
-// A flow that keeps failing is set aside, for [Runner.Retry] or [Runner.GiveUp].
+// The client's Resume and Run go on with interrupted flows, and so does the next caller of the same name. A step with
+// an operation that has no outcome yet makes the flow wait. A flow that keeps failing is set aside, for
+// [Runner.Retry] or [Runner.GiveUp].
 //
-// A function that was changed under a flow is [ErrChanged]: keep the old one registered
-// under its version while its flows are under way.
+// A function that was changed under a flow is [ErrChanged]: keep the old one registered under its version while its
+// flows are under way.
 //
 // # Undo
 //
-// A function gives up by [GiveUp]. Its steps are then undone, the latest first, by what
-// [WithUndo] gave them. The field calls that a saga with compensations.
+// A function gives up by [GiveUp]. Its steps are then undone, the latest first, by the functions given to [WithUndo].
+// The field calls that a saga with compensations.
 package flow

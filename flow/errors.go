@@ -14,51 +14,50 @@ import (
 
 // The kinds of Error, beside those of onceward.Error.
 var (
-	// ErrFailed: the flow's function failed, with an error that is in the chain. The
-	// flow is run again at Flow.DueAt, by Run or by whoever asks for it then.
+	// ErrFailed: the flow's function returned an error, which is in the chain. The flow runs again from Flow.DueAt
+	// on, by Run or by the next caller.
 	ErrFailed = errors.New("the flow failed")
 
-	// ErrSetAside: the flow failed too often, or is ErrChanged, and is not run any more: see its
-	// History, Runner.Retry and Runner.GiveUp.
+	// ErrSetAside: the flow failed too often, or is ErrChanged, and no longer runs. See its History, Runner.Retry and
+	// Runner.GiveUp.
 	ErrSetAside = errors.New("the flow is set aside")
 
-	// ErrGivenUp: the flow was given up, and what was made is undone. A new try is
-	// another name.
+	// ErrGivenUp: the flow was given up, and its steps are undone. Use another name for a new try.
 	ErrGivenUp = errors.New("the flow is given up")
 
-	// ErrChanged: the function does not make the steps that are recorded:
-	// Error.Step was renamed, moved or removed, is of another kind, or returns
-	// something else. It is not guessed what that means for a flow that is under way:
-	// run it by the function that it was begun with, under that one's version. The flow is set aside at once, and
-	// logged as that. A process that starts later, and has a function of that name and version, tries it once more.
+	// ErrChanged: the function does not make the recorded steps. Error.Step was renamed, moved or removed, is of
+	// another kind, or returns something else. Onceward never guesses what that means for a flow under way: run the
+	// flow by the function that it began with, under that one's version. The flow is set aside at once, and logged
+	// so. A process that starts later with a function of that name and version tries it once more.
 	ErrChanged = errors.New("the flow's function makes other steps than it did")
 
-	// ErrInput: the flow's input can't be made JSON, or what is recorded of it is
-	// no longer what the function takes.
+	// ErrInput: the flow's input can't be made JSON, or the recorded input no longer fits the function.
 	ErrInput = errors.New("the flow's input can't be recorded or read")
 
 	// ErrUnregistered: no function of that name and version is registered.
 	ErrUnregistered = errors.New("the flow's function is not registered")
 
-	// ErrUndoBlocked: a flow that is given up can't be undone yet, or not by itself: an
-	// operation has no outcome, or took effect in a step that did not come to its end.
+	// ErrUndoBlocked: a flow that is given up can't be undone yet, or not by itself. An operation has no outcome, or
+	// took effect in an unfinished step.
 	ErrUndoBlocked = errors.New("the flow can't be undone")
 
-	// ErrStep: a step is made in a way that could not be resumed: outside a flow, in
-	// another step, in a goroutine that its function does not wait for, under a name that is taken or not allowed, at the same time as
-	// another one without Parallel, or with a result that is not JSON.
+	// ErrStep: the step could not be resumed as it is made. Reasons:
+	//   - it is outside a flow, or in another step;
+	//   - it is in a goroutine that the function does not wait for;
+	//   - its name is taken or not allowed;
+	//   - it runs at the same time as another one without Parallel;
+	//   - its result is not JSON.
 	ErrStep = errors.New("the step could not be resumed")
 )
 
-// Error is what a flow, a step of it, or a method of Runner about one returns.
-// errors.Is finds its Kind as well as its cause. Its text, and what the journal and the
-// log keep of it, holds of the cause's text no query, user or fragment of a URL, and
-// nothing that is called a credential or looks like one.
+// Error is the error of a flow, of its steps, and of a method of Runner about a flow. errors.Is finds its Kind as
+// well as its cause. Its text leaves out queries, users and fragments of URLs in the cause's text, and anything that
+// is called a credential or looks like one. The journal and the log keep no more than that text.
 type Error struct {
-	Flow Flow   // as it now stands; zero if it never got that far
-	Step string // the step that it is about; "": none
+	Flow Flow   // its present state; zero if the flow was not recorded
+	Step string // the step that failed; empty if none did
 	Kind error  // one of the Err… values of this package or of package onceward
-	Err  error  // the cause; nil if Kind says it all
+	Err  error  // the cause; may be nil
 }
 
 func (e *Error) Error() string {
@@ -92,8 +91,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind and the cause, and ErrSetAside if it is. While the flow has not ended, errors.Is does not find
-// onceward.ErrAnswerGone and onceward.ErrKeyReused of one of its operations: of the flow itself they would be final.
+// Unwrap returns the kind, the cause, and ErrSetAside if the flow is set aside. While the flow has not ended,
+// errors.Is does not find the onceward.ErrAnswerGone or onceward.ErrKeyReused of one of its operations, because for
+// the flow itself they would be final.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Kind}
 	if e.Flow.State == StateSetAside && e.Kind != ErrSetAside {
@@ -108,7 +108,7 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// ofOperation is the cause of a flow's error, in which errors.Is finds nothing that its caller would take for the end of
+// ofOperation is the cause of a flow's error. errors.Is finds nothing in it that a caller would take for the end of
 // the flow.
 type ofOperation struct{ error }
 
@@ -118,12 +118,10 @@ func (e ofOperation) Is(target error) bool {
 
 func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }
 
-// GiveUp makes the error by which a flow's function has the flow given up. What the steps
-// made is undone by the undo that each was given (see [WithUndo]), each once and the latest
-// first: a saga with compensations. Undoing begins when every operation of the flow is
-// completed or cancelled. Until then the flow waits, and an operation that is unknown has
-// to be resolved first. After that the flow is [ErrGivenUp], with err in its chain where
-// it is given up at once. GiveUp returns nil for nil.
+// GiveUp makes the error by which a flow's function gives the flow up. Each step is then undone once, the latest
+// first, by the function given to [WithUndo]: a saga with compensations. Undoing begins when every operation of the
+// flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first. After
+// that the flow is [ErrGivenUp]. If it is given up at once, err is in the chain. GiveUp returns nil for nil.
 func GiveUp(err error) error {
 	if err == nil {
 		return nil
@@ -136,11 +134,11 @@ type giveUp struct{ err error }
 func (e *giveUp) Error() string { return "the flow is to be given up: " + e.err.Error() }
 func (e *giveUp) Unwrap() error { return e.err }
 
-// recordable is what the journal keeps of a flow's error: its text, without what may be
-// a credential, and within a limit.
+// recordable returns the text of a flow's error as the journal keeps it: without possible credentials, and within a
+// limit.
 func recordable(err error) string { return secret.Recorded(err.Error()) }
 
-// noAnswer is the error of an operation without an answer.
+// noAnswer returns the error of an operation without an answer.
 func noAnswer(client seam.Client, op *journal.Operation) *onceward.Error {
 	e, _ := client.Unanswered(op).(*onceward.Error)
 	return e

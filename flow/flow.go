@@ -9,43 +9,42 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// State is where a flow stands.
+// State is the state of a flow.
 type State = journal.FlowState
 
 // The states of a flow.
 const (
-	StateRunning  = journal.FlowStateRunning  // its function runs, or its process died
-	StateWaiting  = journal.FlowStateWaiting  // it goes on at a time
-	StateFinished = journal.FlowStateFinished // its function came to its end
+	StateRunning  = journal.FlowStateRunning  // the function runs, or its process died
+	StateWaiting  = journal.FlowStateWaiting  // it goes on at DueAt
+	StateFinished = journal.FlowStateFinished // the function returned without an error
 	StateGivenUp  = journal.FlowStateGivenUp  // given up, and its steps are undone
 	StateSetAside = journal.FlowStateSetAside // it failed too often or its function changed; see Runner.Retry and Runner.GiveUp
 )
 
-// StepRecord is one thing that a flow has behind it: mostly a completed step, by name,
-// with what it returned as JSON.
+// StepRecord is one entry of a flow's record: usually a completed step, by name, with its result as JSON.
 type StepRecord = journal.StepRecord
 
 // Failure is one failed run of a flow.
 type Failure = journal.FlowFailure
 
-// Flow is what is recorded of one flow.
+// Flow is the record of one flow.
 type Flow struct {
 	onceward.Ref
-	Function   string // name of the registered function; "" for one of Runner.Do
+	Function   string // name of the registered function; empty for a flow of Runner.Do
 	Version    int
 	State      State
-	Undoing    bool   // it is being given up
-	GivenUpFor string // why
-	Trace      string // the W3C traceparent of whoever asked for it first; "": none
+	Undoing    bool   // the flow is being given up
+	GivenUpFor string // the reason
+	Trace      string // the W3C traceparent of the first caller; empty if there was none
 	CreatedAt  time.Time
 	EndedAt    time.Time
-	DueAt      time.Time    // waiting: not run before this
-	WaitsFor   onceward.Ref // waiting: for this operation's outcome; zero: for none
-	Cause      string       // why it waits or is set aside
+	DueAt      time.Time    // of a waiting flow: it does not run before this
+	WaitsFor   onceward.Ref // of a waiting flow: the operation that it waits for; zero if none
+	Cause      string       // the reason why it waits or is set aside
 	Failures   int          // in a row
 	History    []Failure
 	Steps      []StepRecord // in the order in which they were recorded
-	Result     []byte       // finished: what its function returned, as JSON; nil for one of Runner.Do
+	Result     []byte       // of a finished flow: its result as JSON; nil for a flow of Runner.Do
 
 	operations string // Ref.Parent of its operations
 }
@@ -58,12 +57,12 @@ func flowOf(f *journal.Flow) Flow {
 	}
 }
 
-// Operation names the operation that a step made without a name: see Client.Lookup.
+// Operation returns the name of the unnamed operation that a step made. Pass it to Client.Lookup.
 func (f Flow) Operation(step string) onceward.Ref {
 	return onceward.Ref{Scope: f.Scope, Parent: f.operations, ID: step}
 }
 
-// String draws how far it has come: "started → create → charge → finished".
+// String draws the progress of the flow, such as "started → create → charge → finished".
 func (f Flow) String() string {
 	path := []string{"started"}
 	for _, s := range f.Steps {

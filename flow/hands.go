@@ -16,12 +16,12 @@ import (
 type hands struct {
 	mu     sync.Mutex
 	asked  map[onceward.Ref]int
-	claims int // of flows that are not known yet
+	claims int // claims under way, of flows not known yet
 	run    map[onceward.Ref]int
-	doubts map[string]int // how many claims of a session failed, and may have landed; nil: nobody is at it
+	doubts map[string]int // by session, the failed claims that may have been stored; nil if no goroutine resolves them
 }
 
-// doubt tells whether nobody is at it yet.
+// doubt counts such a claim. first reports that no goroutine resolves them yet.
 func (h *hands) doubt(session string) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *hands) doubted() map[string]int {
 	return maps.Clone(h.doubts)
 }
 
-// sure tells whether no claim has failed since these.
+// sure reports whether no claim has failed since these.
 func (h *hands) sure(doubts map[string]int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,7 +49,7 @@ func (h *hands) sure(doubts map[string]int) bool {
 	return true
 }
 
-// ask is for one that is asked for, until done says whether it is run.
+// ask counts a flow that is asked for. done says whether this process runs it.
 func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
 	}
 }
 
-// claim is for those that do claims.
+// claim makes claims by do, and counts their flows.
 func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowResult, error) {
 	h.mu.Lock()
 	h.claims++
@@ -81,7 +81,7 @@ func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowRe
 	return results, err
 }
 
-// take is for one that is run already, and goes on to be.
+// take counts one more run of a flow that this process runs already.
 func (h *hands) take(ref onceward.Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +94,7 @@ func (h *hands) leave(ref onceward.Ref) {
 	less(h.run, ref)
 }
 
-// hold tells whether a flow is run here, and whether it may be about to be.
+// hold reports whether this process runs a flow, and whether it may be about to.
 func (h *hands) hold(ref onceward.Ref) (isRun, mayBe bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,15 +107,15 @@ func less(counts map[onceward.Ref]int, ref onceward.Ref) {
 	}
 }
 
-// handBack leaves a flow that is claimed, and that nobody runs, to whoever asks for it next, or to Run.
+// handBack releases a claimed flow that no goroutine runs. The next caller, or Run, takes it.
 func (r *Runner) handBack(f *journal.Flow) {
 	const cause = "whoever asked for it did not hear that it was theirs"
 	_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: cause},
 		&Error{Kind: onceward.ErrPending, Err: errors.New(cause)})
 }
 
-// doubted has flows handed back whose claim failed with err, and is recorded all the same. One goroutine is at it, however
-// many fail.
+// doubted starts to hand back flows whose claim failed with err and may be recorded all the same. One goroutine does
+// so for any number of claims.
 func (r *Runner) doubted(session string, err error) {
 	if err != nil && !seam.Certain(err) && r.hands.doubt(session) {
 		r.client.Stay()
@@ -139,8 +139,8 @@ func (r *Runner) letGo() {
 	}
 }
 
-// handsBack hands back what these sessions hold and nobody runs. It tells whether that was all: with others it is not
-// known yet, or can't be read.
+// handsBack hands back the flows that these sessions hold and no goroutine runs. all is false if it could not yet
+// decide for each, or could not read them.
 func (r *Runner) handsBack(doubts map[string]int) (all bool) {
 	all = true
 	for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {

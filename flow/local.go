@@ -12,18 +12,18 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// LocalStep makes a step of writes to the application's own tables, which lie in the journal's database. What do writes by
-// tx and the step's record are one commit, so that the writes are there if and only if the step is done.
+// LocalStep makes a step of writes to the application's own tables, in the journal's database. The writes of do by tx and
+// the step's record are one commit, so the writes are there if and only if the step is done.
 //
 // TX is the type of the database's transactions, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
 // journal/postgres. Any other type is [ErrStep], and so is a journal that lies in no database (journal.LocalFlows).
 //
-// do neither commits nor rolls back. It is called again after an error, with another transaction. The step fails, whatever
-// do returns, if a statement has had the database roll the transaction back, as SQLite does for a write that is broken off
-// by its context. While tx is open no process records anything in SQLite, so do is short. An operation that it asks for is
+// do must not commit or roll back. After an error it is called again, with another transaction. The step fails if a
+// statement made the database roll the transaction back, even if do returns nil. SQLite does so for a write that its
+// context interrupts. While tx is open, no process records anything in SQLite, so keep do short. A call in do is
 // [onceward.ErrOpenTransaction].
 //
-// The transaction is the journal's own, unless [WithTransaction] says otherwise. Apart from that LocalStep is as [Step] is.
+// The transaction is the journal's own, unless [WithTransaction] is given. Otherwise LocalStep works like [Step].
 func LocalStep[T, TX any](ctx context.Context, name string, do func(ctx context.Context, tx TX) (T, error), options ...StepOption[T]) (T, error) {
 	var o stepOptions[T]
 	for _, option := range options {
@@ -44,16 +44,15 @@ func LocalStep[T, TX any](ctx context.Context, name string, do func(ctx context.
 	}, options)
 }
 
-// WithTransaction has a [LocalStep] use a transaction of the application's own. begin starts it on the journal's database,
-// by any connection, and makes a journal.Tx of it by the store's package (sqlite.Tx, postgres.Pgx, postgres.SQL). LocalStep
-// commits it, or rolls it back.
-// Any other step ignores this option.
+// WithTransaction makes a [LocalStep] use a transaction of the application's own. begin starts it on the journal's
+// database, by any connection. It returns it as a journal.Tx by the store's package (sqlite.Tx, postgres.Pgx,
+// postgres.SQL). LocalStep commits it, or rolls it back. Any other step ignores this option.
 func WithTransaction[T any](begin func(context.Context) (journal.Tx, error)) StepOption[T] {
 	return func(o *stepOptions[T]) { o.begin = begin }
 }
 
-// inTransaction has write write, and commits that with the step's record and those
-// that ride, on which what it wrote may depend.
+// inTransaction calls write, and commits its writes with the step's record. The commit includes the records that
+// ride, because the writes may depend on them.
 func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (journal.Tx, error), write func(context.Context, journal.Tx) ([]byte, error)) ([]byte, error) {
 	r := st.run
 	local, ok := r.store.(journal.LocalFlows)

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Lookup returns a flow as it is recorded, its steps with their results included.
-// The error of one that the journal does not have is onceward.ErrNotFound.
+// Lookup returns a flow's record, including the results of its steps. The error is onceward.ErrNotFound if the
+// journal has no such flow.
 func (r *Runner) Lookup(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	f, err := r.store.GetFlow(ctx, ref)
 	if err != nil {
@@ -23,9 +23,9 @@ func (r *Runner) Lookup(ctx context.Context, ref onceward.Ref) (Flow, error) {
 
 // Filter selects flows for Runner.List. The zero Filter selects all.
 type Filter struct {
-	States []State // none: every state
-	Scope  *string // nil: every scope
-	Limit  int     // 0: no limit
+	States []State // empty means every state
+	Scope  *string // nil means every scope
+	Limit  int     // zero means no limit
 }
 
 // List yields the recorded flows, oldest first, with their steps but without these
@@ -40,25 +40,23 @@ func (r *Runner) List(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
 	}
 }
 
-// Retry lets a flow that is set aside, or that waits, go on at once, its failures
-// forgiven: Run and Resume run it, if they know its function, or whoever asks for it.
-// To a flow that runs or has ended it does nothing.
+// Retry makes a flow that is set aside or waits go on at once, and resets its failures. Run and Resume run it if they
+// know its function, or the next caller does. Retry does nothing to a flow that runs or has ended.
 func (r *Runner) Retry(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	return r.say(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref})
 }
 
-// GiveUp has a flow given up, for the reason why, which is recorded: its steps are
-// undone, latest first, as the function GiveUp has it. That is done by Run and Resume, if they know
-// its function, or by whoever asks for the flow next.
+// GiveUp gives a flow up and records the reason why. Its steps are then undone, latest first, as by the function
+// GiveUp. Run and Resume do that if they know its function, or the next caller does.
 //
-// The error is a *Error with onceward.ErrInFlight while somebody runs the flow, and wraps
-// onceward.ErrInvalidEvent where it has come to its end or there is none.
+// The error is an *Error with onceward.ErrInFlight while another caller runs the flow. It wraps
+// onceward.ErrInvalidEvent if the flow has ended or does not exist.
 func (r *Runner) GiveUp(ctx context.Context, ref onceward.Ref, why string) (Flow, error) {
 	return r.say(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: ref, Cause: secret.Recorded(why)})
 }
 
-// retryChanged has flows go on that were set aside because their function had changed. This process may have the right
-// function again, after a rollback for instance. It does so once for the functions that are registered.
+// retryChanged makes flows go on that were set aside because their function had changed. This process may have the
+// right function again, after a rollback for instance. It does so once for each set of registered functions.
 func (r *Runner) retryChanged(ctx context.Context) error {
 	known := len(r.registered())
 	r.mu.Lock()

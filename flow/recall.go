@@ -11,15 +11,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Reason is an error that errors.Is still finds after it was recorded. Return one wherever
-// a flow's function, or its caller, decides by an error of your own:
+// Reason is an error that errors.Is still finds after it was recorded. Return one wherever a flow's function, or its
+// caller, decides by an error of your own:
 //
 //	const errSoldOut = flow.Reason("sold out")
 //
-// An error is recorded where a step fails and the function copes with that and goes on, or comes to its
-// end, and where the function gives up. What is recorded is its text, the Reasons in it, and
-// the errors in it of this package, of package onceward and of package context. Who asks for
-// the flow again finds these by errors.Is as they did the first time.
+// An error is recorded in two cases: a step fails and the function goes on or returns, or the function gives up. The
+// record keeps its text, the Reasons in it, and the errors in it of this package, of package onceward and of package
+// context. A later caller of the flow finds these by errors.Is, as the first one did.
 //
 // Two Reasons of the same text are one.
 type Reason string
@@ -169,7 +168,7 @@ type recalled struct {
 func (e *recalled) Error() string   { return e.text }
 func (e *recalled) Unwrap() []error { return e.is }
 
-// gaveUpFor is the recorded error for which a flow's own function gave it up, or nil.
+// gaveUpFor returns the recorded error by which a flow's own function gave it up, or nil.
 func gaveUpFor(steps []journal.StepRecord) error {
 	for i := range steps {
 		if steps[i].Kind == journal.StepGaveUp {

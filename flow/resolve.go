@@ -12,22 +12,22 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// ResolveStep states what a step of a flow returned, by somebody's word, where the flow
-// can't find out by itself: an operation of the step took effect, and its answer is gone or
-// was cut off, or does not tell the step what it needs. The flow then goes on as if the step
-// had returned result, and who gives it up has that undone. Where the provider's answer can
-// still be had, supplying it by Resolve does as much, and the step makes its result of it.
+// ResolveStep records an operator's statement of a step's result. Use it if the flow can't find out by itself: an
+// operation of the step took effect, and its answer is gone, was cut off, or lacks what the step needs. The flow then
+// goes on as if the step had returned result. If the flow is given up later, that result is undone. If you can still
+// get the provider's answer, you may supply it by Resolve instead, and the step makes its result of it.
 //
-// result is recorded as JSON and has to fit the step; one that does not is ErrChanged
-// in the next run, and may be stated again. So is nil for a step that returns a value. For a step's undo, step is "undo/" and its name,
-// result is ignored, and it counts as undone. A flow that was set aside goes on, its failures
-// forgiven. how has who says so and why, which are kept without what may be a credential.
+// result is recorded as JSON and has to fit the step. A result that does not fit, or a nil for a step that returns a
+// value, is ErrChanged in the next run. You may then state it again. For a step's undo, step is "undo/" and its name.
+// result is then ignored, and the step counts as undone. A flow that was set aside goes on, and its failures are
+// reset. how names the operator and the reason. The record leaves out possible credentials.
 //
-// Every operation of the step needs an outcome first: else the error is a *Error with
-// onceward.ErrPending, onceward.ErrInFlight or onceward.ErrOutcomeUnknown; see Resolve. It is one with onceward.ErrInFlight
-// while somebody runs the flow, wraps onceward.ErrNotFound where there is no such flow, and
-// onceward.ErrInvalidEvent where it has come to its end, where the step has not begun an
-// operation, and where its result is recorded already and not by somebody's word.
+// Every operation of the step needs an outcome first. Otherwise the error is an *Error with onceward.ErrPending,
+// onceward.ErrInFlight or onceward.ErrOutcomeUnknown: see Resolve. Other errors are:
+//   - an *Error with onceward.ErrInFlight while another caller runs the flow;
+//   - one that wraps onceward.ErrNotFound if there is no such flow;
+//   - one that wraps onceward.ErrInvalidEvent if the flow has ended, if the step has not begun an operation, or if
+//     its result is recorded and was not stated by an operator.
 func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string, result any, how onceward.ResolveOptions) (Flow, error) {
 	said := struct {
 		By     string `json:"by,omitempty"`
@@ -84,8 +84,8 @@ func (r *Runner) unstated(flow onceward.Ref, step string, err error) error {
 	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, r.client.Explained(err))
 }
 
-// mayState reports whether somebody's word may stand for a step's result, and returns the
-// note of an operation that it has begun.
+// mayState reports whether an operator may state a step's result, and returns the note of an operation that the step
+// has begun.
 func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (note journal.StepRecord, err error) {
 	n := r.newRun(f, false)
 	undone, undoes := strings.CutPrefix(name, undoName+"/")
@@ -118,7 +118,7 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 	return note, err
 }
 
-// claim claims a flow that nobody runs.
+// claim claims a flow that no process runs.
 func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
 	if f.State == journal.FlowStateSetAside {
 		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: r.client.Now()}); err != nil {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// checkResult says why a step can't return values of a type, or "": what JSON can't make
-// or give back would be noticed only once the step has had its effect.
+// checkResult says why a step can't return values of a type, or returns "". Otherwise a type that JSON can't make or
+// give back would show only after the step has had its effect.
 func checkResult(t reflect.Type) string {
 	if known, ok := checkedResults.Load(t); ok {
 		return known.(string)

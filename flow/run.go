@@ -47,14 +47,14 @@ type run struct {
 	rests    time.Time // a provider asked not to be asked again before, for an operation that is cancelled
 }
 
-// fault is what keeps a flow from its end, whatever its function makes of the error.
+// fault keeps a flow from its end, even if its function hides the error.
 type fault struct {
 	told  *Error
 	final bool // no step is made any more, parallel ones neither
 	fails bool // the run counts as a failure
 
-	// The function cancelled the step's context itself, as an errgroup does: what it
-	// did so for is what counts.
+	// The function cancelled the step's context itself, as an errgroup does. The reason for
+	// that counts.
 	beside bool
 
 	// The credential was refused, or there was none: the function does not have the flow given up by this.
@@ -75,7 +75,7 @@ type place struct {
 
 type placeKey struct{}
 
-// backgroundKey marks the context of what Resume and Run run.
+// backgroundKey marks the context of flows that Resume and Run run.
 type backgroundKey struct{}
 
 func placeOf(ctx context.Context) *place {
@@ -121,7 +121,7 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 	return r
 }
 
-// foreground runs the flow for a caller, who gets what comes of it.
+// foreground runs the flow for a caller, and returns the result.
 func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *function, replays bool) (result []byte, err error) {
 	if f.Function.Name != "" {
 		if function = r.known(f.Function); function == nil {
@@ -131,7 +131,7 @@ func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *func
 	return r.newRun(f, replays).work(ctx, function)
 }
 
-// putBack leaves a flow to somebody who has its function.
+// putBack leaves a flow to a process that has its function.
 func (r *Runner) putBack(f *journal.Flow) error {
 	told := &Error{Flow: flowOf(f), Kind: ErrUnregistered,
 		Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
@@ -236,8 +236,8 @@ func (r *run) conclude(ctx context.Context, result []byte, err error) error {
 	return r.fail(ctx, &Error{Kind: ErrFailed, Err: err})
 }
 
-// close has nothing be made or begun any more that the function has left behind in its goroutines, and names a
-// step of which that is so; "": it has left none.
+// close stops goroutines that the function has left behind from making or beginning anything more. It returns the
+// name of a step that such a goroutine made. Empty means none.
 func (r *run) close() (left string) {
 	r.mu.Lock()
 	r.over = true
@@ -250,9 +250,8 @@ func (r *run) close() (left string) {
 	return left
 }
 
-// brokenOff reports whether what a function returned is owed to the end of its context, which
-// says nothing of the flow: an error, or the wish to give it up for that very end, or a step
-// that is recorded and not made any more.
+// brokenOff reports whether the end of the context explains the function's return, so that it proves nothing about
+// the flow. It may have returned an error, given the flow up for that end, or left out a recorded step.
 func brokenOff(ctx context.Context, err error, missing string) bool {
 	if ctx.Err() == nil {
 		return false
@@ -271,8 +270,8 @@ func (r *run) interruption(ctx context.Context, err error) *fault {
 	return &fault{told: &Error{Kind: onceward.ErrPending, Err: err}, final: true}
 }
 
-// unvisited names a step that the function did not make though it is recorded or, with
-// begunToo, an operation of it was begun; "": there is none.
+// unvisited returns the name of a recorded step that the function did not make. With begunToo, a step with a begun
+// operation counts as well. Empty means none.
 func (r *run) unvisited(begunToo bool) string {
 	for i := range r.flow.Steps {
 		s := &r.flow.Steps[i]
@@ -309,8 +308,8 @@ func (r *run) number(steps []journal.StepRecord) {
 	}
 }
 
-// park has the flow wait until f is due, or until the outcome of what it waits for; where a provider asked for more patience
-// with another operation of it, which is cancelled, no outcome has it run before that.
+// park makes the flow wait until f is due, or until the operation that it waits for has its outcome. If a provider
+// asked for more patience with another, cancelled operation of the flow, no outcome makes it run before that.
 func (r *run) park(ctx context.Context, f *fault) error {
 	due, waits := r.rested(f.due), f.waits
 	if due.After(f.due) {
@@ -324,9 +323,8 @@ func (r *run) park(ctx context.Context, f *fault) error {
 	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
 }
 
-// restsUntil keeps the flow from being run before a provider's own time. An operation whose
-// caller went away while it waited for that is cancelled, and has no time of its own any
-// more: the next run would send it at once.
+// restsUntil keeps the flow from running before a time that the provider set. If a caller left while it waited for
+// that time, its operation was cancelled and has no time of its own: the next run would send it at once.
 func (r *run) restsUntil(asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -335,7 +333,7 @@ func (r *run) restsUntil(asked time.Time) {
 	}
 }
 
-// rested is when the flow is run again that is due then.
+// rested returns the time of the flow's next run, which is not before due.
 func (r *run) rested(due time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -374,8 +372,8 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 	}, told)
 }
 
-// end records the end of the run. What can't be recorded is tried again until it is,
-// or until the session ends, and the flow with it is there for others.
+// end records the end of the run. It tries again until the journal records it, or until the session ends. Other
+// processes may then take the flow.
 func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error {
 	res, err := r.apply(ctx, ev)
 	if err != nil {
@@ -424,7 +422,7 @@ func (r *run) underClaim(ev journal.FlowEvent) journal.FlowEvent {
 	return ev
 }
 
-// insist ends with the event recorded or refused, or at Shutdown.
+// insist tries until the event is recorded or rejected, or until Shutdown.
 func (r *run) insist(ev journal.FlowEvent) {
 	defer r.runner.hands.leave(r.ref)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {

@@ -17,54 +17,50 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Config is what a Runner is made of. The zero Config works.
+// Config configures a Runner. The zero Config works.
 type Config struct {
-	// Definitions are the functions that Resume and Run can run flows by: see Define.
-	// More are registered by Runner.Register.
+	// Definitions are the functions by which Resume and Run can run flows: see Define. Runner.Register adds more.
 	Definitions []Definition
 
-	// Backoff is the delay before a flow that failed is run again, and after how many
-	// failures in a row it is set aside. Up to 1 second at first, up to 10 minutes later,
-	// and 10 by default.
+	// Backoff sets the delay before a failed flow runs again, and the number of failures in a row after which it is
+	// set aside. Default: up to 1 second at first, up to 10 minutes later, and 10 failures.
 	Backoff backoff.Policy
 
 	Trace *Trace // nil: none
 }
 
-// Trace is a set of hooks, in the manner of net/http/httptrace. Any may be nil. They are
-// called synchronously, some of them concurrently, and must return soon. What they get
-// holds no secret, header or body but what steps return.
+// Trace is a set of hooks, in the manner of net/http/httptrace. Any may be nil. They are called synchronously, some
+// of them concurrently, and must return soon. They receive no secret, header or body, except for the results of
+// steps.
 type Trace struct {
-	// Parent returns the W3C traceparent of whoever asks for a flow, which is kept with a new one
-	// (Flow.Trace); "": none. Neither tracestate nor baggage is kept.
+	// Parent returns the W3C traceparent of a flow's caller, which a new flow keeps (Flow.Trace). Empty means none.
+	// Neither tracestate nor baggage is kept.
 	Parent func(ctx context.Context) string
 
-	// Started is called when a flow's function is about to be run, or to be run once more to undo
-	// it. It returns the context that it is run under, which has to be derived from ctx; the
-	// hooks below that have a context get it. background tells a run of Resume's or Run's.
+	// Started is called before a run of the flow's function, or of its undoing. It returns the context of that run,
+	// which has to be derived from ctx. The hooks below that have a context get it. background says that Resume or
+	// Run made the run.
 	Started func(ctx context.Context, f Flow, background bool) context.Context
 
-	// Ended is called once for each Started, with the flow as that run has left it.
+	// Ended is called once for each Started, with the flow after that run.
 	Ended func(ctx context.Context, f Flow)
 
-	// StepStarted is called before a step is made, and not for one whose result is recorded. It
-	// returns the context of what the step does, which has to be derived from ctx.
+	// StepStarted is called before a step is made, but not for a step whose result is recorded. It returns the
+	// context of the step, which has to be derived from ctx.
 	StepStarted func(ctx context.Context, f Flow, step string) context.Context
 
-	// StepEnded is called once for each StepStarted, with what the step came to.
+	// StepEnded is called once for each StepStarted, with the error of the step.
 	StepEnded func(ctx context.Context, f Flow, step string, err error)
 
-	// Stepped is called when a step is done, or undone, and noted. Its result is in the
-	// record.
+	// Stepped is called when a step is done, or undone, and noted. The record has its result.
 	Stepped func(Flow, StepRecord)
 
-	// Left is called when a run of a flow is over: finished, waiting, set aside or given
-	// up.
+	// Left is called after a run of a flow, which is now finished, waiting, set aside or given up.
 	Left func(Flow)
 }
 
-// Runner runs the flows of a client's journal. It is safe for concurrent use, and needs
-// no end of its own: the client's Shutdown waits for the flows that are run.
+// Runner runs the flows of a client's journal. It is safe for concurrent use. It needs no end of its own: the
+// client's Shutdown waits for running flows.
 type Runner struct {
 	client  seam.Client
 	store   journal.Flows
@@ -80,10 +76,9 @@ type Runner struct {
 	hands hands
 }
 
-// New makes the Runner of a client, of which there is one. From then on the client's
-// Resume and Run run flows, too: those that were cut off or are due, as far as their
-// functions are registered. The journal has to keep flows, as both that come with
-// Onceward do (journal.Flows). The error says what is wrong and how to mend it.
+// New makes the Runner of a client. A client has one. From then on the client's Resume and Run also run flows that
+// were interrupted or are due, if their functions are registered. The journal has to keep flows, as both of
+// Onceward's do (journal.Flows). The error says what is wrong and how to mend it.
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
 		client: seam.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
@@ -108,8 +103,8 @@ func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Register adds functions to those that the Runner knows, and has Run look for flows
-// that wait for them. After an error none of them is added.
+// Register adds functions to the Runner's, and makes Run look for flows that wait for them. After an error none of
+// them is added.
 func (r *Runner) Register(definitions ...Definition) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,32 +170,25 @@ func withDefaults(p backoff.Policy) backoff.Policy {
 	return p
 }
 
-// Do runs a function of several steps that is resumed by name. do makes its calls in steps
-// (see [Step]), each of which is made once, whatever happens to this process. id is the
-// flow's name, within the scope of ctx and under its parent, if it has one. input is
-// recorded as JSON: asking again for the name with another input is
-// [onceward.ErrKeyReused].
+// Do runs a function of several steps, and resumes it by name. The function do makes its calls in steps (see [Step]),
+// each of which is made once, even if this process dies. The flow's name is id, within the scope of ctx and under its
+// parent, if it has one. The input is recorded as JSON. The same name with another input is [onceward.ErrKeyReused].
 //
-// Do returns nil once do came to its end. If a flow is asked for again after a crash or an
-// error, do runs again: steps that are recorded return what they returned then, and are not
-// made again. So put everything into a step that has an effect or may come out differently
-// the next time. In a flow that came to its end, do runs through the recorded steps, and
-// nothing is made any more.
+// Do returns nil once do has returned nil. After a crash or an error, the next call runs do again. Recorded steps
+// then return their recorded results, and are not made again. So put everything into a step that has an effect or may
+// come out differently the next time. In a finished flow, do only runs through the recorded steps.
 //
 // The error is an *Error:
-//   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: an operation of a step has no
-//     outcome yet, or somebody else runs the flow, or ctx ended while it was begun. It goes
-//     on when it is asked for again once it is due.
-//   - ErrFailed: do failed; its error is in the chain. Asked for again before it is
-//     due, the flow is onceward.ErrPending; after Config.Backoff's number of failures in
-//     a row it is ErrSetAside.
-//   - ErrChanged: do does not make the steps that are recorded.
-//   - ErrGivenUp: it was given up, and what was made is undone. See GiveUp.
-//   - onceward.ErrKeyReused, ErrAnswerGone, ErrJournal, ErrJournalRestored, ErrShutdown as
-//     for an operation.
+//   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: an operation of a step has no outcome yet, or another
+//     caller runs the flow, or ctx ended while it began. Call again once the flow is due.
+//   - ErrFailed: do failed, and its error is in the chain. A call before the flow is due returns onceward.ErrPending.
+//     After Config.Backoff's number of failures in a row it is ErrSetAside.
+//   - ErrChanged: do does not make the recorded steps.
+//   - ErrGivenUp: the flow was given up, and its steps are undone. See GiveUp.
+//   - onceward.ErrKeyReused, ErrAnswerGone, ErrJournal, ErrJournalRestored, ErrShutdown: as for an operation.
 //
-// Resume and Run can't run a flow whose function they don't know: they report it. Define
-// and register it where nobody asks again.
+// Resume and Run can't run a flow whose function they don't know, and report it. Define and register the function if
+// no caller may ask again.
 func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.Context) error) error {
 	encoded, err := json.Marshal(input)
 	if err != nil {
@@ -211,8 +199,8 @@ func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.C
 	return err
 }
 
-// runByName begins the flow, waits for somebody else's run of it, and runs it. It returns
-// what the function returned, as JSON.
+// runByName begins the flow, waits while another caller runs it, and runs it. It returns the function's result as
+// JSON.
 func (r *Runner) runByName(ctx context.Context, id string, input []byte, function *function) (result []byte, err error) {
 	ask, err := r.ask(ctx, id, input, function)
 	if err != nil {
@@ -275,7 +263,7 @@ func (r *Runner) isClosing() bool {
 	}
 }
 
-// kindOf is what a caller is told of a flow that is not to be run.
+// kindOf returns the kind of the error for a flow that is not to be run.
 func kindOf(f *journal.Flow, decision journal.Decision) error {
 	switch {
 	case decision == journal.Misuse:
@@ -288,7 +276,7 @@ func kindOf(f *journal.Flow, decision journal.Decision) error {
 	return ErrSetAside
 }
 
-// ask is somebody's call for a flow.
+// ask is a caller's request for a flow.
 type ask struct {
 	runner *Runner
 	event  journal.FlowEvent
@@ -319,7 +307,7 @@ func (a *ask) fail(kind, cause error) error {
 	return &Error{Flow: Flow{Ref: ev.Ref, Function: ev.Function.Name, Version: ev.Function.Version}, Kind: kind, Err: cause}
 }
 
-// begin puts the question to the journal. Where it says Execute, the flow is in the asker's hands.
+// begin asks the journal. If the decision is Execute, the caller holds the flow.
 func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
 	left := false
 	err = a.runner.client.InSession(ctx, func(session string) (err error) {
@@ -340,9 +328,9 @@ func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
 	return res, a.fail(onceward.ErrJournal, err)
 }
 
-// apply waits for the journal no longer than ctx lasts; left tells that it did not wait for the end. The journal is not
-// asked under ctx: a claim that is recorded once its asker has left would keep everybody from the flow for as long as
-// this process lives.
+// apply waits for the journal no longer than ctx lasts. left says that it did not wait for the end. The journal does
+// not get ctx: otherwise a claim could be recorded after its caller left, and would block the flow for the life of
+// this process.
 func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.FlowResult, left bool, err error) {
 	if ctx.Err() != nil {
 		return res, false, ctx.Err()
@@ -378,7 +366,7 @@ func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.Flow
 	}
 }
 
-// hasOutcome reports whether nothing more is to be waited for from an operation.
+// hasOutcome reports whether the flow need not wait for an operation any more.
 func (r *Runner) hasOutcome(ctx context.Context, ref onceward.Ref) bool {
 	if ref == (onceward.Ref{}) {
 		return false

@@ -18,51 +18,55 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Step makes one step of the flow that ctx belongs to, and returns what do returned.
+// Step makes one step of the flow that ctx belongs to, and returns do's result.
 //
-// Once the result is recorded, as JSON, the step returns the recorded one, and do is not
-// called again. A step that was cut off before that is made again with the same keys, so
-// that its operations still take effect once. Whatever else do does is done again.
+// The result is recorded as JSON. From then on the step returns the recorded result, and does not call do again. A
+// step that was cut off before that is made again with the same keys, so its operations still take effect once. All
+// other work in do is done again.
 //
-// Step always returns what was recorded: what JSON drops is missing the first time, too.
-// The result is recorded as it is, so return no secret. T must be a type that encoding/json
-// gives back whole, which an interface type is not: any other makes the step [ErrStep]
-// before do is called.
+// Step always returns the recorded result: fields that JSON drops are missing the first time, too. The record holds
+// the result as it is, so return no secret. T must be a type that encoding/json gives back whole. Any other type,
+// such as an interface, makes the step [ErrStep] before do is called.
 //
-// Names are unique within a flow, and the same on every run. They hold no slash, and
-// "undo" is taken.
+// Names are unique within a flow, and the same on every run. They hold no slash, and "undo" is taken.
 //
-// An operation in do needs no name: it has the step's. Make one in a step. A second one is
-// [onceward.ErrNameNeeded], unless it is the first one asked for again because it had no
-// answer. Operations that are named by [onceward.WithOperation] may stand beside it, as
-// "step/name". All of them need the context that do gets, and are over when do returns: none
-// is begun after that. Likewise a flow's steps are over when its function returns; while one is made, it is not done ([ErrStep]).
+// # Operations in a step
 //
-// Ask for the operations of a step one after another, and in the same order in every run. No operation is begun
-// ([onceward.ErrNotSent]) while another one of the step has no outcome, or took effect in an earlier run and has not been
-// asked for in this one. So a do that chooses another card in a later run does not charge both. If nothing was sent of
-// the earlier operation, it is cancelled, and the other one is begun. Pay by another card in a step of its own.
+// An operation in do needs no name: it has the step's. Make one in a step. A second one is [onceward.ErrNameNeeded],
+// unless it repeats the first one because that had no answer. Operations that are named by [onceward.WithOperation]
+// may stand beside it, as "step/name". All of them need the context of do, and none begins after do returns.
+// Likewise, a flow's steps are over when its function returns. While a step is being made it is not done ([ErrStep]).
 //
-// An error of do's is returned as it is, and do is called again in the next run, unless the function went on: once a later
-// step is done, or has begun an operation, as by another card, the step has failed for good, and further runs are told that
-// error again, as [Reason] has it. What is to be tried again whatever becomes of the others is made beside them, by [Parallel].
+// Make the operations of a step one after another, and in the same order in every run. A new operation is
+// [onceward.ErrNotSent] in two cases: another one of the step has no outcome, or another one took effect in an
+// earlier run and this run has not asked for it. So a do that chooses another card in a later run does not charge
+// both. If nothing was sent of the earlier operation, it is cancelled, and the new one begins. Pay by another card in
+// a step of its own.
 //
-// It is otherwise if an operation of the step has no outcome yet, even if an earlier run began it. The error is then an
-// [*Error] with [onceward.ErrPending], [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], and further steps return it
-// too. The flow waits, even if do or the flow's function hides the error. If do fails before it asks for
-// an operation that took effect in an earlier run, the run fails. The run also fails if do returns before it asks for an
-// operation that is due and that no other caller sends ([onceward.Error.InBackground]).
+// # Errors
 //
-// A do that returns nil may have found its work done elsewhere, and not have asked for the operation of an earlier run.
-// The step waits for that operation all the same while it may still be sent, on hold included. If nothing was sent of it,
-// it is cancelled. An operation that is unknown, and not on hold, does not hold up such a do.
+// Step returns an error of do as it is. The next run calls do again, unless the function went on. Once a later step
+// is done, or has begun an operation, the failure is permanent: further runs get that error again, as [Reason]
+// describes. Use [Parallel] for steps that are to be tried again in any case.
 //
-// Steps come one after another, unless [Parallel] says otherwise.
+// If an operation of the step has no outcome yet, the error is an [*Error] with [onceward.ErrPending],
+// [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight]. It does not matter which run began the operation. Further
+// steps return the error too, and the flow waits, even if do or the flow's function hides the error.
+//
+// The run fails in two cases. One is that do fails before it asks for an operation that took effect in an earlier
+// run. The other is that do returns before it asks for an operation that is due and that no other caller sends
+// ([onceward.Error.InBackground]).
+//
+// A do that returns nil may have found its work done elsewhere, without asking for the operation of an earlier run.
+// The step still waits for that operation while it may be sent, even if it is on hold. If nothing was sent of it, it
+// is cancelled. An unknown operation that is not on hold does not delay such a do.
+//
+// Steps run one after another, except below [Parallel].
 func Step[T any](ctx context.Context, name string, do func(context.Context) (T, error), options ...StepOption[T]) (T, error) {
 	return makeStep(ctx, name, journal.StepDone, false, encoded(do), options)
 }
 
-// encoded makes JSON of what do returns.
+// encoded returns a function that makes JSON of do's result.
 func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *step) ([]byte, error) {
 	return func(ctx context.Context, st *step) ([]byte, error) {
 		result, err := do(ctx)
@@ -73,20 +77,18 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 	}
 }
 
-// TimeStep is a step that returns the time at which it was first made. Every run of the
-// flow gets the recorded time. A host with another journal, or this one after the loss of
-// its journal, reads a time of its own. So make nothing of it that has to be the same
-// there, such as the body of a request that goes out under a derived key.
+// TimeStep is a step that returns the time of its first run. Every run of the flow gets the recorded time. A host
+// with another journal reads a time of its own, and so does this one after the loss of its journal. So don't use it
+// for anything that has to be the same there, such as the body of a request under a derived key.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
 	return makeStep[time.Time](ctx, name, journal.StepTime, false, encoded(func(ctx context.Context) (time.Time, error) {
 		return placeOf(ctx).run.client.Now().UTC().Round(0), nil
 	}), nil)
 }
 
-// UUIDStep is a step that returns a UUID in the form of version 4. Every run of the flow
-// gets the same one. Nobody else has it, and no key on the wire equals it. It follows from
-// the flow's own key and the step's name. So with onceward.Config.Secret it is the same on
-// every host, and nobody can guess it without the secret.
+// UUIDStep is a step that returns a UUID in the form of version 4. Every run of the flow gets the same one. It is
+// unique, and no key on the wire equals it. It is derived from the flow's own key and the step's name. With
+// onceward.Config.Secret it is the same on every host, and can't be guessed without the secret.
 func UUIDStep(ctx context.Context, name string) (string, error) {
 	return makeStep[string](ctx, name, journal.StepUUID, false, encoded(func(ctx context.Context) (string, error) {
 		return uuidStep(placeOf(ctx).run.parent.Key, name), nil
@@ -107,11 +109,10 @@ func uuidStep(flow, name string) string {
 	return id.String()
 }
 
-// Parallel returns a context for the named steps, which may run at once, such as in the
-// goroutines of an errgroup. Their order is not part of the flow, and their keys follow
-// from their names. All of them are named beforehand: if one was renamed or removed, that
-// is noticed before another is made in its stead, and each of them returns [ErrChanged].
-// Call Parallel once for each group of steps, in sequence with the steps before and after it.
+// Parallel returns a context for the named steps, which may run at once, such as in the goroutines of an errgroup.
+// Their order is not part of the flow, and their keys follow from their names. Name all of them beforehand. If one
+// was renamed or removed, that is then noticed before another is made in its stead, and each of them returns
+// [ErrChanged]. Call Parallel once for each group of steps, in sequence with the steps before and after it.
 func Parallel(ctx context.Context, steps ...string) context.Context {
 	p := placeOf(ctx)
 	if p == nil || p.section != 0 || p.step != nil {
@@ -132,8 +133,8 @@ func Parallel(ctx context.Context, steps ...string) context.Context {
 	return context.WithValue(ctx, placeKey{}, &place{run: r, section: r.position, steps: steps})
 }
 
-// StepOption changes a Step that returns a T. It is a function, and not a struct of options as
-// elsewhere in this module, so that T is inferred where a step is written.
+// StepOption configures a Step that returns a T. It is a function, and not a struct of options as elsewhere in this
+// module, so that T is inferred.
 type StepOption[T any] func(*stepOptions[T])
 
 type stepOptions[T any] struct {
@@ -141,10 +142,9 @@ type stepOptions[T any] struct {
 	begin func(context.Context) (journal.Tx, error) // of a LocalStep; nil: the journal's
 }
 
-// WithUndo gives a step what undoes it, should the flow be given up: undo gets what the
-// step returned. It is a step itself: made once, with keys of its own, and again where
-// it fails. Its own writes, unlike those of a LocalStep, are not one commit with its
-// record: a crash between the two has it run again.
+// WithUndo sets the function that undoes a step if the flow is given up. undo gets the step's result. It is a step
+// itself: it is made once, with keys of its own, and again if it fails. Unlike the writes of a LocalStep, its own
+// writes and its record are not one commit. After a crash between the two it runs again.
 func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) { o.undo = undo }
 }

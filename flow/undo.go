@@ -23,8 +23,8 @@ func (st *step) keepUndo(do func(context.Context) error) {
 	st.run.undos = append(st.run.undos, undo{st, do})
 }
 
-// giveUp records that the flow is given up by its own function, and goes on to undo it:
-// the function is run again, so that its steps tell what undoes them.
+// giveUp records that the flow's own function gives the flow up, and goes on to undo it. The function runs again, so
+// that its steps name their undos.
 func (r *run) giveUp(ctx context.Context, why error) error {
 	r.mu.Lock()
 	steps, err := r.copedWith(ctx)
@@ -45,12 +45,12 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	return r.again(ctx, why)
 }
 
-// unread ends the run where the journal does not say what became of a step. It is called under mu.
+// unread ends the run if the journal can't say what became of a step. It is called under mu.
 func (r *run) unread(step string, err error) error {
 	return r.stop(&fault{told: &Error{Step: step, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
 }
 
-// again runs the function in its undoing.
+// again runs the function to undo the flow.
 func (r *run) again(ctx context.Context, why error) error {
 	_, err := r.runner.newRun(&r.flow, false).work(ctx, r.function)
 	if told, ok := err.(*Error); ok && told.Kind == ErrGivenUp {
@@ -59,8 +59,8 @@ func (r *run) again(ctx context.Context, why error) error {
 	return err
 }
 
-// operationsOf lists the operations that a step may have asked for, as they stand. A
-// context that the flow's function has cancelled, as an errgroup does, hides none.
+// operationsOf lists the operations that a step may have asked for, in their present state. It lists all of them even
+// if the flow's function has cancelled the context, as an errgroup does.
 func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operation, err error) {
 	return r.operations(ctx, r.called[st.id])
 }
@@ -79,9 +79,9 @@ func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Opera
 	return ops, nil
 }
 
-// blockedBy is an operation of a step that keeps the flow from being undone: it has no
-// outcome, and might still take effect. It tells of those that have an answer, and of
-// those among them that took effect. It is called under mu.
+// blockedBy returns an error if an operation of the step blocks the undo of the flow: it has no outcome, and might
+// still take effect. Otherwise it returns the number of operations with an answer, and those of them that took
+// effect. It is called under mu.
 func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []onceward.Ref, err error) {
 	ops, err := r.operationsOf(ctx, st)
 	if err != nil {
@@ -121,9 +121,9 @@ func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why stri
 	return err == nil && res.Decision == journal.Recorded
 }
 
-// mayStillTell lets a step that is not recorded tell what undoes it, or why the function
-// went another way, where one of its operations has an answer: its calls are answered
-// from the journal. Else it is not made. It is called under mu.
+// mayStillTell lets a step that is not recorded name its undo, or the reason why the function went another way, if
+// one of its operations has an answer. The journal then answers the step's calls. Any other such step is not made. It
+// is called under mu.
 func (r *run) mayStillTell(ctx context.Context, st *step) error {
 	answers, effects, err := r.blockedBy(ctx, st)
 	if err != nil {
@@ -136,8 +136,7 @@ func (r *run) mayStillTell(ctx context.Context, st *step) error {
 	return nil
 }
 
-// unaccounted ends the run if an operation of a step that the function did not come to
-// took effect, or still may.
+// unaccounted ends the run if an operation took effect, or still may, in a step that the function did not reach.
 func (r *run) unaccounted(ctx context.Context) error {
 	for name := range r.called {
 		if r.visited[name] || strings.HasPrefix(name, undoName+"/") {
@@ -157,8 +156,8 @@ func (r *run) unaccounted(ctx context.Context) error {
 	return nil
 }
 
-// undo undoes what the steps made, latest first. f is what kept the function from its
-// end, and missing a recorded step that it did not make.
+// undo undoes the steps, latest first. f is the fault that kept the function from its end, and missing is a recorded
+// step that it did not make.
 func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 	switch {
 	case f != nil && f.fails:
@@ -199,8 +198,8 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
 }
 
-// undo is the undoing of one step. However it is left, a panic of its own or of a hook, its calls are over, and what
-// its provider asked for is kept.
+// undo undoes one step. Its calls are over when it returns, even if it or a hook panics, and the provider's requested
+// delay is kept.
 func (st *step) undo(ctx context.Context, do func(context.Context) error) (f *fault, err error) {
 	left := false
 	defer func() {

@@ -35,7 +35,7 @@ type step struct {
 	calls stepCalls
 }
 
-// enterStep finds what is recorded of a step, or lets it be made.
+// enterStep finds the record of a step, or lets the step be made.
 func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bool) (*step, error) {
 	p := placeOf(ctx)
 	if p == nil {
@@ -139,7 +139,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 	return st, nil
 }
 
-// resultOf is what a recorded step returned, as JSON.
+// resultOf returns the result of a recorded step as JSON.
 func resultOf(rec *journal.StepRecord) []byte {
 	if rec.Kind != journal.StepByHand {
 		return rec.Result
@@ -174,7 +174,7 @@ func checkStepName(name string) string {
 	return ""
 }
 
-// within is a context for what the step does.
+// within returns a context for the work of the step.
 func (st *step) within(ctx context.Context) context.Context {
 	parent := st.run.parent
 	parent.Step = st
@@ -237,7 +237,7 @@ func (st *step) changed(err error) error {
 	return st.changedTo(st.name, err)
 }
 
-// leave ends a step that was made: its result is noted, or what is in its way.
+// leave ends a step that was made. It notes the result, or the fault.
 func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, error) {
 	r := st.run
 	f := st.inTheWay(ctx, err)
@@ -272,7 +272,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	return result, nil
 }
 
-// wayOut tells of a step that fails for want of an answer what to do about it.
+// wayOut adds the remedy to the error of a step that fails because an answer is missing.
 func (st *step) wayOut(err error) error {
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
@@ -288,8 +288,8 @@ func (st *step) lacking(err error) error {
 		Err: fmt.Errorf("supply it by Resolve, or state what step %q returned by ResolveStep: %w", st.id, err)}
 }
 
-// note records something that is saved with the next commit, not at once. It is durable
-// before any operation that is begun later is sent.
+// note adds a record that is saved with the next commit, not at once. It is durable before any later operation is
+// sent.
 func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 	r := st.run
 	r.mu.Lock()
@@ -322,7 +322,7 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	return nil
 }
 
-// look is the flow as it stands.
+// look returns the present state of the flow.
 func (r *run) look() Flow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +331,7 @@ func (r *run) look() Flow {
 	return f
 }
 
-// stepped tells Trace of a record.
+// stepped calls Trace's hook for a record.
 func (r *run) stepped(rec journal.StepRecord) {
 	if r.runner.trace.Stepped == nil || rec.Kind == journal.StepCall {
 		return
