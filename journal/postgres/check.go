@@ -158,7 +158,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", j.schema+".journal").Scan(&there)
 	switch {
 	case code(err) == lacksPrivilege:
-		return lacksGrant("USAGE ON SCHEMA " + j.schema)
+		return lacksGrant("open", "USAGE ON SCHEMA "+j.schema)
 	case err != nil:
 		return err
 	case !there:

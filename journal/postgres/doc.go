@@ -30,6 +30,16 @@
 // safe. Nothing else is relied on: no setting of a connection, no advisory lock, no LISTEN. So a pooler in
 // transaction mode works (Options.Pooled).
 //
+// # Receipts
+//
+// Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key, holds what
+// the handler writes, and records the answer. Begin it with the pool and the isolation level that the application uses (Pgx, SQL),
+// or by BeginTx, of which four are open at a time.
+//
+// A unique index lets one transaction have a key. A second one that comes meanwhile is told so, by an advisory lock of the first one's
+// transaction. A transaction of repeatable reads or a serializable one never executes what another has settled after its snapshot. After a
+// serialization failure at its COMMIT nothing is recorded, and the key is free.
+//
 // # Sessions
 //
 // A session is a lease by the database's clock of fifteen seconds, renewed every three on a connection that nothing else

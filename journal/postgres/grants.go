@@ -9,48 +9,57 @@ import (
 // lacksPrivilege and noSuchFunction are SQLSTATEs.
 const lacksPrivilege, noSuchFunction = "42501", "42883"
 
+// grants are privileges that a role needs.
+type grants struct{ tables, privileges []string }
+
+func (g *grants) need(table string, all ...string) {
+	for _, privilege := range all {
+		g.tables, g.privileges = append(g.tables, table), append(g.privileges, privilege)
+	}
+}
+
+// lacking says which of them the role lacks, or "".
+func (g *grants) lacking(ctx context.Context, conn conn) (lacks string, err error) {
+	// What is not there is for the schema's version to say.
+	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(lack, ', '), '') FROM (
+		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)
+		WHERE NOT CASE WHEN t LIKE 'SEQUENCE %' THEN has_sequence_privilege(to_regclass(substr(t, 10)), p) ELSE has_table_privilege(to_regclass(t), p) END) l`,
+		g.tables, g.privileges).Scan(&lacks)
+	if code(err) == noSuchFunction { // another engine's
+		err = nil
+	}
+	return lacks, err
+}
+
 // checkGrants refuses, once, a role that lacks what it needs, so that it does not turn out when something is to be
 // recorded.
 func (j *Journal) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	if j.granted.Load() {
 		return nil
 	}
-	var tables, privileges []string
-	need := func(table string, all ...string) {
-		for _, privilege := range all {
-			tables, privileges = append(tables, j.schema+"."+table), append(privileges, privilege)
-		}
-	}
-	need("journal", "SELECT", "UPDATE")
-	for _, table := range [...]string{"sessions", "lanes", "operations", "requests", "answers", "leases", "marks", "heard", "flows", "flow_steps"} {
-		need(table, "SELECT", "INSERT", "UPDATE", "DELETE")
-	}
-	sequence := []string{"USAGE", "SELECT"}
+	var g grants
+	need := func(of string, all ...string) { g.need(of, all...) }
 	if j.opts.ReadOnly {
-		for i := range privileges {
-			privileges[i] = "SELECT"
-		}
-		sequence = sequence[1:]
+		need = func(of string, _ ...string) { g.need(of, "SELECT") }
 	}
-	var lacks *string
-	// What is not there is for the schema's version to say.
-	err := conn.QueryRow(ctx, `SELECT string_agg(lack, ', ') FROM (
-		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p) WHERE NOT has_table_privilege(to_regclass(t), p)
-		UNION ALL SELECT p || ' ON SEQUENCE ' || $3 FROM pg_catalog.unnest($4::text[]) s (p) WHERE NOT has_sequence_privilege(to_regclass($3), p)) l`,
-		tables, privileges, j.schema+".handles", sequence).Scan(&lacks)
+	need(j.schema+".journal", "SELECT", "UPDATE")
+	for _, table := range [...]string{"sessions", "lanes", "operations", "requests", "answers", "leases", "marks", "heard", "flows", "flow_steps"} {
+		need(j.schema+"."+table, "SELECT", "INSERT", "UPDATE", "DELETE")
+	}
+	need("SEQUENCE "+j.schema+".handles", "USAGE", "SELECT")
+	lacks, err := g.lacking(ctx, conn)
 	switch {
-	case code(err) == noSuchFunction: // another engine's
 	case err != nil:
 		return err
-	case lacks != nil:
-		return lacksGrant(*lacks)
+	case lacks != "":
+		return lacksGrant("open", lacks)
 	}
 	j.granted.Store(true)
 	return nil
 }
 
-func lacksGrant(what string) error {
-	return &Error{Doing: "open", Code: lacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
+func lacksGrant(doing, what string) error {
+	return &Error{Doing: doing, Code: lacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
 }
 
 // warnOfLoss tells whoever has not said that it is known.

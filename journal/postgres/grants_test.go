@@ -55,6 +55,9 @@ func TestLackingGrantsAreNamed(t *testing.T) {
 	_, err = blind.Apply(t.Context(), now(blind, begin("another", join(t, blind))))
 	require.NoError(t, err)
 	server.Exec(t, "GRANT EXECUTE ON FUNCTION pg_postmaster_start_time() TO PUBLIC")
+	require.NoError(t, j.MakeReceipts(t.Context(), ""))
+	server.Exec(t, "REVOKE INSERT ON "+s+".heads FROM service")
+	require.ErrorContains(t, j.MakeReceipts(t.Context(), ""), "INSERT ON "+s+".heads")
 	// Who has it open finds no more than it did: what it can't do is an error then.
 	server.Exec(t, "REVOKE INSERT ON "+s+".sessions FROM service")
 	_, err = j.Join(t.Context())

@@ -25,11 +25,11 @@ import (
 // DefaultSchema is the schema of a journal whose Options name none.
 const DefaultSchema = "onceward"
 
-// schemaVersion is what the latest migration makes, and writer is this release's number among those that write to a
-// journal: a migration that older ones would break raises journal.least_writer.
+// leastSchema is the earliest version of the schema that this release can go on with. It keeps receipts from version 2 on. writer is
+// this release's number among those that write to a journal: a migration that older ones would break raises journal.least_writer.
 const (
-	schemaVersion = 1
-	writer        = 1
+	leastSchema = 1
+	writer      = 1
 )
 
 //go:embed migrations/*.sql
@@ -154,8 +154,8 @@ func steps(q string, files fs.FS) ([]*goose.Migration, error) {
 // checkVersion refuses a schema that this release can't go on with.
 func checkVersion(version, leastWriter int) error {
 	switch {
-	case version < schemaVersion:
-		return fmt.Errorf("%w: its schema has version %d, and this release needs %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, schemaVersion)
+	case version < leastSchema:
+		return fmt.Errorf("%w: its schema has version %d, and this release needs %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, leastSchema)
 	case leastWriter > writer:
 		return fmt.Errorf("%w: it asks for a release that writes it as number %d, and this is number %d", journal.ErrVersion, leastWriter, writer)
 	}

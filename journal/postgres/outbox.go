@@ -85,13 +85,16 @@ func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (
 }
 
 func (j *Journal) inTheir(ctx context.Context, c conn, ev journal.Event) *tx {
-	t := &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool)}
-	clock, still := j.glance(ev.At)
+	return &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool), clock: j.seen(ev.At)}
+}
+
+// seen is the journal's clock once it has seen the asker's. It moves nothing if that has jumped.
+func (j *Journal) seen(at time.Time) store.Clock {
+	clock, still := j.glance(at)
 	if !still {
-		clock.See(ev.At)
+		clock.See(at)
 	}
-	t.clock = clock
-	return t
+	return clock
 }
 
 // EnqueueTx applies ev, of kind EventEnqueue, within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx.
@@ -128,13 +131,24 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 // isOurs refuses a transaction that is not one of the journal's database, or of one that has gone back. The application connects by
 // itself: where it reaches another server than this process has looked at, that one is looked at first.
 func (t *tx) isOurs() error {
+	sql, args := t.ours()
+	return t.isOursBy(t.conn.QueryRow(t.ctx, sql, args...))
+}
+
+// ours is the statement by whose row isOursBy decides.
+func (t *tx) ours() (sql string, args []any) {
 	start := "NULL::timestamptz"
 	if t.j.started.Load() != nil {
 		start = serverStart
 	}
+	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + start + " FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
+}
+
+// isOursBy is isOurs by the row of ours.
+func (t *tx) isOursBy(row scanner) error {
 	var why *string
 	var started *time.Time
-	err := t.one("SELECT coalesce(restored, 'the server was promoted to ' || promoted), "+start+" FROM {{schema}}.journal WHERE id = $1", *t.j.id.Load()).Scan(&why, &started)
+	err := row.Scan(&why, &started)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)

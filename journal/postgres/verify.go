@@ -14,17 +14,21 @@ import (
 
 // Violation is something in a journal that the state machine or its tables' form rules out.
 type Violation struct {
-	Handle    int64       // of the operation or flow
+	Handle    int64       // of the operation, flow or receipt
 	Flow      bool        // of a flow
-	Ref       journal.Ref // of either; zero where it can't be read
+	Receipt   bool        // of a receipt
+	Ref       journal.Ref // of an operation or flow; zero if it can't be read
 	Invariant string      // what does not hold
 }
 
 // String shortens names, which may be keys.
 func (v Violation) String() string {
 	kind := "operation"
-	if v.Flow {
+	switch {
+	case v.Flow:
 		kind = "flow"
+	case v.Receipt:
+		return fmt.Sprintf("receipt %d: %s", v.Handle, v.Invariant)
 	}
 	id := v.Ref.ID
 	if len(id) > 12 {
@@ -36,8 +40,8 @@ func (v Violation) String() string {
 // maxViolations is how many Verify names at most.
 const maxViolations = 1000
 
-// Verify reads the whole journal and names what is wrong with it: every operation and flow that is not as it was written,
-// or that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations), and every row that
+// Verify reads the whole journal and names what is wrong with it: every operation, flow and receipt that is not as it was
+// written, or that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations), and every row that
 // another one contradicts or lacks. A sound journal gives none; at most 1,000 are named. It says nothing of the
 // database's files, which amcheck and checksums are for.
 //
@@ -45,7 +49,7 @@ const maxViolations = 1000
 // error says that the journal could not be read to its end.
 func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	v := &verification{j: j, ctx: ctx}
-	for _, step := range []func() error{v.operations, v.flows, v.strays} {
+	for _, step := range []func() error{v.operations, v.flows, v.strays, v.receipts} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,292 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+	"github.com/onceward/onceward/server"
+)
+
+// payments is a service whose ledger lies in the journal's database, in the application's own pool.
+type payments struct {
+	t       *testing.T
+	journal *postgres.Journal
+	ledger  string // its table
+	url     string
+	wrote   func(ctx context.Context, run int64, tx pgx.Tx) // called by the handler once it has written; nil: nothing is
+	runs    atomic.Int64
+}
+
+// serving is a process of such a service. It reaches the database at dsn, and its journal is j.
+func serving(t *testing.T, j *postgres.Journal, ledger, dsn string, mode pgx.QueryExecMode) *payments {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(dsn)
+	require.NoError(t, err)
+	cfg.MaxConns, cfg.ConnConfig.DefaultQueryExecMode = 4, mode
+	if mode == pgx.QueryExecModeCacheStatement {
+		cfg.ConnConfig.RuntimeParams["application_name"] = ledger
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	p := &payments{t: t, journal: j, ledger: ledger}
+	srv, err := server.New(t.Context(), server.Options{
+		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+		Begin: func(ctx context.Context) (journal.Tx, error) {
+			tx, err := pool.Begin(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return postgres.Pgx(tx), nil
+		},
+	})
+	require.NoError(t, err)
+	web := httptest.NewServer(srv.Atomic("payments.create", http.HandlerFunc(p.pay), server.Endpoint{}))
+	t.Cleanup(web.Close)
+	p.url = web.URL
+	return p
+}
+
+// pay books a payment, and enqueues a charge for it.
+func (p *payments) pay(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "no body", http.StatusInternalServerError)
+		return
+	}
+	tx, err := server.TxAs[pgx.Tx](r.Context())
+	if err != nil {
+		return
+	}
+	var id int64
+	err = tx.QueryRow(r.Context(), "INSERT INTO "+p.ledger+" (payee) VALUES ($1) RETURNING id", string(body)).Scan(&id)
+	if err == nil {
+		_, err = p.journal.EnqueueTx(r.Context(), postgres.Pgx(tx), now(p.journal, enqueue(fmt.Sprint("charge of ", string(body), " ", id))))
+	}
+	if p.wrote != nil {
+		p.wrote(r.Context(), p.runs.Add(1), tx)
+	}
+	if err != nil {
+		http.Error(w, "booking failed", http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprintf(w, "payment %d of %s", id, body)
+}
+
+// ask asks once for a payment under a key.
+func (p *payments) ask(key, payee string) (status int, body string, header http.Header) {
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url+"/payments", strings.NewReader(payee))
+	if !assert.NoError(p.t, err) {
+		return 0, "", nil
+	}
+	r.Header.Set("Idempotency-Key", key)
+	answer, err := http.DefaultClient.Do(r)
+	if !assert.NoError(p.t, err) {
+		return 0, "", nil
+	}
+	defer answer.Body.Close()
+	read, err := io.ReadAll(answer.Body)
+	assert.NoError(p.t, err)
+	return answer.StatusCode, string(read), answer.Header
+}
+
+// askUntil asks until the payment is answered.
+func (p *payments) askUntil(key, payee string) (body string) {
+	for p.t.Context().Err() == nil {
+		status, body, _ := p.ask(key, payee)
+		switch status {
+		case http.StatusCreated:
+			return body
+		case http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable:
+			time.Sleep(time.Millisecond) // between two tries of a client
+		default:
+			assert.Fail(p.t, "the service answers", "%d: %s", status, body)
+			return ""
+		}
+	}
+	return ""
+}
+
+// ledgerOf makes the table of a service, and returns its name and what counts rows.
+func ledgerOf(t *testing.T, cluster *postgrestest.Cluster, opts postgres.Options) (ledger string, rows func(query string) int) {
+	t.Helper()
+	ledger = pgx.Identifier{opts.Schema, "ledger"}.Sanitize()
+	cluster.Exec(t, "CREATE TABLE "+ledger+" (id bigint GENERATED ALWAYS AS IDENTITY, payee text)")
+	conn := cluster.Conn(t)
+	return ledger, func(query string) (n int) {
+		t.Helper()
+		require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
+		return n
+	}
+}
+
+// A payment, the charge that it enqueues and its answer are one commit, and whoever asks again gets that answer, from another process too.
+func TestAtomicOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	one, two := openAt(t, cluster.URL(), opts), openAt(t, cluster.URL(), opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	first := serving(t, one, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+	second := serving(t, two, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	first.wrote = func(_ context.Context, run int64, _ pgx.Tx) {
+		if run == 1 {
+			close(inside)
+			<-goOn
+		}
+	}
+	paid := make(chan string, 1)
+	go func() { paid <- first.askUntil("key-0001", "ada") }()
+	<-inside
+	status, problem, header := second.ask("key-0001", "ada")
+	assert.Equal(t, http.StatusConflict, status, "another process is at it")
+	assert.Contains(t, problem, "is being served")
+	assert.NotEmpty(t, header.Get("Retry-After"))
+	status, _, _ = first.ask("key-0001", "ada")
+	assert.Equal(t, http.StatusConflict, status)
+	close(goOn)
+	answer := <-paid
+	for _, p := range []*payments{first, second} {
+		status, body, header := p.ask("key-0001", "ada")
+		assert.Equal(t, http.StatusCreated, status)
+		assert.Equal(t, answer, body)
+		assert.Equal(t, "true", header.Get("Idempotent-Replayed"))
+		status, _, _ = p.ask("key-0001", "grace")
+		assert.Equal(t, http.StatusUnprocessableEntity, status)
+	}
+	assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger))
+	op, err := one.Get(t.Context(), journal.Ref{ID: "charge of ada 1"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StatePending, op.State)
+	verified(t, one)
+}
+
+// Where the answer to a COMMIT is lost, the service finds out what became of it.
+func TestAtomicWhoseCommitIsCut(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	j := openAt(t, cluster.URL(), opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	proxy, dsn := proxied(t, cluster)
+	p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
+	for side, want := range map[pgproxy.Side]int{pgproxy.Answer: http.StatusCreated, pgproxy.Request: http.StatusServiceUnavailable} {
+		key := fmt.Sprint("key-000", side)
+		fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, "commit") }, Side: side, Byte: 1})
+		status, body, _ := p.ask(key, key)
+		<-fault.Done()
+		assert.Equal(t, want, status, body)
+		p.askUntil(key, key)
+		assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+key+"'"))
+	}
+	verified(t, j)
+}
+
+// Behind a pooler in transaction mode it is the same, by either protocol that suits one.
+func TestAtomicBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Start(t)
+	pool := behindPgBouncer(t, cluster.URL(), 6)
+	opts := durable(t, cluster)
+	openAt(t, cluster.URL(), opts) // migrates, past the pooler
+	opts.Pooled, opts.Migrate = true, false
+	j := openAt(t, pool.url, opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	var services []*payments
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		services = append(services, serving(t, j, ledger, pool.url, mode))
+	}
+	const keys = 6
+	pays(t, services, keys)
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger))
+	verified(t, j)
+}
+
+// pays asks for so many payments, each of all services at once until it is answered. All give the same answer.
+func pays(t *testing.T, services []*payments, keys int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range keys {
+		key := fmt.Sprintf("key-%04d", i)
+		answers := make([]string, len(services))
+		var both sync.WaitGroup
+		for n, p := range services {
+			both.Go(func() { answers[n] = p.askUntil(key, key) })
+		}
+		all.Go(func() {
+			both.Wait()
+			for _, answer := range answers {
+				assert.NotEmpty(t, answer)
+				assert.Equal(t, answers[0], answer, key)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Connections of two processes are terminated while clients ask both for each payment: one row, one charge and one answer a key.
+func TestAtomicStorm(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	journals := []*postgres.Journal{openAt(t, cluster.URL(), opts), openAt(t, cluster.URL(), opts)}
+	ledger, rows := ledgerOf(t, cluster, opts)
+	keys, kills := 40*soak.Times(1, 10), int64(40*soak.Times(1, 10))
+	var killed atomic.Int64
+	var services []*payments
+	for _, j := range journals {
+		p := serving(t, j, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+		killers := cluster.Conn(t)
+		var mu sync.Mutex
+		p.wrote = func(ctx context.Context, run int64, tx pgx.Tx) {
+			if killed.Add(1) > kills {
+				return
+			}
+			kill := func(pid uint32) {
+				mu.Lock()
+				defer mu.Unlock()
+				_, err := killers.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", int32(pid))
+				assert.NoError(t, err)
+			}
+			own := tx.Conn().PgConn().PID()
+			if run%2 == 0 {
+				kill(own) // before the answer is recorded
+			} else {
+				go kill(own) // beside that, or beside the COMMIT
+			}
+		}
+		services = append(services, p)
+	}
+	pays(t, services, keys)
+	assert.GreaterOrEqual(t, killed.Load(), kills)
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger))
+	assert.Equal(t, keys, rows("SELECT count(DISTINCT payee) FROM "+ledger))
+	schema := pgx.Identifier{opts.Schema}.Sanitize()
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".receipts WHERE state = 2"))
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".receipts"))
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".operations"))
+	verified(t, services[0].journal)
+}

@@ -1,0 +1,420 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Receipts = (*Journal)(nil)
+
+// The application's transaction writes a receipt, so its isolation level and its connection are the application's. If two
+// transactions reserve one key at once, the unique index lets one of them commit. An advisory lock, which ends with the
+// transaction, lets the other one decide Wait at once: without it, it would wait for the end of the first.
+
+const (
+	// A statement of its own, so that the next one sees what the lock's last holder has committed.
+	lockReceipt = `SELECT pg_catalog.pg_try_advisory_xact_lock($1)`
+	// The commit waits for the disk, even if the application's other commits do not.
+	soundReceipt = `SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')`
+
+	selectReceipt = `SELECT ` + format.ReceiptColumns + ` FROM {{schema}}.receipts `
+	receiptHere   = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
+	wholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
+
+	insertReceipt = `INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
+		VALUES ($1, pg_catalog.pg_current_xact_id(), $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (identity) DO NOTHING RETURNING handle`
+	updateReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
+		WHERE handle = $1 AND facts = $2 RETURNING handle`
+	deleteReceipt = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2 RETURNING handle`
+	endedReceipts = selectReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+
+	advance = `INSERT INTO {{schema}}.heads AS h (identity, source, entity, seq) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
+)
+
+// receiptPage is how many receipts a list reads at once.
+const receiptPage = 500
+
+// errEndedBefore: between the reservation and the answer, the transaction was committed.
+var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
+
+// receiptRow is a receipt as it stands in its row.
+type receiptRow struct {
+	journal.Receipt
+	facts []byte // by which a change of the row is told
+	here  bool   // this transaction has written it
+}
+
+// scanReceipt reads format.ReceiptColumns, and what else was selected behind them. The answer has no body.
+func scanReceipt(from scanner, more ...any) (r receiptRow, encoded []byte, err error) {
+	var handle, ends int64
+	var state int16
+	var scope, key, place, answer []byte
+	if err := from.Scan(append([]any{&handle, &scope, &key, &place, &state, &ends, &r.facts, &answer}, more...)...); err != nil {
+		return r, nil, err
+	}
+	// The handle is given by the insert itself, and is not in the sum.
+	values := []driver.Value{int64(0), string(scope), string(key), string(place), int64(state), ends, r.facts, nil}
+	if answer != nil {
+		values[len(values)-1] = answer
+	}
+	r.Receipt, encoded, err = format.ReadReceipt(values)
+	if r.Handle = handle; err != nil {
+		err = fmt.Errorf("postgres: receipt %d: %w", handle, err)
+	}
+	return r, encoded, err
+}
+
+// scanWholeReceipt is scanReceipt with the body behind the columns, before what else was selected.
+func scanWholeReceipt(from scanner, more ...any) (receiptRow, error) {
+	var body []byte
+	r, encoded, err := scanReceipt(from, append([]any{&body}, more...)...)
+	if err == nil && encoded != nil {
+		if format.Lacks(encoded, body) {
+			err = errDamaged
+		} else {
+			r.Answer, err = format.DecodeAnswer(encoded, body)
+		}
+		if err != nil {
+			err = fmt.Errorf("postgres: receipt %d: %w", r.Handle, err)
+		}
+	}
+	return r, err
+}
+
+// receiptArgs are the values of a receipt's row from place on, and its scope and key.
+func receiptArgs(r journal.Receipt) (names, values []any) {
+	r.Handle = 0
+	args, body := format.ReceiptArgs(&r, -1)
+	for _, name := range args[:3] {
+		names = append(names, []byte(name.(string)))
+	}
+	return names[:2], append(append(names[2:3:3], args[3:]...), body)
+}
+
+func receiptID(key journal.ReceiptKey) []byte {
+	return digest(journal.Ref{Scope: key.Scope, ID: key.Key})
+}
+
+// receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
+func (j *Journal) receiptLock(id []byte) int64 {
+	sum := sha256.Sum256(append([]byte("receipt "+j.schema+" "), id...))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// MakeReceipts checks that Migrate has made the tables of receipts, and that the role may use them. naming says how the keys
+// of requests are made. The first that is not empty is recorded, and another one is an error from then on.
+func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var recorded string
+	err = j.tx(ctx, ask{doing: "prepare receipts"}, func(t *tx) error {
+		var there bool
+		if err := t.one("SELECT pg_catalog.to_regclass($1) IS NOT NULL", j.schema+".receipts").Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return fmt.Errorf("%w: its tables of receipts are missing: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion)
+		}
+		var g grants
+		g.need(j.schema+".receipts", "SELECT", "INSERT", "UPDATE", "DELETE")
+		g.need(j.schema+".heads", "SELECT", "INSERT", "UPDATE")
+		g.need(j.schema+".receipt_naming", "SELECT", "UPDATE")
+		if lacks, err := g.lacking(ctx, t.conn); err != nil {
+			return err
+		} else if lacks != "" {
+			return lacksGrant("prepare receipts", lacks)
+		}
+		return t.one("UPDATE {{schema}}.receipt_naming SET naming = CASE naming WHEN '' THEN $1 ELSE naming END RETURNING naming", naming).Scan(&recorded)
+	})
+	if err == nil && naming != "" && recorded != naming {
+		err = fmt.Errorf("postgres: the receipts of this journal were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", recorded, naming)
+	}
+	return err
+}
+
+// ReceiveTx applies ev within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx. Its decision is Wait while
+// another open transaction works on the key. It is Wait, too, if tx reads by a snapshot (REPEATABLE READ or SERIALIZABLE) that was taken
+// before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not.
+func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	defer leave()
+	if err := j.refusal(); err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	t, err := j.theirs(ctx, tx, journal.Event{At: ev.At})
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	failed := func(err error) (journal.ReceiptResult, error) {
+		if code(err) == serializationFailure && ev.Kind != journal.ReceiptComplete {
+			return journal.ReceiptResult{Decision: journal.Wait}, nil
+		}
+		return journal.ReceiptResult{}, explainTheirs(ctx, "receive a request", err)
+	}
+	r, locked, err := t.receipt(&ev)
+	if err != nil {
+		return failed(err)
+	}
+	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
+	result, err := journal.NextReceipt(r.Receipt, ev)
+	switch {
+	case err != nil, result.Decision != journal.Execute && result.Decision != journal.Recorded:
+		return result, err
+	case ev.Kind == journal.ReceiptComplete && !r.here:
+		return journal.ReceiptResult{}, errEndedBefore
+	case !locked:
+		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	}
+	written, err := t.putReceipt(r, &result.Receipt)
+	if err != nil {
+		return failed(err)
+	}
+	if !written {
+		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	}
+	return result, nil
+}
+
+// serializationFailure is an SQLSTATE.
+const serializationFailure = "40001"
+
+// receipt reads the receipt that ev names, the zero one if there is none, and tries to lock its key. The transaction that completes a
+// receipt has locked the key when it reserved it, and was shown to be one of the journal's database then.
+func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err error) {
+	id := receiptID(ev.ReceiptKey)
+	completes := ev.Kind == journal.ReceiptComplete
+	b := new(pgx.Batch)
+	b.Queue(soundReceipt)
+	if !completes {
+		ours, args := t.ours()
+		b.Queue(ours, args...)
+		b.Queue(lockReceipt, t.j.receiptLock(id))
+	}
+	b.Queue(t.j.in(receiptHere), id)
+	results := t.conn.SendBatch(t.ctx, b)
+	defer func() {
+		if closing := results.Close(); err == nil {
+			err = closing
+		}
+	}()
+	if _, err := results.Exec(); err != nil {
+		return r, false, err
+	}
+	if locked = completes; !completes {
+		if err := t.isOursBy(results.QueryRow()); err != nil {
+			return r, false, err
+		}
+		if err := results.QueryRow().Scan(&locked); err != nil {
+			return r, false, err
+		}
+	}
+	here := false
+	r, err = scanWholeReceipt(results.QueryRow(), &here)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return receiptRow{}, locked, nil
+	}
+	r.here = here
+	return r, locked, err
+}
+
+// putReceipt writes what became of a receipt, and reports false if it is not as it was read any more.
+func (t *tx) putReceipt(was receiptRow, next *journal.Receipt) (written bool, err error) {
+	names, values := receiptArgs(*next)
+	var row scanner
+	switch {
+	case next.State == journal.ReceiptAbsent:
+		row = t.one(deleteReceipt, was.Handle, was.facts)
+	case was.Handle == 0:
+		row = t.one(insertReceipt, append(append([]any{receiptID(next.ReceiptKey)}, names...), values...)...)
+	default:
+		row = t.one(updateReceipt, append([]any{was.Handle, was.facts}, values...)...)
+	}
+	var handle int64
+	if err = row.Scan(&handle); errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if next.State != journal.ReceiptAbsent {
+		next.Handle = handle
+	}
+	return err == nil, err
+}
+
+// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
+func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	if err := j.checkTime(ev.At); err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	r, err := j.readReceipt(ctx, ev.ReceiptKey)
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	clock := j.seen(ev.At)
+	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	result, err := journal.NextReceipt(r, ev)
+	if err == nil && result.Decision == journal.Execute {
+		if err = j.refusal(); j.opts.ReadOnly {
+			err = ErrReadOnly
+		}
+	}
+	return result, err
+}
+
+// readReceipt reads a receipt that is committed, the zero one if there is none.
+func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
+	err = j.read(ctx, func(row scanner) error {
+		whole, err := scanWholeReceipt(row)
+		r = whole.Receipt
+		return err
+	}, wholeReceipt+"WHERE identity = $1", receiptID(key))
+	return r, err
+}
+
+// GetReceipt returns a receipt that is committed, or journal.ErrNotFound.
+func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
+	r, err := j.readReceipt(ctx, key)
+	if err == nil && r.State == journal.ReceiptAbsent {
+		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// ListReceipts yields receipts in the order of their handles, without the bodies of their answers.
+func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
+	return func(yield func(journal.Receipt, error) bool) {
+		after, n := f.After, 0
+		for read := receiptPage; read == receiptPage; {
+			var page []journal.Receipt
+			read = 0
+			err := j.read(ctx, func(row scanner) error {
+				r, _, err := scanReceipt(row)
+				read, after = read+1, r.Handle
+				if err == nil && store.TakesReceipt(&f, &r.Receipt) {
+					page = append(page, r.Receipt)
+				}
+				return err
+			}, selectReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, receiptPage)
+			for _, r := range page {
+				if n++; !yield(r, nil) || n == f.Limit {
+					return
+				}
+			}
+			if err != nil {
+				yield(journal.Receipt{}, err)
+				return
+			}
+		}
+	}
+}
+
+// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It passes over
+// damaged ones, which are its error if it reaps nothing else, and over those that another transaction holds.
+func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
+		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
+	}
+	var damaged error
+	err = j.tx(ctx, ask{doing: "reap receipts", at: ev.At, decides: true}, func(t *tx) error {
+		n, damaged = 0, nil
+		of := ev
+		of.Last, of.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
+		b := new(pgx.Batch)
+		err := t.each(func(row scanner) error {
+			r, _, err := scanReceipt(row)
+			if isDamaged(err) {
+				damaged = err
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			result, err := journal.NextReceipt(r.Receipt, of)
+			switch {
+			case err != nil || result.Decision != journal.Recorded:
+				return err
+			case result.Receipt.State == journal.ReceiptAbsent:
+				b.Queue(j.in(deleteReceipt), r.Handle, r.facts)
+			default:
+				_, values := receiptArgs(result.Receipt)
+				b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.facts}, values...)...)
+			}
+			n++
+			return nil
+		}, endedReceipts, t.passed(ev.At).UnixMilli(), limit)
+		if err != nil || n == 0 {
+			return err
+		}
+		return t.conn.SendBatch(t.ctx, b).Close()
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, damaged
+	}
+	return n, nil
+}
+
+// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It waits for another open transaction that
+// raises the number of that entity.
+func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (bool, error) {
+	leave, err := j.enterToWrite(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	if err := j.refusal(); err != nil {
+		return false, err
+	}
+	c, err := connOf(tx)
+	if err != nil {
+		return false, err
+	}
+	id := digest(journal.Ref{Scope: source, ID: entity})
+	err = c.QueryRow(ctx, j.in(advance), id, []byte(source), []byte(entity), seq).Scan(&seq)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, explainTheirs(ctx, "advance an entity", err)
+}
+
+// receipts reads every receipt as a whole, in pages. A journal that was migrated by an earlier release alone has none.
+func (v *verification) receipts() error {
+	made := false
+	err := v.j.read(v.ctx, func(row scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", v.j.schema+".receipts")
+	for after, n := int64(0), pageSize; err == nil && made && n == pageSize; {
+		n = 0
+		err = v.j.read(v.ctx, func(row scanner) error {
+			r, err := scanWholeReceipt(row)
+			n, after = n+1, r.Handle
+			if isDamaged(err) {
+				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
+				return nil
+			}
+			return err
+		}, wholeReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
+	}
+	return err
+}

@@ -1,0 +1,305 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/http"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// reserve is a request under a key.
+func reserve(key string) journal.ReceiptEvent {
+	return journal.ReceiptEvent{
+		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "f",
+		Same: func(r *journal.Receipt) (bool, error) { return r.Fingerprint == "f", nil }, Keep: 24 * time.Hour, Refuse: 48 * time.Hour,
+	}
+}
+
+func answeredBy(key string, claim int64) journal.ReceiptEvent {
+	ev := reserve(key)
+	ev.Kind, ev.Claim, ev.Answer = journal.ReceiptComplete, claim, &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
+	return ev
+}
+
+// receiving is a journal with receipts, on a schema of its own.
+func receiving(t *testing.T) (*postgres.Journal, *postgrestest.Cluster, string) {
+	t.Helper()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	return j, server, `"` + opts.Schema + `"`
+}
+
+func receive(t *testing.T, j *postgres.Journal, tx journal.Tx, ev journal.ReceiptEvent) journal.ReceiptResult {
+	t.Helper()
+	result, err := j.ReceiveTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	return result
+}
+
+func decides(t *testing.T, j *postgres.Journal, tx journal.Tx, ev journal.ReceiptEvent, want journal.Decision) {
+	t.Helper()
+	assert.Equal(t, want.String(), receive(t, j, tx, ev).Decision.String())
+}
+
+func stands(t *testing.T, j *postgres.Journal, key string, want journal.Decision) {
+	t.Helper()
+	looked, err := j.LookReceipt(t.Context(), reserve(key))
+	require.NoError(t, err)
+	assert.Equal(t, want.String(), looked.Decision.String())
+}
+
+// Of two transactions that reserve a key at once, the second is told so, whatever their driver and isolation level are. Once the first is
+// committed, a transaction with an older snapshot does not execute either.
+func TestReservedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	db, err := sql.Open("pgx", server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	levels := map[string]struct {
+		pgx      pgx.TxIsoLevel
+		sql      sql.IsolationLevel
+		snapshot bool
+	}{
+		"read committed":  {pgx.ReadCommitted, sql.LevelReadCommitted, false},
+		"repeatable read": {pgx.RepeatableRead, sql.LevelRepeatableRead, true},
+		"serializable":    {pgx.Serializable, sql.LevelSerializable, true},
+	}
+	for level, is := range levels {
+		drivers := map[string]func(t *testing.T) journal.Tx{
+			"pgx": func(t *testing.T) journal.Tx {
+				tx, err := server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: is.pgx})
+				require.NoError(t, err)
+				_, err = tx.Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1") // which takes its snapshot
+				require.NoError(t, err)
+				return postgres.Pgx(tx)
+			},
+			"database/sql": func(t *testing.T) journal.Tx {
+				tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: is.sql})
+				require.NoError(t, err)
+				_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1")
+				require.NoError(t, err)
+				return postgres.SQL(tx)
+			},
+		}
+		for driver, begin := range drivers {
+			t.Run(level+" by "+driver, func(t *testing.T) {
+				key := level + driver
+				left := begin(t)
+				decides(t, j, left, reserve(key), journal.Execute)
+				require.NoError(t, left.Rollback(t.Context()))
+
+				first, second, early := begin(t), begin(t), begin(t)
+				begun := receive(t, j, first, reserve(key))
+				require.Equal(t, journal.Execute, begun.Decision, "what was rolled back has left the key free")
+				decides(t, j, second, reserve(key), journal.Wait)
+				require.NoError(t, second.Rollback(t.Context()))
+				stands(t, j, key, journal.Execute)
+				decides(t, j, first, answeredBy(key, begun.Receipt.Claim), journal.Recorded)
+				require.NoError(t, first.Commit(t.Context()))
+				if is.snapshot {
+					decides(t, j, early, reserve(key), journal.Wait)
+				} else {
+					decides(t, j, early, reserve(key), journal.Replay)
+				}
+				require.NoError(t, early.Rollback(t.Context()))
+				late := begin(t)
+				decides(t, j, late, reserve(key), journal.Replay)
+				require.NoError(t, late.Rollback(t.Context()))
+			})
+		}
+	}
+}
+
+// A handler may end the transaction by a statement of its own. Its answer is not recorded then, and a key whose reservation it has
+// committed is not served again.
+func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
+		t.Run(statement, func(t *testing.T) {
+			conn := server.Conn(t)
+			tx, err := conn.Begin(t.Context())
+			require.NoError(t, err)
+			begun := receive(t, j, postgres.Pgx(tx), reserve(statement))
+			_, err = conn.PgConn().Exec(t.Context(), statement).ReadAll()
+			require.NoError(t, err)
+			result, err := j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy(statement, begun.Receipt.Claim))
+			if then == journal.Stop {
+				require.ErrorContains(t, err, "was committed before the answer was recorded")
+			} else {
+				require.NoError(t, err)
+				assert.Equal(t, journal.Stale, result.Decision)
+			}
+			_ = tx.Rollback(t.Context())
+			stands(t, j, statement, then)
+		})
+	}
+}
+
+// A savepoint of the handler's changes nothing. What was reserved within one goes with it.
+func TestReceiptsAndSavepoints(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	begin := func() (pgx.Tx, pgx.Tx) {
+		tx, err := server.Conn(t).Begin(t.Context())
+		require.NoError(t, err)
+		inner, err := tx.Begin(t.Context())
+		require.NoError(t, err)
+		return tx, inner
+	}
+	tx, inner := begin()
+	begun := receive(t, j, postgres.Pgx(inner), reserve("kept"))
+	require.NoError(t, inner.Commit(t.Context()))
+	decides(t, j, postgres.Pgx(tx), answeredBy("kept", begun.Receipt.Claim), journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+	stands(t, j, "kept", journal.Replay)
+
+	tx, inner = begin()
+	begun = receive(t, j, postgres.Pgx(inner), reserve("left"))
+	require.NoError(t, inner.Rollback(t.Context()))
+	decides(t, j, postgres.Pgx(tx), answeredBy("left", begun.Receipt.Claim), journal.Stale)
+	require.NoError(t, tx.Commit(t.Context()))
+	stands(t, j, "left", journal.Execute)
+}
+
+// A handler may overlook that a statement of its has failed, or have its commit not wait for the disk.
+func TestHandlersThatHarmTheirTransaction(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	tx, err := server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	begun := receive(t, j, postgres.Pgx(tx), reserve("failed"))
+	_, err = tx.Exec(t.Context(), "SELECT 1 / 0")
+	require.Error(t, err)
+	_, err = j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy("failed", begun.Receipt.Claim))
+	require.ErrorContains(t, err, "a statement of the transaction has failed before")
+	require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
+	stands(t, j, "failed", journal.Execute)
+
+	tx, err = server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	begun = receive(t, j, postgres.Pgx(tx), reserve("hasty"))
+	_, err = tx.Exec(t.Context(), "SET LOCAL synchronous_commit = off")
+	require.NoError(t, err)
+	decides(t, j, postgres.Pgx(tx), answeredBy("hasty", begun.Receipt.Claim), journal.Recorded)
+	var waits string
+	require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&waits))
+	assert.Equal(t, "on", waits)
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// Of a receipt that is not as it was written, nothing is believed: its request is neither executed nor answered.
+func TestDamagedReceipt(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	for _, key := range []string{"sound", "damaged"} {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		begun := receive(t, j, tx, reserve(key))
+		decides(t, j, tx, answeredBy(key, begun.Receipt.Claim), journal.Recorded)
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	server.Exec(t, "UPDATE "+schema+".receipts SET body = 'not paid' WHERE key = 'damaged'")
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.ReceiveTx(t.Context(), tx, reserve("damaged"))
+	require.ErrorContains(t, err, "receipt")
+	require.NoError(t, tx.Rollback(t.Context()))
+	_, err = j.LookReceipt(t.Context(), reserve("damaged"))
+	require.Error(t, err)
+	stands(t, j, "sound", journal.Replay)
+	violations, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	require.Len(t, violations, 1)
+	assert.True(t, violations[0].Receipt)
+	assert.Contains(t, violations[0].String(), "receipt")
+
+	server.Exec(t, "UPDATE "+schema+".receipts SET place = 'elsewhere', ends_at = 0 WHERE key = 'damaged'")
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now()}
+	_, err = j.ReapReceipts(t.Context(), reap, 10)
+	require.ErrorContains(t, err, "receipt")
+}
+
+// A journal that was migrated by an earlier release goes on, and keeps receipts once it is migrated.
+func TestReceiptsOfAnEarlierSchema(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	first, err := fs.ReadFile(postgres.Migrations(), "0001_journal.sql")
+	require.NoError(t, err)
+	require.NoError(t, postgres.MigrateBy(t.Context(), server.URL(), opts.Schema, fstest.MapFS{"0001_journal.sql": {Data: first}}))
+	opts.Migrate = false
+	j := open(t, server, opts)
+	_, err = j.Apply(t.Context(), begin("order", join(t, j)))
+	require.NoError(t, err)
+	err = j.MakeReceipts(t.Context(), "keys")
+	require.ErrorIs(t, err, journal.ErrVersion)
+	require.ErrorContains(t, err, "postgres.Migrate")
+	verified(t, j)
+	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	verified(t, j)
+}
+
+// Another transaction may hold a receipt that is due to be reaped, or raise the number of an entity.
+func TestReceiptsBesideOthers(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	record := reserve("key")
+	record.Kind, record.Answer = journal.ReceiptRecord, &journal.Answer{Status: 200}
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	decides(t, j, tx, record, journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now().Add(23 * time.Hour)}
+	n, err := j.ReapReceipts(t.Context(), reap, 10)
+	require.NoError(t, err)
+	assert.Zero(t, n, "it is not due yet")
+	reap.At = reap.At.Add(10 * time.Hour)
+
+	theirs, err := server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = theirs.Exec(t.Context(), "SELECT 1 FROM "+schema+".receipts FOR UPDATE")
+	require.NoError(t, err)
+	n, err = j.ReapReceipts(t.Context(), reap, 10)
+	require.NoError(t, err)
+	assert.Zero(t, n, "another transaction holds it")
+	require.NoError(t, theirs.Rollback(t.Context()))
+	n, err = j.ReapReceipts(t.Context(), reap, 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+
+	first, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	later, err := j.AdvanceTx(t.Context(), first, "queue", "order", 7)
+	require.NoError(t, err)
+	assert.True(t, later)
+	ended := make(chan error, 1)
+	go func() {
+		second, err := j.BeginTx(context.WithoutCancel(t.Context()))
+		if err == nil {
+			if later, err = j.AdvanceTx(context.WithoutCancel(t.Context()), second, "queue", "order", 6); later {
+				err = errors.New("6 is later than 7")
+			}
+			_ = second.Rollback(context.WithoutCancel(t.Context()))
+		}
+		ended <- err
+	}()
+	require.NoError(t, first.Commit(t.Context()))
+	require.NoError(t, <-ended)
+}
