@@ -142,7 +142,7 @@ func ledgerOf(t *testing.T, cluster *postgrestest.Cluster, opts postgres.Options
 	}
 }
 
-// A payment, the charge that it enqueues and its answer are one commit, and whoever asks again gets that answer, from another process too.
+// A payment, the charge that it enqueues and its answer are one commit. A client that asks again gets that answer, from another process too.
 func TestAtomicOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -184,7 +184,7 @@ func TestAtomicOnPostgreSQL(t *testing.T) {
 	verified(t, one)
 }
 
-// Where the answer to a COMMIT is lost, the service finds out what became of it.
+// If the answer to a COMMIT is lost, the service finds out what became of it.
 func TestAtomicWhoseCommitIsCut(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)

@@ -34,10 +34,10 @@
 //
 // Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key, holds what
 // the handler writes, and records the answer. Begin it with the pool and the isolation level that the application uses (Pgx, SQL),
-// or by BeginTx, of which four are open at a time.
+// or by BeginTx. At most four transactions of BeginTx are open at a time.
 //
-// A unique index lets one transaction have a key. A second one that comes meanwhile is told so, by an advisory lock of the first one's
-// transaction. A transaction of repeatable reads or a serializable one never executes what another has settled after its snapshot. After a
+// A unique index lets one transaction have a key. An advisory lock of that transaction shows a second one that the key is being
+// served. A transaction of repeatable reads or a serializable one never executes what another has settled after its snapshot. After a
 // serialization failure at its COMMIT nothing is recorded, and the key is free.
 //
 // # Sessions

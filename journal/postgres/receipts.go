@@ -56,7 +56,7 @@ type receiptRow struct {
 	here  bool   // this transaction has written it
 }
 
-// scanReceipt reads format.ReceiptColumns, and what else was selected behind them. The answer has no body.
+// scanReceipt reads format.ReceiptColumns, and further columns behind them. The answer has no body.
 func scanReceipt(from scanner, more ...any) (r receiptRow, encoded []byte, err error) {
 	var handle, ends int64
 	var state int16
@@ -76,7 +76,7 @@ func scanReceipt(from scanner, more ...any) (r receiptRow, encoded []byte, err e
 	return r, encoded, err
 }
 
-// scanWholeReceipt is scanReceipt with the body behind the columns, before what else was selected.
+// scanWholeReceipt is scanReceipt with the body behind these columns, before the further ones.
 func scanWholeReceipt(from scanner, more ...any) (receiptRow, error) {
 	var body []byte
 	r, encoded, err := scanReceipt(from, append([]any{&body}, more...)...)

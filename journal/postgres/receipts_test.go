@@ -62,7 +62,7 @@ func stands(t *testing.T, j *postgres.Journal, key string, want journal.Decision
 	assert.Equal(t, want.String(), looked.Decision.String())
 }
 
-// Of two transactions that reserve a key at once, the second is told so, whatever their driver and isolation level are. Once the first is
+// Of two transactions that reserve a key at once, the second decides Wait, whatever their driver and isolation level are. Once the first is
 // committed, a transaction with an older snapshot does not execute either.
 func TestReservedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
 	}
 }
 
-// A savepoint of the handler's changes nothing. What was reserved within one goes with it.
+// A savepoint of the handler's changes nothing. A reservation within a savepoint goes with it.
 func TestReceiptsAndSavepoints(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)

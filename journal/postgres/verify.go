@@ -41,8 +41,8 @@ func (v Violation) String() string {
 const maxViolations = 1000
 
 // Verify reads the whole journal and names what is wrong with it: every operation, flow and receipt that is not as it was
-// written, or that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations), and every row that
-// another one contradicts or lacks. A sound journal gives none; at most 1,000 are named. It says nothing of the
+// written, every row that another one contradicts or lacks, and every operation or flow that breaks an invariant of the state
+// machine (journal.Violations, journal.FlowViolations). A sound journal gives none; at most 1,000 are named. It says nothing of the
 // database's files, which amcheck and checksums are for.
 //
 // It runs beside the use of the journal, in pages, and changes nothing. What is begun meanwhile may be left out. An
