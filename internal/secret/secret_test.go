@@ -1,6 +1,7 @@
 package secret_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,4 +97,18 @@ func TestWhatSaysWhoAsksDoesNotCount(t *testing.T) {
 	assert.True(t, secret.Counts("amount"))
 	assert.False(t, secret.Counts("auth_ticket"), "in doubt it is a credential, which may be renewed")
 	assert.False(t, secret.Counts("ticket_key"))
+}
+
+// Names may be a stranger's: so many are remembered, and no long ones.
+func TestMemoryOfNamesIsBounded(t *testing.T) {
+	secret.Forget()
+	secret.Header(strings.Repeat("x", 65))
+	assert.Zero(t, secret.Remembered())
+	secret.Header(strings.Repeat("x", 64))
+	assert.Equal(t, 1, secret.Remembered())
+	for n := range 2000 {
+		secret.Query(strconv.Itoa(n))
+	}
+	assert.Equal(t, 1024, secret.Remembered())
+	assert.True(t, secret.Header("Authorization"), "it is judged, though not remembered")
 }
