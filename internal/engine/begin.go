@@ -18,25 +18,8 @@ import (
 // begin writes the intent before anything is sent. It returns a run that holds
 // the claim, or else what the caller gets.
 func (k *call) begin() (*run, Answer, error) {
-	if k.ctx.Err() != nil {
-		return nil, Answer{}, k.notBegun(context.Cause(k.ctx))
-	}
-	k.ends = k.engine.EndOfWait(k.ctx)
-	k.intent.Trace = k.engine.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
-	if err := k.sign(); err != nil {
+	if err := k.prepare(); err != nil {
 		return nil, Answer{}, err
-	}
-	if k.intent.Alias != (journal.Ref{}) {
-		k.intent.FormerAliases = naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)
-	}
-	if err := k.ofItsVersion(); err != nil {
-		return nil, Answer{}, err
-	}
-	switch before, err := k.keyFromBefore(k.ctx); {
-	case err != nil:
-		return nil, Answer{}, k.failed(err)
-	case before != nil:
-		return nil, Answer{}, k.keyHeld(before)
 	}
 	if k.intent.Naming == journal.Generated {
 		res, err := k.apply()
@@ -46,57 +29,98 @@ func (k *call) begin() (*run, Answer, error) {
 		return k.startRun(res, nil), Answer{}, nil
 	}
 	heldBack := k.enter()
-	looked := false
-	var f *core.Flight // that this call leads
 	for poll := 5 * time.Millisecond; ; {
+		f, a, err := k.lead()
 		if f == nil {
-			var a Answer
-			var err error
-			if f, a, err = k.lead(); f == nil {
-				return nil, a, err
-			}
+			return nil, a, err
 		}
-		res, err := k.applyAs(f)
-		if err != nil {
+		res, until, err := k.decide(f)
+		switch {
+		case err != nil:
 			return nil, Answer{}, err
-		}
-		if res.Decision == journal.Execute {
+		case res.Decision == journal.Execute:
 			run := k.startRun(res, f)
 			if heldBack {
 				run.holdBack()
 			}
 			return run, Answer{}, nil
-		}
-		if k.byItsKey(&res) {
-			k.engine.Singleflight.Finish(f, nil)
-			f = nil
-			continue
-		}
-		if res.Decision == journal.Weighed {
-			continue // what was heard of it counts
-		}
-		if !looked && (res.Decision == journal.Stop || res.Decision == journal.Replay && res.Operation.AnswerCut()) {
-			if looked, f, err = k.findOut(f, &res.Operation); err != nil {
+		case k.byItsKey(&res): // the call asks again, by that name
+		case !until.IsZero():
+			if err := k.heed(until); err != nil {
 				return nil, Answer{}, err
 			}
-			if looked {
-				continue
+		case res.Decision == journal.Wait:
+			if !k.engine.Sleep(k.ctx, poll, k.ends) {
+				return nil, Answer{}, k.gaveUpWaiting(&res.Operation)
 			}
-		}
-		outcome := &res.Operation
-		if res.Decision == journal.Misuse {
-			outcome = nil // its bodies may be missing: who follows asks for itself
-		}
-		k.engine.Singleflight.Finish(f, outcome)
-		f = nil
-		if res.Decision != journal.Wait {
+			poll = min(2*poll, 250*time.Millisecond)
+		default:
 			a, err := k.answerFrom(&res.Operation, res.Decision)
 			return nil, a, err
 		}
-		if !k.engine.Sleep(k.ctx, poll, k.ends) {
-			return nil, Answer{}, k.gaveUpWaiting(&res.Operation)
+	}
+}
+
+// prepare completes the intent, or says why there is none.
+func (k *call) prepare() error {
+	if k.ctx.Err() != nil {
+		return k.notBegun(context.Cause(k.ctx))
+	}
+	k.ends = k.engine.EndOfWait(k.ctx)
+	k.intent.Trace = k.engine.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
+	if err := k.sign(); err != nil {
+		return err
+	}
+	if k.intent.Alias != (journal.Ref{}) {
+		k.intent.FormerAliases = naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)
+	}
+	if err := k.ofItsVersion(); err != nil {
+		return err
+	}
+	switch before, err := k.keyFromBefore(k.ctx); {
+	case err != nil:
+		return k.failed(err)
+	case before != nil:
+		return k.keyHeld(before)
+	}
+	return nil
+}
+
+// decide asks the journal until its decision stands. It owns the flight that this call leads, and ends it with the decision,
+// also if a hook or the journal panics. If the operation is to be sent, its run ends the flight. The time is not zero if a look
+// has shown that nothing took effect, and the provider is not to be asked before then.
+func (k *call) decide(f *core.Flight) (res journal.Result, until time.Time, err error) {
+	executes := false
+	var stands *journal.Operation // for those that have joined; nil: they ask for themselves
+	defer func() {
+		if !executes {
+			k.engine.Singleflight.Finish(f, stands)
 		}
-		poll = min(2*poll, 250*time.Millisecond)
+	}()
+	for {
+		res, err = k.apply()
+		switch {
+		case err != nil:
+			return res, until, err
+		case res.Decision == journal.Execute:
+			executes = true
+			return res, until, nil
+		case res.Decision == journal.Weighed: // the journal has taken evidence into account: it decides anew
+			continue
+		case res.Decision == journal.Misuse: // its bodies may be missing
+			return res, until, nil
+		case res.Decision == journal.Stop, res.Decision == journal.Replay && res.Operation.AnswerCut():
+			switch found := k.look(&res.Operation); {
+			case found == nil:
+			case found.State == journal.StateCancelled && res.Operation.DueAt.After(k.engine.Now()):
+				stands, f.RetryAfter = found, res.Operation.DueAt // as the provider asked while the operation was unknown
+				return res, f.RetryAfter, nil
+			default:
+				continue
+			}
+		}
+		stands = &res.Operation
+		return res, until, nil
 	}
 }
 
@@ -141,48 +165,24 @@ func (k *call) heed(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
 }
 
-// findOut looks for an operation that is unknown or has a cut-off answer. If the look found something, the call asks the journal
-// again, under the same flight, since no other call may look so soon. If the provider has named a time, the call waits for
-// it first, and leads no flight meanwhile.
-func (k *call) findOut(f *core.Flight, op *journal.Operation) (found bool, leads *core.Flight, err error) {
-	now := k.look(f, op)
-	if now == nil {
-		return false, f, nil
-	}
-	if !f.RetryAfter.After(k.engine.Now()) {
-		return true, f, nil
-	}
-	k.engine.Singleflight.Finish(f, now)
-	return true, nil, k.heed(f.RetryAfter)
-}
-
-// look looks for an operation within the call's time. It returns how that stands then, if the look may have changed it; else
-// nil. It finishes the flight only if a hook panics.
-func (k *call) look(f *core.Flight, op *journal.Operation) *journal.Operation {
+// look looks once for an operation that is unknown or has a cut-off answer, within the call's time. It returns how that stands
+// then, if the look may have changed it, and else nil.
+func (k *call) look(op *journal.Operation) *journal.Operation {
 	e := k.engine
-	if !e.finder.Enabled() || !e.Now().Before(k.ends) || op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0 {
-		return nil // a flow asks again and again: what it waits for is Run's to look for
+	switch {
+	case k.looked || !e.finder.Enabled() || !e.Now().Before(k.ends):
+		return nil
+	case op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0:
+		return nil // a flow asks again and again: Run looks for the operation that it waits for
 	}
 	ctx, cancel := e.Until(k.ctx, k.ends)
 	defer cancel()
-	over := false
-	defer func() {
-		if !over { // a hook panics: nobody is to wait for this flight
-			e.Singleflight.Finish(f, nil)
-		}
-	}()
-	l := &reconcile.Pass{Caller: k.req, Query: k.query, Actor: "who asked for it"}
-	now, err := e.finder.LookNow(ctx, op, l)
-	over = true
-	switch {
-	case err != nil:
+	found, err := e.finder.LookNow(ctx, op, &reconcile.Pass{Caller: k.req, Query: k.query, Actor: "who asked for it"})
+	if err != nil || found.State == journal.StateUnknown {
 		return nil
-	case now.State == journal.StateUnknown:
-		return nil
-	case now.State == journal.StateCancelled:
-		f.RetryAfter = op.DueAt
 	}
-	return now
+	k.looked = true
+	return found
 }
 
 // follow waits for another goroutine's call, within this one's time.
@@ -197,20 +197,6 @@ func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
 	case <-k.engine.Lifecycle.Closing():
 		return nil, fault.ErrShutdown
 	}
-}
-
-// applyAs is apply for the leader of a flight, which it finishes where it fails, or a hook
-// panics.
-func (k *call) applyAs(f *core.Flight) (res journal.Result, err error) {
-	asked := false
-	defer func() {
-		if !asked || err != nil {
-			k.engine.Singleflight.Finish(f, nil)
-		}
-	}()
-	res, err = k.apply()
-	asked = true
-	return res, err
 }
 
 // apply puts the question to the journal.
