@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/background"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
@@ -203,8 +203,7 @@ type Client struct {
 	finder     *reconcile.Finder
 	deliveries *delivery.Deliveries
 	engine     *engine.Engine
-
-	enqueuing atomic.Bool // operations come from transactions
+	worker     *background.Worker
 }
 
 // New makes a client. It does no I/O and starts no goroutine: the session starts
@@ -283,6 +282,7 @@ func New(cfg Config) (*Client, error) {
 		CheckKey:     func(key string) error { return Key(key).Validate() },
 		Explain:      func(f *engine.Failure) error { return errorOf(f) },
 	})
+	c.worker = background.New(c.core, c.engine, c.finder, c.deliveries, c.trace.progress())
 	if c.core.Base == nil {
 		c.core.Base = http.DefaultTransport
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/naming"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -87,7 +86,7 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	if err != nil {
 		return Operation{}, err
 	}
-	c.enqueuing.Store(true)
+	c.worker.ExpectEnqueued()
 	return operationOf(&op), nil
 }
 
@@ -95,12 +94,3 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 // enqueued. Else it is found within a second, or within five by a client that has neither enqueued nor
 // sent one before. It waits for nothing, and a needless one does no harm.
 func (c *Client) Wake() { c.core.Wake() }
-
-// pollEvery is how often Run looks for what others have left: transactions of the
-// application's own tell nobody of their commit.
-func (c *Client) pollEvery(ctx context.Context) time.Duration {
-	if c.enqueuing.Load() {
-		return seam.PollUnder(ctx) / 5
-	}
-	return seam.PollUnder(ctx)
-}

@@ -44,7 +44,7 @@ func TestLogEventsAreDocumented(t *testing.T) {
 
 	// No line of the log is without one: all are written by Core.Note and Core.Say.
 	direct := regexp.MustCompile(`\b[lL]og(ger)?\.(Debug|Info|Warn|Error|Log|LogAttrs)(Context)?\(`)
-	for _, folder := range []string{".", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
+	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
 		for _, name := range goFiles(t, folder) {
 			code, err := os.ReadFile(name)
 			require.NoError(t, err)

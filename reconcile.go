@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/reconcile"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -176,11 +174,6 @@ type Finding struct {
 	Why    string  // what is to be known of it, for the evidence; never a secret
 }
 
-const (
-	lookLease = 10 * time.Minute // after which another process looks
-	lookBatch = 500
-)
-
 // Reconcile looks now for one operation that is unknown or has a cut-off answer, and says what is known of it then. It does
 // so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
 // present word is returned. The error is as Wait's; nil for one that is completed.
@@ -208,143 +201,4 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 		return operationOf(&op), nil
 	}
 	return c.waited(&op, nil)
-}
-
-// runLooks is Run's part for what is unknown.
-func (p *pass) runLooks(ctx context.Context) {
-	if p.client.cfg.Reconcile == nil {
-		return
-	}
-	var reopens time.Time
-	ctx, cut := context.WithCancel(ctx)
-	defer cut() // Shutdown waits for no look: another process makes it again
-	for {
-		if p.client.core.Lifecycle.Enter() != nil {
-			return
-		}
-		err := p.startLooks(ctx)
-		if now := p.client.core.Now(); err == nil && !now.Before(reopens) {
-			reopens = now.Add(reapEvery)
-			if err = p.reopen(ctx); err == nil {
-				err = p.abandoned(ctx)
-			}
-		}
-		p.client.core.Lifecycle.Leave()
-		switch {
-		case errors.Is(err, journal.ErrClosed):
-			return
-		case err != nil && ctx.Err() == nil:
-			p.client.core.PassFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
-		}
-		select {
-		case <-time.After(seam.PollUnder(ctx)):
-		case <-p.client.core.Lifecycle.Closing():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// startLooks looks for what is due. What goes to one endpoint is one task's, and shares what
-// is read.
-func (p *pass) startLooks(ctx context.Context) error {
-	c := p.client
-	now := c.core.Now()
-	names := []string{""}
-	for i := range c.core.Providers {
-		names = append(names, c.core.Providers[i].KeysUnder)
-	}
-	due, err := c.finder.Due(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
-	type about struct{ provider, endpoint string }
-	groups := map[about][]journal.Operation{}
-	unsure := false
-	for i := range due {
-		unsure = unsure || !due[i].Unconfirmed.IsZero()
-		if op := &due[i].Operation; due[i].Decision == journal.Look {
-			at := about{op.Provider, op.Endpoint}
-			groups[at] = append(groups[at], *op)
-		}
-	}
-	for at, group := range groups {
-		p.spawn(func() {
-			defer c.finder.Slot(at.provider)()
-			l := &reconcile.Pass{Actor: "Client.Run", Group: group, Patient: true, Ends: now.Add(lookLease / 2), Unsure: unsure}
-			for i := range group {
-				if p.interrupted(ctx) != nil || c.core.Now().After(now.Add(lookLease*3/4)) {
-					p.giveBack(ctx, group[i:])
-					return
-				}
-				func() {
-					defer p.survive()
-					_, _ = c.finder.LookAt(ctx, l, &group[i])
-				}()
-			}
-		})
-	}
-	return err // what came beside it is looked for
-}
-
-// giveBack ends the leases of what was to be looked for and was not: the next process, or the next
-// pass, need not wait until they are over.
-func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
-	c := p.client
-	for i := range group {
-		op := &group[i]
-		if _, err := c.core.Journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
-			return // they pass by themselves
-		}
-	}
-}
-
-// reopen has operations be looked for again that died for want of a control, or of a way to look, and
-// have one by now: a later release may have brought it.
-func (p *pass) reopen(ctx context.Context) error {
-	c := p.client
-	for op, err := range c.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: c.core.Now()}) {
-		if err != nil {
-			return err
-		}
-		u := core.Parsed(op.Request.URL)
-		if u == nil || op.Attention == "" {
-			continue
-		}
-		route := c.core.Contract(&op.Request, u)
-		if c.finder.MayLookNow(&op, u, route) && !c.finder.Reopened.Has(op.Ref, op.Generation) {
-			if op.Delivered {
-				c.finder.Notified.Once(op.Ref, op.Generation) // who was told is not told again of a look that tells nothing
-			}
-			if _, err := c.core.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: c.core.Now()}); err != nil {
-				return err
-			}
-			c.finder.Reopened.Once(op.Ref, op.Generation) // not before: what the journal did not take is tried again
-		}
-	}
-	return nil
-}
-
-// abandoned gives up what no process looks for, since its provider is in no Config.Providers any
-// more. Otherwise no person would learn of it.
-func (p *pass) abandoned(ctx context.Context) error {
-	c := p.client
-	now := c.core.Now()
-	for op, err := range c.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
-		switch {
-		case err != nil:
-			return err
-		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || c.core.Recorded(op.Provider) != nil, !c.finder.IsLeft(&op, now):
-			continue
-		}
-		res, err := c.core.Journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
-		if err != nil {
-			return err
-		}
-		if res.Decision == journal.Look {
-			l := &reconcile.Pass{Actor: "Client.Run", Unsure: !res.Unconfirmed.IsZero()}
-			if _, err = c.finder.LookAt(ctx, l, &res.Operation); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

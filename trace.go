@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/onceward/onceward/internal/background"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/journal"
@@ -240,6 +241,15 @@ func (t *Trace) observer(log *slog.Logger) core.Observer {
 	o.Settled = told(t.Settled, withoutAnswer)
 	o.Resolved = told(t.Resolved, withoutAnswer)
 	return o
+}
+
+// progress is what package background calls for the hook Progress; nil if there is none.
+func (t *Trace) progress() func(background.Counts) {
+	hook := t.Progress
+	if hook == nil {
+		return nil
+	}
+	return func(n background.Counts) { hook(reportOf(&n)) }
 }
 
 // told has a hook get what of makes of an operation. It returns nil if there is none.

@@ -15,7 +15,7 @@ import (
 var mutated = append([]string{".", "./journal", "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, rooms...)
 
 // rooms are packages of the client that its own tests try: they see no more of them than the client does.
-var rooms = []string{"./internal/core", "./internal/delivery", "./internal/engine", "./internal/naming", "./internal/reconcile", "./internal/wire"}
+var rooms = []string{"./internal/background", "./internal/core", "./internal/delivery", "./internal/engine", "./internal/naming", "./internal/reconcile", "./internal/wire"}
 
 // declared is a function or a variable of a package.
 type declared struct {

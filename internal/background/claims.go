@@ -1,4 +1,4 @@
-package onceward
+package background
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -42,8 +43,8 @@ func (w *waiting) also(other waiting) {
 // journal need not look through a backlog whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
 	p.recoverLostClaims(ctx, session)
-	now := p.client.core.Now()
-	o := p.client.core.Throttle.Openings(now)
+	now := p.worker.Now()
+	o := p.worker.Throttle.Openings(now)
 	w = waiting{slot: o.Full, until: o.Soon}
 	type ask struct {
 		about string
@@ -61,7 +62,7 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 		asks[0].from, asks[0].limit = append(asks[0].from, ""), min(o.Most, o.Hosts)
 	}
 	for _, a := range asks {
-		if p.slow[a.about].After(p.client.core.Now()) {
+		if p.slow[a.about].After(p.worker.Now()) {
 			w.also(waiting{until: p.slow[a.about]})
 			continue
 		}
@@ -76,27 +77,27 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 }
 
 func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
-	b := &booking{client: p.client, taken: map[Ref]booked{}}
+	b := &booking{worker: p.worker, taken: map[journal.Ref]booked{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
 		Kind:      journal.EventClaim,
-		At:        p.client.core.Now(),
+		At:        p.worker.Now(),
 		Due:       due,
 		Session:   session.ID(),
-		NamedOnly: p.client.core.NamedOnly,
-		Delivered: !p.client.deliveries.Tells(),
-		Looking:   p.client.cfg.Reconcile != nil,
-		LookAfter: p.client.finder.FirstLook(),
+		NamedOnly: p.worker.NamedOnly,
+		Delivered: !p.worker.deliveries.Tells(),
+		Looking:   p.worker.finder.Enabled(),
+		LookAfter: p.worker.finder.FirstLook(),
 		From:      from,
 		Today:     b.today,
-		Asker:     p.client.core.NextAsker(),
+		Asker:     p.worker.NextAsker(),
 	}
 	// Not under ctx: what is claimed must not be forgotten.
-	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
+	claimed, err := p.worker.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !seam.Certain(err) {
-			p.client.deliveries.AddInDoubt(ev.Asker)
+			p.worker.deliveries.AddInDoubt(ev.Asker)
 			b.undo(ctx, ev, nil)
 		}
 		return more, w, err
@@ -108,35 +109,35 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 	switch {
 	case b.passed <= manyPassed:
 	case about == idleOnes && slices.Contains(from, ""):
-		p.apart, more = p.client.core.Now().Add(apartFor), true // which of them are many is seen then
+		p.apart, more = p.worker.Now().Add(apartFor), true // which of them are many is seen then
 	default:
 		if p.slow == nil {
 			p.slow = map[string]time.Time{}
 		}
-		p.slow[about] = p.client.core.Now().Add(min(slowdown*time.Since(began), seam.PollEvery))
+		p.slow[about] = p.worker.Now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
 	return more || len(claimed) >= limit, b.waiting, nil
 }
 
 // recoverLostClaims offers the outcomes of claims that failed and landed all the same. This process holds these outcomes.
 func (p *pass) recoverLostClaims(ctx context.Context, session journal.Session) {
-	askers := p.client.deliveries.InDoubt()
+	askers := p.worker.deliveries.InDoubt()
 	if len(askers) == 0 {
 		return
 	}
-	for op, err := range p.client.core.Journal.List(ctx, journal.Filter{Undelivered: true}) {
+	for op, err := range p.worker.Journal.List(ctx, journal.Filter{Undelivered: true}) {
 		if err == nil && (op.Holder != session.ID() || !slices.Contains(askers, op.Asker)) {
 			continue
 		}
 		if err == nil {
-			op, err = p.client.core.Journal.Get(ctx, op.Ref)
+			op, err = p.worker.Journal.Get(ctx, op.Ref)
 		}
 		if err != nil {
 			return // the next claim asks again, and is not kept from what is due
 		}
 		p.offer(ctx, &op)
 	}
-	p.client.deliveries.ResolveInDoubt(askers)
+	p.worker.deliveries.ResolveInDoubt(askers)
 }
 
 // A claim that passed over many operations kept others from the journal meanwhile. The
@@ -156,10 +157,10 @@ const idleOnes = "idle"
 // booking is one claim's hold on slots: what is claimed counts as sent if its process is
 // killed, so that nothing is claimed that has none.
 type booking struct {
-	client *Client
+	worker *Worker
 	waiting
 	mu     sync.Mutex
-	taken  map[Ref]booked
+	taken  map[journal.Ref]booked
 	passed int
 }
 
@@ -181,12 +182,12 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		op := k.op
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
-		_, err := b.client.core.Journal.Apply(context.WithoutCancel(ctx), back)
+		_, err := b.worker.Journal.Apply(context.WithoutCancel(ctx), back)
 		if core.IsUndone(err) {
 			continue
 		}
 		op.State = journal.StatePending
-		b.client.core.Backlog.Add(back, op)
+		b.worker.Backlog.Add(back, op)
 	}
 }
 
@@ -195,7 +196,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	route, to, err := b.client.barred(op)
+	route, to, err := b.worker.barred(op)
 	if err != nil {
 		b.passed++
 		return journal.Today{}, false
@@ -204,20 +205,20 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		return journal.Today{Terms: op.Terms, Form: op.Form}, true
 	}
 	today := journal.Today{Terms: core.TermsOf(route), Form: wire.FormOf(route.Endpoint.Key)}
-	if op.BodyWithheld && b.client.core.NeedsBody(op) {
+	if op.BodyWithheld && b.worker.NeedsBody(op) {
 		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}
-	if op.BodyWithheld || op.Naming != journal.Named && (b.client.core.NamedOnly || op.Told && op.State == journal.StatePending) {
+	if op.BodyWithheld || op.Naming != journal.Named && (b.worker.NamedOnly || op.Told && op.State == journal.StatePending) {
 		return today, true // nothing of it is sent
 	}
 	if _, again := b.taken[op.Ref]; again {
 		return today, true
 	}
-	if op.State == journal.StatePending && b.client.leftToOthers(op, today.Terms) {
+	if op.State == journal.StatePending && b.worker.leftToOthers(op, today.Terms) {
 		b.passed++
 		return journal.Today{}, false
 	}
-	permit, refusal := b.client.core.Throttle.Enter(to, b.client.core.Now())
+	permit, refusal := b.worker.Throttle.Enter(to, b.worker.Now())
 	if permit != nil {
 		b.taken[op.Ref] = booked{permit, *op}
 		return today, true
@@ -234,13 +235,13 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 
 // leftToOthers notes what the background sees pending, and tells whether it leaves it to a process that has known it
 // for longer, or to a later time.
-func (c *Client) leftToOthers(op *journal.Operation, today journal.Terms) bool {
+func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)
-	c.core.Idle.See(&known)
-	now := c.core.Now()
+	w.Idle.See(&known)
+	now := w.Now()
 	q := known.Question(now, time.Time{}, time.Time{})
-	q.LastEndedAt = core.LastEnded(known.LastEndedAt, c.core.Idle.Since(&known, time.Now()), now)
+	q.LastEndedAt = core.LastEnded(known.LastEndedAt, w.Idle.Since(&known, time.Now()), now)
 	return journal.MaySend(q).Answer == journal.NotBefore
 }
 
@@ -275,20 +276,20 @@ var (
 // barred tells why nobody here can send an operation that nobody else holds, or finds
 // its contract and where it goes. A dead process's is claimed all the same if only its
 // credential is missing, since that leaves it to those who have it.
-func (c *Client) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
+func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
 		return route, to, core.ErrUnreadable
 	}
-	route = c.core.Contract(&op.Request, u)
+	route = w.Contract(&op.Request, u)
 	switch to = core.TargetOf(op, route, u.Host); {
 	case core.ListedSince(op, route) && op.MayHaveRun: // nothing of it is sent any more, by no table
 	case core.ListedSince(op, route):
 		return route, to, errListedSince
 	case !core.SameContract(op, route):
 		return route, to, core.ErrContractGone
-	case op.State == journal.StatePending && !c.core.MayAdd(op, u):
-		return route, to, fmt.Errorf("%w: %s", ErrCredentialMissing, wire.MissingCredential(&op.Request, &http.Request{URL: u}))
+	case op.State == journal.StatePending && !w.MayAdd(op, u):
+		return route, to, fmt.Errorf("%w: %s", fault.ErrCredentialMissing, wire.MissingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, to, nil
 }
@@ -297,7 +298,7 @@ func (c *Client) barred(op *journal.Operation) (route tables.Route, to throttle.
 // its report, Run once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
 	var unclaimed []string // providers of what is in flight somewhere
-	for op, err := range p.client.core.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
+	for op, err := range p.worker.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
 		switch {
 		case err != nil:
 			return err
@@ -313,14 +314,14 @@ func (p *pass) passedOver(ctx context.Context) error {
 		return nil
 	}
 	// Of those only the journal can tell which are a dead process's. Nothing is claimed.
-	session, err := p.client.core.Session.Joined(ctx)
+	session, err := p.worker.Session.Joined(ctx)
 	if err != nil {
 		return err
 	}
 	var orphans []journal.Operation
-	asker := p.client.core.NextAsker()
-	claimed, err := p.client.core.Journal.Claim(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventClaim, At: p.client.core.Now(), Session: session.ID(), Looking: p.client.cfg.Reconcile != nil, From: unclaimed,
+	asker := p.worker.NextAsker()
+	claimed, err := p.worker.Journal.Claim(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventClaim, At: p.worker.Now(), Session: session.ID(), Looking: p.worker.finder.Enabled(), From: unclaimed,
 		Asker: asker,
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
@@ -328,9 +329,9 @@ func (p *pass) passedOver(ctx context.Context) error {
 			}
 			return journal.Today{}, false
 		},
-	}, p.client.core.Concurrency)
+	}, p.worker.Concurrency)
 	if err != nil && !seam.Certain(err) {
-		p.client.deliveries.AddInDoubt(asker)
+		p.worker.deliveries.AddInDoubt(asker)
 	}
 	for _, res := range claimed { // outcomes
 		p.take(ctx, res, nil)
@@ -344,22 +345,22 @@ func (p *pass) passedOver(ctx context.Context) error {
 
 // obstacle is why an operation that is due is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
-	route, to, err := p.client.barred(op)
+	route, to, err := p.worker.barred(op)
 	switch {
 	case err != nil:
 		return err
 	case op.State == journal.StateInFlight || op.BodyWithheld || op.Naming != journal.Named && op.Told:
 		return nil
-	case op.Naming != journal.Named && p.client.core.NamedOnly:
+	case op.Naming != journal.Named && p.worker.NamedOnly:
 		return errNamedOnly
 	}
-	if what := p.client.core.Throttle.Missing(to); what != "" {
-		return fmt.Errorf("%w: %s", ErrCredentialMissing, what)
+	if what := p.worker.Throttle.Missing(to); what != "" {
+		return fmt.Errorf("%w: %s", fault.ErrCredentialMissing, what)
 	}
-	if p.client.leftToOthers(op, core.TermsOf(route)) {
+	if p.worker.leftToOthers(op, core.TermsOf(route)) {
 		return errWorkedOn
 	}
-	if cause, open := p.client.core.Throttle.Opened(to); open {
+	if cause, open := p.worker.Throttle.Opened(to); open {
 		return cmp.Or(cause, errRests)
 	}
 	return nil
@@ -368,7 +369,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 // passOver reports an operation that is passed over, if it is.
 func (p *pass) passOver(op *journal.Operation) {
 	err := p.obstacle(op)
-	passes := slices.Contains([]error{errRests, errWorkedOn, engine.ErrLimited, ErrCredentialRefused}, err) // by itself
+	passes := slices.Contains([]error{errRests, errWorkedOn, engine.ErrLimited, fault.ErrCredentialRefused}, err) // by itself
 	if err == nil || p.runs && passes {
 		return
 	}
@@ -383,12 +384,12 @@ func (p *pass) passOver(op *journal.Operation) {
 	}
 	p.said[about] = true
 	if first && !passes {
-		p.client.core.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+		p.worker.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
 	}
 	if first || !p.runs && !passes {
-		p.count(func(r *Report) { r.problem(engine.FailureOf(p.client.core, op, err)) })
+		p.count(func(c *Counts) { c.problem(engine.FailureOf(p.worker.Core, op, err)) })
 	}
 	if !p.runs {
-		p.count(func(r *Report) { r.PassedOver++ })
+		p.count(func(c *Counts) { c.PassedOver++ })
 	}
 }

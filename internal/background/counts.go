@@ -1,0 +1,58 @@
+package background
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/seam"
+)
+
+// Counts are what one pass of Resume, or the passes of Run so far, did. Package onceward makes its Report of them, and
+// documents the fields there.
+type Counts struct {
+	Claimed, Completed, Parked, Unknown, Cancelled int
+	Settled, Unsettled                             int
+	Reaped                                         int
+	PassedOver                                     int
+
+	Problems []*engine.Failure
+	Flows    FlowCounts
+	Elapsed  time.Duration
+}
+
+// FlowCounts are those of flows.
+type FlowCounts struct {
+	Claimed, Finished, Waiting, SetAside, GivenUp, Unregistered int
+
+	Problems []error
+}
+
+const maxProblems = 100
+
+// problem adds why an operation has no answer.
+func (c *Counts) problem(f *engine.Failure) {
+	if len(c.Problems) < maxProblems {
+		c.Problems = append(c.Problems, f)
+	}
+}
+
+// flow adds what was done with a flow, and why it has not finished, if it has not.
+func (c *FlowCounts) flow(what seam.Outcome, problem error) {
+	switch what {
+	case seam.Claimed:
+		c.Claimed++
+	case seam.Finished:
+		c.Finished++
+	case seam.Waiting:
+		c.Waiting++
+	case seam.SetAside:
+		c.SetAside++
+	case seam.GivenUp:
+		c.GivenUp++
+	case seam.Unregistered:
+		c.Unregistered++
+	}
+	if problem != nil && len(c.Problems) < maxProblems {
+		c.Problems = append(c.Problems, problem)
+	}
+}

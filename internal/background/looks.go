@@ -1,0 +1,155 @@
+package background
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
+)
+
+const (
+	lookLease = 10 * time.Minute // after which another process looks
+	lookBatch = 500
+)
+
+// runLooks is Run's part for unknown operations.
+func (p *pass) runLooks(ctx context.Context) {
+	if !p.worker.finder.Enabled() {
+		return
+	}
+	var reopens time.Time
+	ctx, cut := context.WithCancel(ctx)
+	defer cut() // Shutdown waits for no look: another process makes it again
+	for {
+		if p.worker.Lifecycle.Enter() != nil {
+			return
+		}
+		err := p.startLooks(ctx)
+		if now := p.worker.Now(); err == nil && !now.Before(reopens) {
+			reopens = now.Add(reapEvery)
+			if err = p.reopen(ctx); err == nil {
+				err = p.abandoned(ctx)
+			}
+		}
+		p.worker.Lifecycle.Leave()
+		switch {
+		case errors.Is(err, journal.ErrClosed):
+			return
+		case err != nil && ctx.Err() == nil:
+			p.worker.PassFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
+		}
+		select {
+		case <-time.After(seam.PollUnder(ctx)):
+		case <-p.worker.Lifecycle.Closing():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startLooks looks for the operations whose look is due. Those of one endpoint are one task, and share what it reads.
+func (p *pass) startLooks(ctx context.Context) error {
+	w := p.worker
+	now := w.Now()
+	names := []string{""}
+	for i := range w.Providers {
+		names = append(names, w.Providers[i].KeysUnder)
+	}
+	due, err := w.finder.Due(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
+	type about struct{ provider, endpoint string }
+	groups := map[about][]journal.Operation{}
+	unsure := false
+	for i := range due {
+		unsure = unsure || !due[i].Unconfirmed.IsZero()
+		if op := &due[i].Operation; due[i].Decision == journal.Look {
+			at := about{op.Provider, op.Endpoint}
+			groups[at] = append(groups[at], *op)
+		}
+	}
+	for at, group := range groups {
+		p.spawn(func() {
+			defer w.finder.Slot(at.provider)()
+			l := &reconcile.Pass{Actor: "Client.Run", Group: group, Patient: true, Ends: now.Add(lookLease / 2), Unsure: unsure}
+			for i := range group {
+				if p.interrupted(ctx) != nil || w.Now().After(now.Add(lookLease*3/4)) {
+					p.giveBack(ctx, group[i:])
+					return
+				}
+				func() {
+					defer p.survive()
+					_, _ = w.finder.LookAt(ctx, l, &group[i])
+				}()
+			}
+		})
+	}
+	return err // what came beside it is looked for
+}
+
+// giveBack ends the leases of operations that were not looked for. The next process, or the next pass, need not wait until the
+// leases are over.
+func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
+	w := p.worker
+	for i := range group {
+		op := &group[i]
+		if _, err := w.Journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
+			return // they pass by themselves
+		}
+	}
+}
+
+// reopen has operations be looked for again that were given up for want of a canary or of a look-up, and have one by now. A
+// later release may have brought it.
+func (p *pass) reopen(ctx context.Context) error {
+	w := p.worker
+	for op, err := range w.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: w.Now()}) {
+		if err != nil {
+			return err
+		}
+		u := core.Parsed(op.Request.URL)
+		if u == nil || op.Attention == "" {
+			continue
+		}
+		route := w.Contract(&op.Request, u)
+		if w.finder.MayLookNow(&op, u, route) && !w.finder.Reopened.Has(op.Ref, op.Generation) {
+			if op.Delivered {
+				w.finder.Notified.Once(op.Ref, op.Generation) // who was told is not told again of a look that tells nothing
+			}
+			if _, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: w.Now()}); err != nil {
+				return err
+			}
+			w.finder.Reopened.Once(op.Ref, op.Generation) // not before: what the journal did not take is tried again
+		}
+	}
+	return nil
+}
+
+// abandoned gives up what no process looks for, since its provider is in no Config.Providers any
+// more. Otherwise no person would learn of it.
+func (p *pass) abandoned(ctx context.Context) error {
+	w := p.worker
+	now := w.Now()
+	for op, err := range w.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
+		switch {
+		case err != nil:
+			return err
+		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || w.Recorded(op.Provider) != nil, !w.finder.IsLeft(&op, now):
+			continue
+		}
+		res, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
+		if err != nil {
+			return err
+		}
+		if res.Decision == journal.Look {
+			l := &reconcile.Pass{Actor: "Client.Run", Unsure: !res.Unconfirmed.IsZero()}
+			if _, err = w.finder.LookAt(ctx, l, &res.Operation); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
