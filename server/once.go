@@ -1,13 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -31,7 +36,7 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return ErrRefused }
 
 // Once is [Server.Atomic] for anything that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a job. It
-// calls do with a context whose transaction [Tx] returns, and commits the writes of do together with its result, as JSON. If a
+// calls do with a context whose transaction [Tx] begins, and commits the writes of do together with its result, as JSON. If a
 // result is recorded, Once returns it without a call of do. request identifies the request, as JSON: another one under the
 // key is refused.
 //
@@ -61,12 +66,18 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if err != nil {
 		return none, err
 	}
-	r := &run{server: s, held: e.Held, prints: prints, places: at.places}
+	r := &run{server: s, held: e.Held, prints: prints, places: at.places, tenant: k.Caller.Tenant}
 	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + k.Caller.Tenant, Key: k.Key}, Place: k.Name, Keep: e.Retain, Refuse: e.RefuseFor}
 	if s.opts.KeysPerEndpoint {
 		r.base.Key = k.Name + "\x00" + k.Key
 	}
 	r.under(ctx)
+	ctx = r.ctx
+	if s.inbound != nil {
+		if ctx = s.below(ctx, k.Key); ctx == nil {
+			return none, errors.New("server: once: Key.Caller.Tenant can't be the scope of the calls below: it is no plain text")
+		}
+	}
 	defer r.end()
 	looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
 	switch {
@@ -82,18 +93,16 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return none, &RefusedError{inFlight}
 	}
 	defer s.land(flightKey{r.base.Scope, r.base.Key}, f)
-	if _, err := r.begin(); err != nil {
-		switch {
-		case r.replay != nil:
-			return resultOf[T](r.replay)
-		case errors.Is(err, ErrRefused):
-			return none, &RefusedError{*r.problem}
-		}
-		return none, err
-	}
-	result, err := do(r.ctx)
-	if err != nil {
-		return none, err
+	result, err := do(ctx)
+	switch {
+	case r.replay != nil:
+		return resultOf[T](r.replay)
+	case errors.Is(r.failed, ErrRefused):
+		return none, &RefusedError{*r.problem}
+	case cmp.Or(r.failed, err) != nil:
+		return none, cmp.Or(r.failed, err)
+	case r.released.Load():
+		return result, nil
 	}
 	if body, err = json.Marshal(result); err != nil {
 		return none, fmt.Errorf("server: once: what it returned is not JSON: %w", err)
@@ -101,7 +110,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if int64(len(body)) > e.MaxAnswer {
 		return none, errAnswerTooLarge
 	}
-	done, err := r.commit(&journal.Answer{Body: body}, true)
+	done, err := r.commit(&journal.Answer{Body: body}, r.isOpen())
 	if err != nil || done.Decision != journal.Recorded {
 		settled, p := at.settle(r)
 		if p != nil {
@@ -110,6 +119,14 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return resultOf[T](settled)
 	}
 	return result, nil
+}
+
+// below is ctx with the key as the parent of calls, or nil if the tenant can't be their scope.
+func (s *Server) below(ctx context.Context, key string) (under context.Context) {
+	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"}, Header: http.Header{keyheader.Name: {quoted}}}).WithContext(ctx)
+	s.inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { under = r.Context() })).ServeHTTP(&recorder{header: http.Header{}}, r)
+	return under
 }
 
 // resultOf is what was recorded.

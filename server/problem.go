@@ -26,15 +26,17 @@ var (
 	inFlight        = Problem{"in-flight", http.StatusConflict, "A request with this key is being served. Ask again with the same key.", 1}
 	outcomeUnknown  = Problem{"outcome-unknown", http.StatusConflict, "It is not known whether the first request with this key took effect. A person has to find out. Do not use a new key.", 60}
 	keyExpired      = Problem{"key-expired", http.StatusGone, "The key has expired. The request was served under it, and its answer is not kept any more.", 0}
-	notRecordable   = Problem{"answer-not-recordable", http.StatusInternalServerError, "The answer can't be recorded. Nothing was done.", 0}
-	tooSlow         = Problem{"too-slow", http.StatusServiceUnavailable, "It took too long. Nothing was done. Ask again with the same key.", 1}
-	storeFailed     = Problem{"store", http.StatusServiceUnavailable, "The request can't be recorded. Nothing was done. Ask again with the same key.", 5}
-	storeRestored   = Problem{"restored", http.StatusServiceUnavailable, "The request can't be recorded. Nothing was done. Ask again with the same key.", 60}
-	notDone         = Problem{"not-done", http.StatusServiceUnavailable, "Nothing was done. Ask again with the same key.", 1}
+	notRecordable   = Problem{"answer-not-recordable", http.StatusInternalServerError, "The answer can't be recorded, and nothing is.", 0}
+	tooSlow         = Problem{"too-slow", http.StatusServiceUnavailable, "It took too long, and nothing is recorded. Ask again with the same key.", 1}
+	storeFailed     = Problem{"store", http.StatusServiceUnavailable, "The request can't be recorded. Ask again with the same key.", 5}
+	storeRestored   = Problem{"restored", http.StatusServiceUnavailable, "The request can't be recorded. Ask again with the same key.", 60}
+	notDone         = Problem{"not-done", http.StatusServiceUnavailable, "Nothing is recorded. Ask again with the same key.", 1}
 	askAgain        = Problem{"ask-again", http.StatusServiceUnavailable, "It is not known yet whether it was done. Ask again with the same key.", 1}
 	newerRelease    = Problem{"newer-release", http.StatusServiceUnavailable, "The key was used at a newer release of this service. Ask again with the same key.", 5}
 	inDoubt         = Problem{"in-doubt", http.StatusServiceUnavailable, "It is not known whether it was done.", 0}
 	tooMany         = Problem{"too-many", http.StatusTooManyRequests, "Too many requests of this caller are being served. Ask again with the same key.", 1}
+	pending         = Problem{"pending", http.StatusServiceUnavailable, "It is under way. Ask again with the same key.", 5}
+	setAside        = Problem{"failed", http.StatusInternalServerError, "It has failed too often, and a person has to see to it. Do not use a new key.", 0}
 	handlerMisused  = Problem{"internal", http.StatusInternalServerError, "", 0}
 )
 

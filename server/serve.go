@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/seam"
@@ -54,6 +55,9 @@ type endpoint struct {
 	name   string
 	places []string // name, and those that it had before
 	next   http.Handler
+	keyed  http.Handler // next, below a key
+
+	repeatable bool
 
 	untouched sync.Once
 }
@@ -69,6 +73,23 @@ type endpoint struct {
 // The handler runs on, at most for Endpoint.Limit, when its caller has gone away. Nothing of its answer leaves before it is
 // recorded: a Flush or Hijack returns http.ErrNotSupported.
 func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
+	return s.endpoint(name, h, e, false)
+}
+
+// Repeatable serves a handler that may run more than once for a key, until one of its answers is recorded. The first recorded
+// answer is everybody's. It is for handlers whose effects are calls through Options.Client under the request's context, or
+// a flow: each call takes effect once, however often the handler runs. It has no transaction.
+//
+// The handler makes the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded. After any other
+// the handler runs again, and gets the same answers from its calls. Repeatable panics as Atomic does, and without Options.Client.
+func (s *Server) Repeatable(name string, h http.Handler, e Endpoint) http.Handler {
+	if s.inbound == nil {
+		panic("server: endpoint " + name + ": Repeatable needs Options.Client, by which the calls of its handler take effect once")
+	}
+	return s.endpoint(name, h, e, true)
+}
+
+func (s *Server) endpoint(name string, h http.Handler, e Endpoint, repeatable bool) http.Handler {
 	if h == nil {
 		panic("server: endpoint " + name + ": the handler is nil")
 	}
@@ -82,7 +103,11 @@ func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
 		}
 		s.names[place] = true
 	}
-	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h}
+	keyed := h
+	if s.inbound != nil {
+		keyed = s.inbound(h)
+	}
+	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h, keyed: keyed, repeatable: repeatable}
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -162,10 +187,9 @@ func (e *endpoint) malformed(key string) string {
 	case len(key) > e.KeyBytes[1]:
 		return "is too long"
 	}
-	for i := range len(key) {
-		if key[i] < 0x21 || key[i] > 0x7e {
-			return "contains a character that is not visible ASCII"
-		}
+	var malformed *onceward.KeyError
+	if errors.As(onceward.Key(key).Validate(), &malformed) {
+		return malformed.Reason
 	}
 	return ""
 }
@@ -203,8 +227,11 @@ type run struct {
 	base     journal.ReceiptEvent
 	prints   prints
 	places   []string
+	tenant   string
 	released atomic.Bool
-	keyless  bool // there is no receipt
+
+	keyless    bool // there is no receipt
+	repeatable bool // there is no transaction
 
 	mu      sync.Mutex
 	tx      journal.Tx
@@ -251,10 +278,10 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		e.refuseKey(w, req, caller.Tenant, tooSlow)
 		return
 	}
-	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places}
+	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
 	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + caller.Tenant, Key: key}, Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
 	if e.opts.KeysPerEndpoint {
-		r.base.Key = e.places[len(e.places)-1] + "\x00" + key // under the first name, so that a renamed endpoint finds it
+		r.base.Key = r.firstPlace() + "\x00" + key
 	}
 	r.under(ctx)
 
@@ -299,18 +326,21 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	inner.Header = req.Header.Clone()
 	inner.Header.Del("Accept-Encoding") // a recorded answer has no coding: the next caller may not read it
 	answer := newRecorder(w, e.MaxAnswer)
-	e.handle(r, caller, answer, inner)
+	e.handle(e.keyed, r, answer, inner)
 	e.conclude(w, req, caller, r, answer)
 }
+
+// firstPlace is the first name that the endpoint had. Keys and calls are named by it, so that they survive a rename.
+func (r *run) firstPlace() string { return r.places[len(r.places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
 func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
 	defer cancel()
-	r := &run{server: e.Server, held: e.Held, keyless: true}
+	r := &run{server: e.Server, held: e.Held, keyless: true, repeatable: e.repeatable}
 	r.under(ctx)
 	answer := newRecorder(w, e.MaxAnswer)
-	e.handle(r, Caller{}, answer, req.WithContext(r.ctx))
+	e.handle(e.next, r, answer, req.WithContext(r.ctx))
 	e.conclude(w, req, Caller{}, r, answer)
 }
 
@@ -348,15 +378,15 @@ func (r *run) isOpen() bool {
 }
 
 // handle runs the handler. After a panic, or runtime.Goexit, nothing is kept.
-func (e *endpoint) handle(r *run, caller Caller, w *recorder, req *http.Request) {
+func (e *endpoint) handle(h http.Handler, r *run, w *recorder, req *http.Request) {
 	returned := false
 	defer func() {
 		if !returned {
 			r.end()
-			e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released})
+			e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: r.tenant, What: Released})
 		}
 	}()
-	e.next.ServeHTTP(w, req)
+	h.ServeHTTP(w, req)
 	w.done()
 	returned = true
 }
@@ -435,7 +465,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 	switch {
 	case r.again:
 		what = Again
-	case !touched:
+	case !touched && !r.repeatable:
 		what = Untouched
 		e.untouched.Do(func() {
 			e.opts.Logger.WarnContext(r.ctx, "onceward server: a handler has succeeded without the request's transaction: what it did is not in one commit with its answer", "endpoint", e.name)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/journal"
 )
@@ -43,7 +44,12 @@ type Options struct {
 	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
-	// KeysPerEndpoint counts one key at two endpoints as two keys. The journal records it, and refuses another value. Without
+	// Client makes a request's key the parent of the calls under its context, through this client or another, as
+	// [onceward.Client.Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. nil: calls
+	// are named as elsewhere, and there is no Repeatable.
+	Client *onceward.Client
+
+	// KeysPerEndpoint counts one key at two endpoints as two keys. The names of calls below then include the endpoint. The journal records it, and refuses another value. Without
 	// it, a key that was used at another endpoint is refused.
 	KeysPerEndpoint bool
 
@@ -66,6 +72,7 @@ type Server struct {
 	opts     Options
 	receipts journal.Receipts
 	now      func() time.Time
+	inbound  func(http.Handler) http.Handler // of Options.Client; nil: there is none
 
 	mu      sync.Mutex
 	names   map[string]bool // of endpoints, with those that they had before
@@ -121,6 +128,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{opts: o, receipts: receipts, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		s.now = clock.Now
+	}
+	if o.Client != nil {
+		var err error
+		s.inbound, err = o.Client.Inbound(
+			func(r *http.Request) (string, error) { return runUnder(r.Context()).tenant, nil },
+			onceward.InboundOptions{KeysPerEndpoint: o.KeysPerEndpoint, Endpoint: func(r *http.Request) string { return runUnder(r.Context()).firstPlace() }},
+		)
+		if err != nil {
+			return nil, fmt.Errorf("server: Options.Client: %w", err)
+		}
 	}
 	return s, nil
 }

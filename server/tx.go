@@ -27,9 +27,15 @@ var (
 
 type runKey struct{}
 
-func runOf(ctx context.Context) (*run, error) {
+// runUnder returns the run that ctx belongs to, or nil.
+func runUnder(ctx context.Context) *run {
 	r, _ := ctx.Value(runKey{}).(*run)
-	if r == nil {
+	return r
+}
+
+func runOf(ctx context.Context) (*run, error) {
+	r := runUnder(ctx)
+	if r == nil || r.repeatable {
 		return nil, ErrNoTransaction
 	}
 	return r, nil
@@ -67,7 +73,7 @@ func JournalTx(ctx context.Context) (journal.Tx, error) {
 // Release keeps nothing of the request: what it wrote is rolled back, the answer goes out, and the key is free. It does
 // nothing outside of a request.
 func Release(ctx context.Context) {
-	if r, err := runOf(ctx); err == nil {
+	if r := runUnder(ctx); r != nil {
 		r.released.Store(true)
 	}
 }

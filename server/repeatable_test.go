@@ -1,0 +1,296 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/server"
+)
+
+// caller is a shop whose handlers call a provider.
+type caller struct {
+	*shop
+	provider *providertest.Server
+	client   *onceward.Client
+}
+
+func openCaller(t *testing.T, adjust func(*server.Options)) *caller {
+	t.Helper()
+	provider := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "declined") {
+			w.WriteHeader(http.StatusPaymentRequired)
+			fmt.Fprint(w, `{"error":{"type":"card_error"}}`)
+			return
+		}
+		fmt.Fprint(w, `{"id":"ch_1"}`)
+	}))
+	t.Cleanup(provider.Close)
+	s := open(t, adjust)
+	client, err := onceward.New(onceward.Config{
+		Journal: s.journal, Providers: []providers.Provider{provider.Provider()}, HTTPClient: provider.Client(), Secret: []byte("0123456789abcdef"),
+		Logger: slog.New(slog.DiscardHandler), Backoff: backoff.Policy{Initial: time.Millisecond, MaxAttempts: 1},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	c := &caller{s, provider, client}
+	c.server = c.host(adjust)
+	return c
+}
+
+// host is another process with the client.
+func (c *caller) host(adjust func(*server.Options)) *server.Server {
+	return c.another(func(o *server.Options) {
+		o.Client = c.client
+		if adjust != nil {
+			adjust(o)
+		}
+	})
+}
+
+func (c *caller) post(ctx context.Context, path string) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.provider.URL+"/v1"+path, strings.NewReader("amount=1"))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	got, err := c.client.HTTPClient().Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer got.Body.Close()
+	_, err = io.Copy(io.Discard, got.Body)
+	return got.StatusCode, err
+}
+
+// charges is a handler that charges by a call.
+func (c *caller) charges(w http.ResponseWriter, r *http.Request) {
+	if _, err := c.post(r.Context(), "/charges"); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+}
+
+// The handler runs until an answer is recorded, and its calls take effect once.
+func TestRepeatable(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	runs := 0
+	h := c.server.Repeatable("charges.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := server.Tx(r.Context())
+		assert.ErrorIs(t, err, server.ErrNoTransaction)
+		_, err = c.post(r.Context(), "/charges")
+		assert.NoError(t, err)
+		switch runs++; runs {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.WriteHeader(http.StatusBadGateway)
+		case 3:
+			server.Release(r.Context())
+		}
+		fmt.Fprint(w, "run ", runs)
+	}), server.Endpoint{})
+	assert.Panics(t, func() { ask(h, "POST", "/charges", "1", keyed(key)) })
+	assert.Equal(t, http.StatusBadGateway, ask(h, "POST", "/charges", "1", keyed(key)).Code)
+	assert.Equal(t, "run 3", ask(h, "POST", "/charges", "1", keyed(key)).Body.String())
+	for range 2 {
+		assert.Equal(t, "run 4", ask(h, "POST", "/charges", "1", keyed(key)).Body.String())
+	}
+	assert.Len(t, c.provider.Effects(), 1)
+	assert.Equal(t, []server.What{server.Released, server.Released, server.Released, server.Created, server.Replayed}, c.outcomes)
+	assert.Equal(t, http.StatusUnprocessableEntity, ask(h, "POST", "/charges", "2", keyed(key)).Code)
+}
+
+// If two processes run a handler at once, the first recorded answer is everybody's.
+func TestRepeatableInTwoProcesses(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	var both, all sync.WaitGroup
+	both.Add(2)
+	bodies := make([]string, 2)
+	for i := range bodies {
+		h := c.host(nil).Repeatable("charges.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			both.Done()
+			both.Wait()
+			for {
+				if _, err := c.post(onceward.WithOperation(r.Context(), "charge"), "/charges"); !errors.Is(err, onceward.ErrInFlight) {
+					assert.NoError(t, err)
+					break
+				}
+			}
+			fmt.Fprint(w, "process ", i)
+		}), server.Endpoint{})
+		all.Go(func() { bodies[i] = ask(h, "POST", "/charges", "1", keyed(key)).Body.String() })
+	}
+	all.Wait()
+	assert.Equal(t, bodies[0], bodies[1])
+	assert.Len(t, c.provider.Effects(), 1)
+}
+
+// A key at two endpoints is one key, or two by option; and a renamed endpoint makes the calls of its former name.
+func TestKeysAndEndpoints(t *testing.T) {
+	t.Parallel()
+	for perEndpoint, effects := range map[bool]int{false: 1, true: 2} {
+		t.Run(fmt.Sprintf("KeysPerEndpoint=%v", perEndpoint), func(t *testing.T) {
+			t.Parallel()
+			c := openCaller(t, func(o *server.Options) { o.KeysPerEndpoint = perEndpoint })
+			first := c.server.Repeatable("charges.create", http.HandlerFunc(c.charges), server.Endpoint{})
+			second := c.server.Repeatable("tips.create", http.HandlerFunc(c.charges), server.Endpoint{})
+			assert.Equal(t, http.StatusCreated, ask(first, "POST", "/charges", "1", keyed(key)).Code)
+			got := ask(second, "POST", "/charges", "1", keyed(key)).Code
+			assert.Equal(t, map[bool]int{false: http.StatusUnprocessableEntity, true: http.StatusCreated}[perEndpoint], got)
+			assert.Len(t, c.provider.Effects(), effects)
+
+			crashes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c.charges(w, r)
+				panic(http.ErrAbortHandler)
+			})
+			before := c.server.Repeatable("refunds.create", crashes, server.Endpoint{})
+			assert.Panics(t, func() { ask(before, "POST", "/refunds", "1", keyed("key-0002")) })
+			after := c.host(func(o *server.Options) { o.KeysPerEndpoint = perEndpoint }).
+				Repeatable("refunds.make", http.HandlerFunc(c.charges), server.Endpoint{Formerly: []string{"refunds.create"}})
+			assert.Equal(t, http.StatusCreated, ask(after, "POST", "/refunds", "1", keyed("key-0002")).Code)
+			assert.Len(t, c.provider.Effects(), effects+1, "the call was made under the former name")
+		})
+	}
+}
+
+// A handler of Atomic makes no call while its transaction is open. Before that, the call is a step of the key.
+func TestCallsBelowAtomic(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	fails := true
+	h := c.server.Atomic("charges.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := c.post(r.Context(), "/charges")
+		assert.NoError(t, err)
+		pay(w, r)
+		_, err = c.post(r.Context(), "/late")
+		assert.ErrorIs(t, err, onceward.ErrOpenTransaction)
+		if _, err = c.once(r.Context(), "other"); assert.ErrorIs(t, err, server.ErrInTransaction) && fails {
+			panic(http.ErrAbortHandler)
+		}
+	}), server.Endpoint{})
+	assert.Panics(t, func() { ask(h, "POST", "/charges", "1", keyed(key)) })
+	fails = false
+	assert.Equal(t, http.StatusCreated, ask(h, "POST", "/charges", "1", keyed(key)).Code)
+	assert.Len(t, c.provider.Effects(), 1)
+	assert.Equal(t, 1, c.rows())
+}
+
+func (c *caller) once(ctx context.Context, key string) (int, error) {
+	return server.Once(ctx, c.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: key}, nil, func(ctx context.Context) (int, error) {
+		return c.post(ctx, "/charges")
+	})
+}
+
+// A call below Once is a step of its key, and repeated if Once fails after it.
+func TestCallsBelowOnce(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	failure := errors.New("not today")
+	for i, key := range []string{"plain", `"quoted",and;more\\`} {
+		for _, fails := range []error{failure, nil} {
+			_, err := server.Once(t.Context(), c.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: key}, nil, func(ctx context.Context) (int, error) {
+				status, err := c.post(ctx, "/charges")
+				return status, errors.Join(err, fails)
+			})
+			require.ErrorIs(t, err, fails)
+			assert.Len(t, c.provider.Effects(), i+1)
+		}
+		_, err := c.journal.Get(t.Context(), journal.Ref{Scope: "acme", Parent: "inbound " + key, ID: "POST " + strings.TrimPrefix(c.provider.URL, "http://") + "/v1/charges"})
+		require.NoError(t, err)
+	}
+}
+
+// A flow is answered by its result, or by what it waits for.
+func TestFlow(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	pay := flow.Define("pay", 1, func(ctx context.Context, path string) (string, error) {
+		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			status, err := c.post(ctx, path)
+			if status == http.StatusPaymentRequired {
+				return "", flow.GiveUp(errors.New("declined"))
+			}
+			return fmt.Sprint("charged ", status), err
+		})
+	})
+	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{pay}})
+	require.NoError(t, err)
+	decode := func(r *http.Request) (string, error) {
+		body, err := io.ReadAll(r.Body)
+		if string(body) == "none" {
+			err = errors.New("that is no path")
+		}
+		return string(body), err
+	}
+	answer := func(w http.ResponseWriter, result string, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusPaymentRequired)
+			return
+		}
+		fmt.Fprint(w, result)
+	}
+	h := c.server.Repeatable("pay", server.Flow(pay, flows, decode, answer), server.Endpoint{Optional: true})
+
+	for range 2 {
+		got := ask(h, "POST", "/", "/charges", keyed("key-good"))
+		assert.Equal(t, "charged 200", got.Body.String())
+	}
+	for range 2 {
+		got := ask(h, "POST", "/", "/declined", keyed("key-declined"))
+		assert.Equal(t, http.StatusPaymentRequired, got.Code)
+		assert.Contains(t, got.Body.String(), "declined")
+	}
+	assert.Equal(t, http.StatusBadRequest, ask(h, "POST", "/", "none", keyed("key-none")).Code)
+	assert.Equal(t, http.StatusBadRequest, ask(h, "POST", "/", "/charges").Code, "a flow is named by its key")
+
+	c.provider.Script(providertest.DropAfter())
+	got := ask(h, "POST", "/", "/charges", keyed("key-down"))
+	assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+	assert.Contains(t, got.Body.String(), "under way")
+	assert.NotEmpty(t, got.Header().Get("Retry-After"))
+	again := ask(h, "POST", "/", "/charges", keyed("key-down"))
+	assert.Equal(t, http.StatusServiceUnavailable, again.Code, "it waits for its operation to be due")
+	assert.Len(t, c.provider.Effects(), 2)
+}
+
+// A client without a secret, Repeatable without a client, and a journal without receipts are refused.
+func TestClientsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	assert.PanicsWithValue(t, "server: endpoint pay: Repeatable needs Options.Client, by which the calls of its handler take effect once", func() {
+		s.server.Repeatable("pay", http.NotFoundHandler(), server.Endpoint{})
+	})
+	client, err := onceward.New(onceward.Config{Journal: s.journal, Providers: []providers.Provider{providers.Stripe()}})
+	require.NoError(t, err)
+	o := server.Options{
+		Journal: s.journal, Client: client, Secrets: [][]byte{make([]byte, 16)},
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+	}
+	_, err = server.New(t.Context(), o)
+	require.ErrorContains(t, err, "Config.Secret")
+	o.Journal = memory.New()
+	_, err = server.New(t.Context(), o)
+	require.ErrorContains(t, err, "keeps no receipts")
+}
