@@ -32,7 +32,7 @@ type InboundOptions struct {
 
 	// Endpoint names the endpoint that a request is for, in at most 200 bytes; it is called concurrently. The journal keeps
 	// the name with each operation and flow that the request begins. If a caller reuses the key at another endpoint, a step
-	// of the same name there is refused with ErrKeyReused; answer it with 422. Default: method and path, as in "POST /rides".
+	// of the same name there is refused with ErrKeyReused; answer it with 422. Default, and of an empty name: method and path, as in "POST /rides".
 	// Set it if an endpoint is served under several paths, or to keep a name when a route changes.
 	Endpoint func(*http.Request) string
 
@@ -91,9 +91,6 @@ func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts Inboun
 		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
 	}
 	in := inbound{client: c, tenant: tenant, endpoint: opts.Endpoint, perEndpoint: opts.KeysPerEndpoint, keyless: opts.AllowKeyless}
-	if in.endpoint == nil {
-		in.endpoint = func(r *http.Request) string { return r.Method + " " + r.URL.EscapedPath() }
-	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(w, r, next) })
 	}, nil
@@ -170,7 +167,13 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 }
 
 func (in *inbound) endpointOf(r *http.Request) string {
-	name := in.endpoint(r)
+	name := ""
+	if in.endpoint != nil {
+		name = in.endpoint(r)
+	}
+	if name == "" { // as http.Request.Pattern is, before its mux has served the request
+		name = r.Method + " " + r.URL.EscapedPath()
+	}
 	if len(name) > maxInboundEndpoint || naming.CheckText("endpoint", name) != nil {
 		sum := sha256.Sum256([]byte(name))
 		return "sha256 " + hex.EncodeToString(sum[:])

@@ -94,9 +94,10 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 				made(t, one, "/v2/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
-			t.Run("without a name no endpoint is compared", func(t *testing.T) {
-				none := p.endpoints(onceward.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge)
-				made(t, none, "/tips")
+			t.Run("an empty name, as of a request that no mux has served yet, is the default", func(t *testing.T) {
+				none := p.endpoints(onceward.InboundOptions{Endpoint: func(r *http.Request) string { return r.Pattern }}, charge)
+				refused(t, none, "/tips")
+				made(t, none, "/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
 			t.Run("a long name is compared as a whole", func(t *testing.T) {
