@@ -302,7 +302,7 @@ type Event struct {
 	Evidence *Evidence // Evidence; its Answer is Event.Answer
 	Absence  *Absence  // Evidence of FindingAbsent
 	// Attention says, of Evidence that leaves the operation unknown, why no look is due any more;
-	// "": one is.
+	// "": one is. Of Deliver with an Outcome, it is what was delivered with that.
 	Attention string
 	// LookAfter is how long after an operation became unknown by the event a look is due.
 	LookAfter time.Duration

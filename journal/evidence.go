@@ -187,6 +187,7 @@ const (
 	answeredRefused = "it was answered as refused, and took effect"
 
 	twoObjects    = "more than one object may be this operation's: perhaps it took effect twice"
+	tookEarlier   = "an earlier round of it took effect after all, though a later one was begun"
 	tookTwice     = "an effect was found beside its own: it took effect twice"
 	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: another program may have used it"
 
@@ -199,6 +200,9 @@ func outranked(op Operation, ev Event) bool {
 	return ev.Evidence.Basis <= BasisPerson && r != nil && r.Generation == ev.Generation &&
 		(r.Resolution == NotExecuted || r.Resolution == SendAgain)
 }
+
+// hasEffect reports whether some generation of the operation is known to have taken effect.
+func hasEffect(op Operation) bool { return op.SecondEffects > 0 || disagrees(op, "") }
 
 // disagrees: what was kept says that the present generation made another object.
 func disagrees(op Operation, object string) bool {
@@ -247,11 +251,13 @@ func contradicted(op Operation, ev Event, why string) (Operation, Decision, erro
 // alert has somebody see to what has an outcome, by offering it once more where it can be.
 func alert(op Operation, ev Event, why string) Operation {
 	switch {
-	case op.State <= StateInFlight:
+	case op.State == StateInFlight: // see weigh
+	case op.State == StatePending:
+		op = attention(op, ev, why)
 	case op.Tombstone:
 		op.Attention = why
 	default:
-		op = die(op, ev, why)
+		op = die(op, Event{}, why)
 	}
 	return op
 }
@@ -263,11 +269,10 @@ func attention(op Operation, ev Event, why string) Operation {
 	}
 	op = settle(op, ev, StateUnknown)
 	op.ByHand, op.Cause = false, why
-	op.Attention, op.LookAt = why, time.Time{}
-	return op
+	return die(op, Event{}, why)
 }
 
-// die has an operation not be looked for any more, and somebody see to it.
+// die has an operation not be looked for any more, and somebody see to it: its outcome is offered, whoever has it.
 func die(op Operation, ev Event, why string) Operation {
 	op.Attention, op.LookAt = why, time.Time{}
 	op.Holder, op.Delivered = "", ev.Delivered
@@ -327,7 +332,7 @@ func lacking(ev Event, why string) Event {
 // isRefusal: the object that was refused is the operation's for sure, and was all that may have run,
 // or the provider recognises what it refused.
 func isRefusal(op Operation, e Evidence) bool {
-	return e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+	return op.SecondEffects == 0 && e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
@@ -357,6 +362,8 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	}
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {
+	case best.Answer == nil && op.SecondEffects > 0:
+		return attention(op, ev, tookEarlier), true
 	case best.Answer == nil:
 		return op, false
 	case op.NeverLeft() && !own(op, &best):
@@ -432,7 +439,7 @@ func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 		why = "an operator has decided on it before"
 	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over):
 		why = "the program's own look-up was asked too early: the provider may still be working on it"
-	case disagrees(op, ""):
+	case hasEffect(op):
 		why = "there is evidence that it took effect"
 	}
 	if why != "" {
@@ -475,7 +482,7 @@ func unproven(op Operation, ev Event) string {
 		return "it was looked for so late that it may be shown no more"
 	case stamp(a.Control).Before(over):
 		return "no control was found: no completed operation that was first sent after it"
-	case slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
+	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
 		return "something of it was seen before"
 	}
 	return ""
@@ -586,12 +593,12 @@ func leastNeeded(list []Evidence, firstAbsent int) int {
 func conflicts(op Operation, ev Event) Operation {
 	switch {
 	case ev.Taken:
-		op.Attention = "its answer shows an object that proves another operation"
+		return alert(op, ev, "its answer shows an object that proves another operation")
 	case ev.Answer.Refused && disagrees(op, ""):
-		op.Attention = answeredRefused
+		return alert(op, ev, answeredRefused)
 	case ev.Object != "" && disagrees(op, ev.Object):
 		op.SecondEffects++
-		op.Attention = twoObjects
+		return alert(op, ev, twoObjects)
 	}
 	return op
 }
@@ -629,5 +636,5 @@ func want(op Operation, ev Event) (Operation, Decision, error) {
 
 // against: evidence says that what is to be resolved as not executed took effect.
 func against(op Operation, ev Event) bool {
-	return !ev.Forced && (ev.Resolution == NotExecuted || ev.Resolution == SendAgain) && disagrees(op, "")
+	return !ev.Forced && (ev.Resolution == NotExecuted || ev.Resolution == SendAgain) && hasEffect(op)
 }

@@ -393,7 +393,7 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		state    journal.State
 	}{
 		{"the next one may have run", later, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StateUnknown},
-		{"the next one waits to be sent again", waits, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StatePending},
+		{"the next one waits to be sent again", waits, journal.FindingTookEffect, nil, journal.SecondEffect, journal.StateUnknown},
 		{"which is known", known, journal.FindingTookEffect, nil, journal.Ignored, journal.StateUnknown},
 		{"the next one was not sent", unsent, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
 		{"the next one is on hold", held, journal.FindingTookEffect, nil, journal.Recorded, journal.StateUnknown},

@@ -74,7 +74,7 @@ func Violations(op Operation, last time.Time) []string {
 				"a refusal is an answer only where nothing else may have run, or the provider remembers everything")
 		}
 	case StateUnknown:
-		v.must(op.MayHaveRun || onHold(op) || len(op.Evidence) > 0, "what is unknown may have run, is on hold, or was seen")
+		v.must(op.MayHaveRun || onHold(op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "what is unknown may have run, is on hold, or was seen")
 	case StateCancelled:
 		v.must(!op.MayHaveRun, "what is cancelled has not run")
 	}

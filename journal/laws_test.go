@@ -324,7 +324,7 @@ var laws = []law{
 		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
 	}},
 	{"a new outcome belongs to the session that led to it until it is delivered", func(s step) bool {
-		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State || answersAnew(s) {
+		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State || answersAnew(s) || s.next.Attention != "" {
 			return true
 		}
 		if s.ev.Delivered || s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.Hold && s.decision != journal.Weighed {
@@ -334,6 +334,10 @@ var laws = []law{
 	}},
 	{"an answer after another outcome that was told is nobody's, and is offered", func(s step) bool {
 		return !answersAnew(s) || !s.next.Delivered && s.next.Holder == ""
+	}},
+	{"a new outcome that needs attention is nobody's, and is offered", func(s step) bool {
+		isNew := s.next.State > journal.StateInFlight && s.next.State != s.op.State
+		return !isNew || s.next.Attention == "" || !s.next.Delivered && s.next.Holder == ""
 	}},
 	{"an operation that becomes pending is nobody's and is woken", func(s step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&

@@ -633,10 +633,7 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, nil
 	case earlier && op.MayHaveRun:
 		op.SecondEffects++
-		if op.State == StateCompleted {
-			op = alert(op, ev, tookTwice)
-		}
-		return op, SecondEffect, nil
+		return alert(op, ev, tookTwice), SecondEffect, nil
 	case op.Tombstone:
 		return op, Gone, nil
 	case op.State == StateCompleted:
@@ -667,8 +664,12 @@ func sentAs(op Operation, ev Event) Operation {
 
 // refusalStands reports whether a refusal speaks for the operation and not for its
 // attempt alone. Where the provider does not recognise what it refused, an earlier
-// request that is still on its way is executed when it arrives.
+// request that is still on its way is executed when it arrives. If an earlier generation took effect, the
+// operation was not refused.
 func refusalStands(op Operation, ev Event) bool {
+	if op.SecondEffects > 0 {
+		return false
+	}
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
 	return alone || op.Terms.Remembers == memory.Everything && !op.doubted() // else what was remembered may be forgotten by now
 }
@@ -700,7 +701,7 @@ func answered(op Operation, ev Event) Operation {
 	op.MayHaveRun = true
 	op.Cause = ""
 	if op.SecondEffects > 0 && !answer.Refused {
-		op.Attention = tookTwice
+		return alert(op, ev, tookTwice)
 	}
 	return op
 }
@@ -807,7 +808,10 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
 		return op, Ignored, invalid(op, ev, "it is not wanted any more: say that it is wanted first")
 	}
-	op, heard := weigh(op, ev)
+	heard := false
+	if op.State == StateInFlight {
+		op, heard = weigh(op, ev)
+	}
 	switch {
 	case heard:
 		return op, Weighed, nil
@@ -927,7 +931,7 @@ func settle(op Operation, ev Event, to State) Operation {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	case to == StateUnknown && !onHold(op):
-		op.Attention = "nothing of it was sent, so that there is nothing to look for"
+		op = die(op, Event{}, "nothing of it was sent, so that there is nothing to look for")
 	}
 	return op
 }
@@ -936,8 +940,8 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 	if op.Delivered || op.State == StateAbsent || op.State == StatePending || op.State == StateInFlight {
 		return op, Ignored, nil
 	}
-	if ev.Outcome != StateAbsent && (ev.Outcome != op.State || ev.Generation != op.Generation) {
-		return op, Ignored, nil // another outcome has come since
+	if ev.Outcome != StateAbsent && (ev.Outcome != op.State || ev.Generation != op.Generation || ev.Attention != op.Attention) {
+		return op, Ignored, nil // another outcome has come since, or what contradicts this one
 	}
 	op.Delivered, op.Holder = true, ""
 	return op, Recorded, nil
@@ -984,9 +988,11 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op = closeWindow(op, ev)
-	op, heard := weigh(op, ev)
-	if heard {
-		return op, Weighed, nil
+	if op.State == StateInFlight {
+		var heard bool
+		if op, heard = weigh(op, ev); heard {
+			return op, Weighed, nil
+		}
 	}
 	op.Adopted = true
 	const missing = "the journal was restored, and what it lacks may have sent this"

@@ -119,7 +119,7 @@ unknown|on_hold|cancelled|by_hand    complete             * * * * * * *         
 completed|omitted                    complete             * * * * * * *                                → replay completed
 tombstone                            complete             * * * * * * *                                → gone completed
 pending|pending_told                 complete_earlier     * * * * not * *                              → recorded completed
-pending|pending_told                 complete_earlier     * * * * ran * *                              → second_effect pending
+pending|pending_told                 complete_earlier     * * * * ran * *                              → second_effect unknown
 in_flight                            complete_earlier     * * * * * * *                                → second_effect in_flight
 unknown                              complete_earlier     * * * * * * *                                → second_effect unknown
 on_hold                              complete_earlier     * * * * not * *                              → recorded completed
@@ -241,7 +241,7 @@ on_hold                              took                 * * * * * * *         
 cancelled|by_hand                    took                 * * * * * * *                          → recorded completed
 completed|omitted|tombstone          took_earlier         * * * * * * *                          → second_effect completed
 in_flight                            took_earlier         * * * * * * *                          → second_effect in_flight
-pending|pending_told                 took_earlier         * * * * ran * *                        → second_effect pending
+pending|pending_told                 took_earlier         * * * * ran * *                        → second_effect unknown
 pending|pending_told                 took_earlier         * * * * not * *                        → recorded completed
 unknown                              took_earlier         * * * * * * *                          → second_effect unknown
 on_hold                              took_earlier         * * * * ran * *                        → second_effect unknown

@@ -47,7 +47,7 @@ func New(c *core.Core, f *reconcile.Finder, h Hooks) *Deliveries {
 // be noted.
 func (d *Deliveries) OnClose(op *journal.Operation) func() {
 	switch {
-	case !d.Settles() || op.Delivered || op.State != journal.StateCompleted || d.needsPerson(op), op.Holder == "" && opensItsFlow(op): // or it is queued
+	case !d.Settles() || op.Delivered || op.State != journal.StateCompleted || op.Attention != "", op.Holder == "" && opensItsFlow(op): // or it is queued
 		return nil
 	case d.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // the person who does not want it is not its caller
 		d.Add(op)
@@ -112,7 +112,7 @@ func (d *Deliveries) hasSubscriber(ctx context.Context, op *journal.Operation) b
 
 // delivered is the event that notes a delivery.
 func delivered(op *journal.Operation) journal.Event {
-	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation}
+	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation, Attention: op.Attention}
 }
 
 // note records a delivery with the journal's next commit. If the record is lost, the next process offers the outcome again,

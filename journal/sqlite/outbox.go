@@ -81,6 +81,7 @@ type delivered struct {
 	At         int64         `json:"at"`
 	Generation int           `json:"generation"`
 	Outcome    journal.State `json:"outcome"`
+	Attention  string        `json:"attention,omitempty"`
 }
 
 // delivery is the event that the row is of.
@@ -90,7 +91,7 @@ func (r outboxRow) delivery() (journal.Event, error) {
 		return journal.Event{}, fmt.Errorf("%w: %w", format.ErrDamaged, err)
 	}
 	return journal.Event{
-		Kind: journal.EventDeliver, Ref: r.ref, Handle: r.handle, At: time.UnixMilli(d.At).UTC(), Generation: d.Generation, Outcome: d.Outcome,
+		Kind: journal.EventDeliver, Ref: r.ref, Handle: r.handle, At: time.UnixMilli(d.At).UTC(), Generation: d.Generation, Outcome: d.Outcome, Attention: d.Attention,
 	}, nil
 }
 
@@ -210,7 +211,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err != nil || decision != journal.Recorded {
 		return found.result(found.op, journal.Ignored, ev), err
 	}
-	record, _ := json.Marshal(delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State}) // numbers: it can't fail
+	record, _ := json.Marshal(delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State, Attention: next.Attention}) // numbers and a text: it can't fail
 	row := outboxRow{kind: outboxDelivery, handle: next.Handle, ref: next.Ref, record: record}
 	if err := insertRows(ctx, tx, row); err != nil {
 		return journal.Result{}, explain(err)
