@@ -91,7 +91,7 @@ func ModernTreasury() Provider {
 type modernTreasuryObject struct {
 	path, object, file string
 	same               [][]string // fields of the request that the object has, of which the first list that it has counts
-	optional           []string   // others that it has, where the request has them
+	optional           []string   // other fields of the object, if the request has them
 	means              []Meaning
 }
 

@@ -164,7 +164,7 @@ type stripeObject struct {
 	kind   string
 	events []string  // of its creation
 	same   []Same    // as the request has it, beside a reference
-	parent []string  // the fields that name what it is part of
+	parent []string  // the fields that name its parent
 	means  []Meaning // its states
 }
 

@@ -174,7 +174,7 @@ func (v *validation) placeholders(at, text string, place template.Place, e *Endp
 // secretField reports whether a field of a request is never kept.
 func secretField(e Endpoint, field string) bool {
 	path := strings.FieldsFunc(strings.ToLower(field), func(r rune) bool { return r == '[' || r == ']' || r == '.' })
-	for last := len(path); last > 0; last-- { // what a secret holds is one, too
+	for last := len(path); last > 0; last-- { // every part of a secret is one, too
 		parent := ""
 		if last > 1 {
 			parent = path[last-2]
@@ -363,7 +363,7 @@ func (v *validation) paging(at string, look Lookup) {
 }
 
 func queryOf(text string) url.Values {
-	values, _ := url.ParseQuery(text) // what it can't read, template.Names has refused
+	values, _ := url.ParseQuery(text) // template.Names has rejected the rest
 	return values
 }
 

@@ -11,7 +11,7 @@ func copyOperation(op journal.Operation, bodies bool) journal.Operation {
 	op.Request = copyRequest(op.Request, bodies)
 	op.Answer = copyAnswer(op.Answer, bodies)
 	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), copyEvidence(op.Evidence, bodies)
-	return op // what Resolved and Unwanted point to is never written to
+	return op // the targets of Resolved and Unwanted never change
 }
 
 func copyEvidence(list []journal.Evidence, bodies bool) []journal.Evidence {

@@ -19,8 +19,8 @@ type flows struct {
 
 var _ journal.Flows = (*Journal)(nil)
 
-// ApplyFlow runs journal.NextFlow on the flow that ev names and records what comes of
-// it, journal.FlowEventRecord at once, too.
+// ApplyFlow runs journal.NextFlow on the flow that ev names and records the result, for
+// journal.FlowEventRecord at once, too.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -86,7 +86,7 @@ func (j *Journal) putFlow(f journal.Flow) journal.Flow {
 	return f
 }
 
-// ClaimFlows applies ev to at most limit flows that want a claim.
+// ClaimFlows applies ev to at most limit flows that need a claim.
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -143,8 +143,8 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, e
 	return copyFlow(j.flows.rows[handle-1]), nil
 }
 
-// ListFlows yields copies of the flows that filter selects, as they stand when the
-// iteration begins. No lock is held while it yields.
+// ListFlows yields copies of the flows that filter selects, in their state at the start of the iteration. No
+// lock is held while it yields.
 func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	return func(yield func(journal.Flow, error) bool) {
 		selected, err := j.selectedFlows(ctx, filter)

@@ -1,14 +1,11 @@
-// Package memory keeps a journal in memory, for the unit tests of programs that
-// use one.
+// Package memory keeps a journal in memory, for the unit tests of programs that use one.
 //
-// IT IS NOT DURABLE. Everything is gone when the process ends: an operation that
-// was in flight then is never finished, and its name executes again. Use package
-// sqlite wherever an effect matters.
+// IT IS NOT DURABLE. Everything is gone when the process ends: an operation that was in flight then is never
+// finished, and its name executes again. Use package sqlite for real effects.
 //
-// Apart from that it keeps every promise of journal.Journal, journal.Flows, journal.Reconciler and
-// journal.Outbox; package journaltest holds it to them. It is safe for concurrent use by the goroutines of one
-// process. What is recorded is copied on its way in and out, so that no caller can
-// change it.
+// Otherwise it keeps every promise of journal.Journal, journal.Flows, journal.Reconciler and journal.Outbox,
+// and passes package journaltest. It is safe for concurrent use by the goroutines of one process. Records are
+// copied on their way in and out, so that no caller can change them.
 package memory
 
 import (
@@ -38,7 +35,7 @@ type Journal struct {
 	sessions map[string]*session
 	clock    store.Clock
 	flows    flows
-	writing  *transaction // that is open, and has others who write wait
+	writing  *transaction // the open transaction, for which other writers wait
 	closed   bool
 }
 
@@ -59,9 +56,8 @@ func New() *Journal {
 	}
 }
 
-// Apply runs journal.Next on the operation that ev names and records what comes
-// of it. Nothing waits for a later commit here: EventDeliver is recorded at once.
-// An event without its asker's clock is refused with a *journal.EventError.
+// Apply runs journal.Next on the operation that ev names and records the result. EventDeliver is also
+// recorded at once. It returns a *journal.EventError for an event without its asker's clock.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -91,12 +87,12 @@ func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) 
 	return j.applyTo(op, ev, j.put)
 }
 
-// misuse is the answer to who asks for an operation whose second name another has.
+// misuse returns the result for a request for an operation whose second name belongs to another one.
 func (j *Journal) misuse(holder journal.Operation, ev journal.Event) journal.Result {
 	return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}
 }
 
-// applyTo runs Next on op, and puts what comes of it.
+// applyTo runs Next on op, and stores the result.
 func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journal.Operation) int64) (journal.Result, error) {
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
 	ev.Taken, ev.Sole = store.NamesObject(ev) && j.taken(&op, ev), j.sole(&op, ev)
@@ -123,7 +119,7 @@ func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journ
 	if err != nil {
 		return journal.Result{}, err
 	}
-	// What is the asker's own goes back as it is.
+	// The caller's own record is returned unchanged.
 	switch {
 	case store.TakesRequest(ev.Kind, decision, &next) && decision != journal.Recorded:
 	case decision == journal.Recorded:
@@ -203,9 +199,8 @@ func (j *Journal) remove(op journal.Operation) {
 	}
 }
 
-// see takes note of an asker's clock. One that stands behind the journal's last
-// time closes the window of every operation without an answer that was stamped
-// later than it.
+// see records an asker's clock. If it is behind the journal's latest time, the window of every operation
+// without an answer that was stamped later closes.
 func (j *Journal) see(at time.Time) {
 	if !j.clock.See(at) {
 		return
@@ -225,7 +220,7 @@ func (j *Journal) sweep() {
 	j.sweepFlows(ev)
 }
 
-// ResetClock has now be the latest time that the journal has seen.
+// ResetClock sets now as the latest time that the journal has seen.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -251,8 +246,8 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	return copyOperation(*op, true), nil
 }
 
-// List yields copies of the operations that filter selects, as they stand when
-// the iteration begins, without their bodies. No lock is held while it yields.
+// List yields copies of the operations that filter selects, without their bodies, in their state at the start
+// of the iteration. No lock is held while it yields.
 func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		ops, err := j.selected(ctx, filter)
@@ -322,7 +317,7 @@ func (j *Journal) created(f *journal.Filter) []int64 {
 	return j.handles[from:max(from, to)]
 }
 
-// Claim applies ev to at most limit operations that want one.
+// Claim applies ev to at most limit operations that need a claim.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -397,7 +392,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	return reaped, nil
 }
 
-// Close makes the journal forget everything.
+// Close removes all records of the journal.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -427,7 +422,7 @@ func newSessionID() string { return rand.Text() }
 
 var _ journal.StatsReader = (*Journal)(nil)
 
-// ReadStats tells how the journal does. It reads all that there is.
+// ReadStats returns the state of the journal. It reads everything.
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 
 var _ journal.Outbox = (*Journal)(nil)
 
-// transaction is a journal.Tx of a Journal in memory, whose mutex guards it. What is done in it is
-// staged, and seen by nobody else before Commit.
+// transaction is a journal.Tx of a Journal in memory, whose mutex guards it. Its changes are staged, and
+// invisible to others before Commit.
 type transaction struct {
 	journal *Journal
 	over    chan struct{} // closed once it is committed or rolled back
@@ -21,9 +21,9 @@ type transaction struct {
 	ended   bool
 }
 
-// BeginTx starts a transaction. There is no database, so that its Driver is nil: it is for the
-// unit tests of programs that enqueue. Nothing else is recorded until it is ended, as in a journal
-// in an SQLite file; what is asked of the journal meanwhile waits.
+// BeginTx starts a transaction. There is no database, so its Driver is nil: it is for the unit tests of
+// programs that enqueue. As in a journal in an SQLite file, nothing else is recorded until it ends. Other
+// calls wait meanwhile.
 func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -34,8 +34,8 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	return j.writing, nil
 }
 
-// openToWrite is open for what records something: it waits for the end of a transaction that is
-// open. The caller holds j.mu, which is let go of meanwhile.
+// openToWrite is open for methods that record: it waits for the end of an open transaction. The caller holds
+// j.mu, which is released meanwhile.
 func (j *Journal) openToWrite(ctx context.Context) error {
 	for {
 		if err := j.open(ctx); err != nil || j.writing == nil {
@@ -54,7 +54,7 @@ func (j *Journal) openToWrite(ctx context.Context) error {
 // Driver returns nil: there is no database.
 func (t *transaction) Driver() any { return nil }
 
-// Commit records what was staged.
+// Commit records the staged changes.
 func (t *transaction) Commit(ctx context.Context) error {
 	j := t.journal
 	j.mu.Lock()
@@ -76,7 +76,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 	return nil
 }
 
-// Rollback forgets what was staged.
+// Rollback discards the staged changes.
 func (t *transaction) Rollback(context.Context) error {
 	t.journal.mu.Lock()
 	defer t.journal.mu.Unlock()
@@ -104,7 +104,7 @@ func (t *transaction) find(ev journal.Event) journal.Operation {
 	return t.journal.row(t.journal.find(ev))
 }
 
-// stage takes note of what an operation is to be, and returns its handle.
+// stage records the new state of an operation, and returns its handle.
 func (t *transaction) stage(op journal.Operation) int64 {
 	if op.Handle == 0 {
 		t.newest++
@@ -135,7 +135,7 @@ func (j *Journal) in(ctx context.Context, tx journal.Tx) (*transaction, error) {
 	return t, nil
 }
 
-// EnqueueTx stages ev, of kind EventEnqueue, in tx, which is one of BeginTx.
+// EnqueueTx stages ev, of kind EventEnqueue, in tx, a transaction of BeginTx.
 func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,8 +157,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	return j.applyTo(op, ev, t.stage)
 }
 
-// DeliverTx applies ev, of kind EventDeliver, and has f do what it leads to in the same
-// transaction.
+// DeliverTx applies ev, of kind EventDeliver, and calls f in the same transaction.
 func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
 	if err := store.CheckDeliver(ev); err != nil {
 		return journal.Result{}, err

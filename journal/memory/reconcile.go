@@ -11,7 +11,7 @@ import (
 
 var _ journal.Reconciler = (*Journal)(nil)
 
-// Looks applies ev to at most limit unknown operations whose look is due.
+// Looks applies ev to at most limit unknown operations whose look-up is due.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -40,7 +40,7 @@ func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return results, nil
 }
 
-// Hear records that an event was heard, and what comes of it.
+// Hear records an event that was heard, and its results.
 func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -53,7 +53,7 @@ func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.E
 	if _, before := j.heard[heard]; before || len(evs) == 0 {
 		return nil, !before, nil
 	}
-	// What is refused is, before anything is recorded.
+	// Rejected events are rejected before anything is recorded.
 	for _, ev := range evs {
 		if _, _, err := journal.Next(j.row(j.find(ev)), false, ev); err != nil {
 			return nil, false, err
@@ -89,7 +89,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 	return matches, nil
 }
 
-// taken tells whether another operation is proven by the object that ev names.
+// taken reports whether the object that ev names proves another operation.
 func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
 	return slices.ContainsFunc(j.byObject[ev.Object], func(handle int64) bool {
 		other, found := j.rows[handle]
@@ -97,7 +97,7 @@ func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
 	})
 }
 
-// sole tells whether no other operation has, or had, the caller's reference that ev shows.
+// sole reports whether no other operation has, or had, the caller's reference that ev shows.
 func (j *Journal) sole(op *journal.Operation, ev journal.Event) bool {
 	reaped, is := store.NamesReference(op, ev)
 	if !is || slices.ContainsFunc(reaped, func(m store.Mark) bool { return j.reaped[m] }) {
@@ -120,7 +120,7 @@ func (j *Journal) mark(op *journal.Operation) {
 	}
 }
 
-// forget forgets what was heard so long ago.
+// forget removes the events that were heard before a time.
 func (j *Journal) forget(before time.Time) {
 	for heard, at := range j.heard {
 		if at.Before(before) {

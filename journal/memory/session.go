@@ -13,7 +13,7 @@ type session struct {
 	lost    atomic.Bool
 }
 
-// Join starts a session, which lives until it is ended or killed.
+// Join starts a session. It lives until it is ended or killed.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -25,9 +25,8 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	return s, nil
 }
 
-// Kill makes the session with this ID die on the spot, as if its process had:
-// what it holds is there for the next claim. It is for tests of what a program
-// does after a crash. A session that is not alive stays as it is.
+// Kill ends the session with this ID like the death of its process: the next claim takes its operations. It
+// is for tests of a program after a crash. A session that is not alive stays unchanged.
 func (j *Journal) Kill(sessionID string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

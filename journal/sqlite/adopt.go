@@ -13,21 +13,19 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// Adopt makes a journal that was restored or copied the one to go on with, after
-// which nothing is refused with journal.ErrRestored any more. To one that was not it
-// does nothing.
+// Adopt makes a restored or copied journal the one to continue with. Its methods no longer return
+// journal.ErrRestored afterwards. On any other journal it does nothing.
 //
-// Whoever calls it asserts that no other copy of the journal is in use, nor will be.
-// What happened after the copy was made is not in it: every operation without an
-// answer counts as sent, from its creation until now, and is pending or unknown by
-// the resend rule; cancelled ones are unknown. Names that were begun after the copy
-// was made are not known, and execute when they are asked for again: adoption can't
-// close that gap.
+// By calling it you declare that no other copy of the journal is in use, or will be. Events after the copy
+// was made are missing. Every operation without an answer counts as sent, from its creation until now, and is
+// pending or unknown by the resend rule. Cancelled operations are unknown. Names that began after the copy
+// was made are not known, and execute again when they are requested. Adoption cannot close that gap.
 //
-// Adopt goes through the operations without an answer in commits of some hundred, so that late answers are recorded in between. The journal
-// counts as restored until the last of these commits, so that a journal that is adopted in part sends nothing. If Adopt returns an
-// error, or its process dies, call it again: it begins anew, and a second adoption changes nothing. An error that says so of a
-// damaged operation comes with a journal that was adopted; that operation stays as it is.
+// Adopt processes the operations without an answer in commits of some hundred, so that late answers can be
+// recorded in between. The journal counts as restored, and sends nothing, until the last of these commits. If
+// Adopt returns an error, or its process dies, call it again: it starts over, and a second adoption changes
+// nothing. An error about a damaged operation means that the journal was adopted, and that this operation
+// stays unchanged.
 func (j *Journal) Adopt(ctx context.Context) error {
 	return j.adopt(ctx, func(b *batch) (bool, error) {
 		missing, err := b.sessionsWithoutFile()
@@ -80,7 +78,7 @@ func (b *batch) adopt(a *adoption) error {
 		return err
 	}
 	for _, id := range missing {
-		b.liveness[id] = errDead // whoever ran them does so elsewhere, or no more
+		b.liveness[id] = errDead // their processes run elsewhere, or not any more
 	}
 	ev := journal.Event{Kind: journal.EventAdopt, At: time.Now()}
 	if err := b.observeClock(ev.At); err != nil {
@@ -100,7 +98,7 @@ func (b *batch) adopt(a *adoption) error {
 		if err == nil {
 			err = b.next(r, &prepared{Event: ev}, &out)
 		}
-		if errors.Is(err, format.ErrDamaged) && b.broken == nil { // it is believed by nobody
+		if errors.Is(err, format.ErrDamaged) && b.broken == nil { // a damaged operation is never used
 			a.damaged, err = fmt.Errorf("adopted, but operation %d: %w", handle, err), nil
 		}
 		if err != nil {
@@ -121,8 +119,8 @@ func (b *batch) adopt(a *adoption) error {
 	return b.giveUp(b.becomeItsOwn())
 }
 
-// countAsRestored has a journal that is adopted in part count as restored, for every process that opens it: its sidecar is
-// another journal's until the adoption is over.
+// countAsRestored makes a partly adopted journal count as restored for every process that opens it: its
+// sidecar belongs to another journal until the adoption is over.
 func (b *batch) countAsRestored() error {
 	if b.restored != nil {
 		return nil
@@ -150,16 +148,15 @@ func (b *batch) holdMarks() {
 	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
 }
 
-// becomeItsOwn gives the journal an identity that no other copy has. The sidecar
-// comes first: until the commit the two differ, so that the journal counts as
-// restored, and from the commit on they agree.
+// becomeItsOwn gives the journal an identity that no other copy has. The sidecar is written first: until the
+// commit the two differ, so the journal counts as restored, and from the commit on they agree.
 func (b *batch) becomeItsOwn() error {
 	b.holdMarks()
 	was, before := b.restored, b.identity
 	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
 	b.restored, b.identity = nil, newIdentity()
-	// Another process may be writing the sidecar, and put what it said in the place of
-	// this one: that must not make the file look older than its WAL.
+	// Another process may be writing the sidecar, and replace this one by the old one. That must not make the
+	// file look older than its WAL.
 	if side, err := readSidecar(b.path); err == nil {
 		b.epoch = max(b.epoch, side.epoch)
 	}
@@ -169,7 +166,7 @@ func (b *batch) becomeItsOwn() error {
 	if err := b.write(b.sql.adoptBackup); err != nil {
 		return err
 	}
-	// What it says of the file is not said of this one.
+	// Its note is about another file.
 	if err := (sidecar{identity: b.identity, number: b.number}).place(b.path); err != nil {
 		return conn.Explain(b.path, "adopt it", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// archive writes those of the operations with a row of their own, and of those in
-// blocks, that ev would reap, at most limit. One that can't be read whole stays, and is damaged.
+// archive writes the operations that ev would reap, at most limit, from rows of their own and from blocks. An
+// operation that cannot be read whole stays, and is damaged.
 func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (archived store.Archived, damaged, err error) {
 	if j.file.archive == nil {
 		return nil, nil, nil

@@ -19,19 +19,17 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// Backup writes a copy of the journal to a new file at path, with mode 0600, while the
-// journal is in use: what was reported before the call is in it, and what comes
-// meanwhile may be; tables of the application's in the file are, too. It returns once the
-// file, whole and packed, and its name survive a loss of power. Its directory must exist;
-// a file that is at path already, or a -journal or -wal beside it, is not touched (fs.ErrExist). A path that belongs
-// to another file, such as that of a journal with -wal behind it, is refused (fs.ErrInvalid). Nobody waits for it, but
-// the -wal file is not emptied until it is done.
+// Backup writes a copy of the journal, with the application's tables, to a new file at path, with mode 0600,
+// while the journal is in use. Everything reported before the call is in it, and later records may be. It
+// returns once the whole, packed file and its name survive a loss of power. The directory must exist. Backup
+// returns fs.ErrExist if a file is at path, or a -journal or -wal beside it, and fs.ErrInvalid if path
+// belongs to another file, such as that of a journal with -wal behind it. Other callers do not wait for it,
+// but the -wal file is not emptied until it is done.
 //
-// The copy carries a mark that it is one, with its time and the number of its latest
-// commit. To restore it, stop every process that uses the journal, remove the journal's
-// -wal and -shm files, put the copy in the journal's place and leave the -sidecar
-// where it is; then Open it. Wherever it is opened, it is refused with
-// journal.ErrRestored, and can only be read, until Adopt is called.
+// The copy is marked as one, with its time and the number of its latest commit. To restore it, stop every
+// process that uses the journal, remove the journal's -wal and -shm files, put the copy in the journal's
+// place, and leave the -sidecar. Then Open it. Until Adopt is called, it can only be read, and other methods
+// return journal.ErrRestored, wherever it is opened.
 func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err := j.open(ctx); err != nil {
 		return err
@@ -77,7 +75,7 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	}
 	if j.file.writer.readOnly {
 		err = j.copyBeside(ctx, name)
-	} else if err = j.file.writer.do(ctx, func(*batch) error { return nil }); err == nil { // what rides
+	} else if err = j.file.writer.do(ctx, func(*batch) error { return nil }); err == nil { // commits the noted events
 		err = j.copyTo(ctx, name)
 	}
 	if err != nil {
@@ -86,7 +84,7 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err := mark(ctx, name, time.Now()); err != nil {
 		return err
 	}
-	if err := osfile.SyncFile(name); err != nil { // VACUUM INTO does not sync what it writes
+	if err := osfile.SyncFile(name); err != nil { // VACUUM INTO does not sync
 		return err
 	}
 	if err := os.Rename(name, to); err != nil {
@@ -95,8 +93,7 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	return osfile.SyncDir(filepath.Dir(to))
 }
 
-// sweepParts removes backups to the same path that a crash has cut off: nobody has a lock
-// on them.
+// sweepParts removes backups to the same path that a crash interrupted. No process has a lock on them.
 func sweepParts(path string) {
 	names, _ := filepath.Glob(osfile.GlobEscape(path+".part-") + "*")
 	for _, name := range names {
@@ -141,8 +138,8 @@ func mark(ctx context.Context, name string, at time.Time) error {
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	// The sessions are not the copy's, and nobody who holds anything in it is alive. Its
-	// epoch is before all others: it is packed, and no WAL belongs to it.
+	// The sessions are not the copy's, and no holder in it is alive. Its epoch is before all others: it is
+	// packed, and has no WAL.
 	err = c.Exec(fmt.Sprintf(`BEGIN;
 		INSERT OR REPLACE INTO onceward_backup SELECT 1, %d, number FROM onceward_log ORDER BY seq DESC LIMIT 1;
 		DELETE FROM onceward_sessions;
@@ -151,8 +148,7 @@ func mark(ctx context.Context, name string, at time.Time) error {
 	return errors.Join(err, c.Close())
 }
 
-// isBackup says of which commit the journal is a backup, and when it was made, or
-// nothing.
+// isBackup returns the commit and the time of which the journal is a backup, or nothing.
 func (b *batch) isBackup() (says string, err error) {
 	_, err = b.sql.readBackup.First(func(v []driver.Value) error {
 		says = backupOf(v)

@@ -23,12 +23,12 @@ type batch struct {
 	inRows    int      // bytes of bodies that it wrote to rows of their own
 	highest   int64    // handle in records
 	numbered  int64    // its commit number
-	others    bool     // somebody else wrote since the last one
+	others    bool     // another process wrote since the last one
 	broken    error    // it can't be committed
 	changed   bool     // the request that is being done has written something
 	gone      []int64  // handles that it removed
 	marksHeld bool     // the checkpointer's marking is locked
-	missing   []string // sessions without a file; nil: nobody has looked
+	missing   []string // sessions without a file; nil: not checked yet
 
 	committed, abandoned []func()
 }
@@ -58,8 +58,8 @@ func (b *batch) abandon() {
 	}
 }
 
-// fail gives the batch up if err is one of SQLite's that leaves it in doubt, and
-// explains what is not for the asker to understand.
+// fail gives the batch up after an SQLite error that leaves it in doubt, and explains errors that the caller
+// cannot understand.
 func (b *batch) fail(err error) error {
 	if conn.Code(err) == 0 && !errors.Is(err, format.ErrDamaged) {
 		return err
@@ -71,9 +71,8 @@ func (b *batch) fail(err error) error {
 	return conn.Explain(b.path, "apply an event", cmp.Or(gone, err))
 }
 
-// write runs a statement that changes something. After a failure it runs no more:
-// SQLite may have rolled back, and what is written outside a transaction is
-// committed at once.
+// write runs a statement that changes something. After a failure it runs no more: SQLite may have rolled
+// back, and a write outside a transaction is committed at once.
 func (b *batch) write(s *conn.Stmt, args ...any) error {
 	if b.broken != nil {
 		return conn.Explain(b.path, "apply an event", b.broken)
@@ -81,7 +80,7 @@ func (b *batch) write(s *conn.Stmt, args ...any) error {
 	b.wrote = true
 	_, err := s.Exec(args...)
 	if conn.OfOneStatement(err) && b.changed && b.broken == nil {
-		b.broken = err // else a part of what was asked for would be committed
+		b.broken = err // otherwise a part of the request would be committed
 	}
 	b.changed = b.changed || err == nil
 	return b.fail(err)
@@ -92,8 +91,8 @@ func (b *batch) read(s *conn.Stmt, f func([]driver.Value) error, args ...any) er
 	return b.fail(s.Each(f, args...))
 }
 
-// prepared is an event with what the journal keeps of it encoded by the asker, so
-// that the writer need not.
+// prepared is an event with its records already encoded by the caller, so that the writer need not encode
+// them.
 type prepared struct {
 	journal.Event
 	request, answer  []byte
@@ -137,7 +136,7 @@ type outcome struct {
 
 	unconfirmed time.Time
 
-	asked       *journal.Request // the asker's own, instead of what is stored
+	asked       *journal.Request // the caller's own, instead of the stored one
 	requestBody []byte
 	answered    *journal.Answer // likewise
 	answer      []byte
@@ -170,8 +169,7 @@ func (o *outcome) result(path string) (journal.Result, error) {
 	return result, nil
 }
 
-// apply runs Next on the operation that the event names. Without an error, out is what
-// came of it.
+// apply runs Next on the operation that the event names. Without an error, out is the result.
 func (b *batch) apply(p *prepared, out *outcome) error {
 	if err := b.refuses(p.Kind); err != nil {
 		return err
@@ -239,7 +237,7 @@ func (b *batch) byHandle(handle int64) (row, error) {
 }
 
 func (b *batch) byRef(ref journal.Ref) (row, error) {
-	// Nobody else writes byRef.
+	// Only this goroutine writes byRef.
 	if s := b.memtable.byRef[ref]; s != nil && s.now.Op.Handle > b.folded {
 		return rowOf(s.now, false), nil
 	}
@@ -273,7 +271,7 @@ func (b *batch) one(s *conn.Stmt, args ...any) (r row, err error) {
 	return r, b.fail(err)
 }
 
-// next runs Next on r and writes what comes of it. Without an error, out is that.
+// next runs Next on r and writes the result. Without an error, out is the result.
 func (b *batch) next(r row, p *prepared, out *outcome) error {
 	live, err := b.holds(&r.Op, p.Kind)
 	if err != nil {
@@ -281,8 +279,8 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	}
 	*out = outcome{last: b.clock.Last, unconfirmed: b.clock.Unconfirmed(p.At)}
 	if p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence || p.Kind == journal.EventLook && p.Asked {
-		// The recorded answer's generation decides whether the event brings the same one. What it
-		// lacks decides whether another takes its place, or is looked for.
+		// The recorded answer's generation shows whether the event brings the same answer. Its missing parts
+		// decide whether another answer replaces it, or is looked up.
 		out.record, out.AnswerSum = r.record, r.AnswerSum
 		if r.Op.Answer, err = b.readAnswer(&r.Op, out); err != nil {
 			return err
@@ -293,7 +291,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 			}
 		}
 	}
-	if p.Kind == journal.EventClaim && p.mayTake(&r.Op) { // whole, for Today, and before it is anybody's
+	if p.Kind == journal.EventClaim && p.mayTake(&r.Op) { // whole, for Today, and before a session holds it
 		if r.Op.Request, err = b.wholeRequest(r); err != nil {
 			return err
 		}
@@ -363,7 +361,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 	return b.load(out)
 }
 
-// mayTake tells whether a claim concerns the operation, going by its provider.
+// mayTake reports whether a claim concerns the operation, by its provider.
 func (p *prepared) mayTake(op *journal.Operation) bool {
 	switch op.State {
 	case journal.StateAbsent:

@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// blockOf selects the block in which a handle would be.
+// blockOf selects the block that may hold a handle.
 const blockOf = "SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
-// blockAndLog is blockOf with the latest row of the log, NULL where something is in the outbox.
+// blockAndLog is blockOf with the latest row of the log, or NULL if the outbox has rows.
 const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log" + whereTakenIn + ") FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
 // inBlock finds an operation in its block, nil if it is in none.
@@ -34,8 +34,8 @@ func (b *batch) unpack(k *format.Record) error {
 	return err
 }
 
-// rewriteBlock leaves in the block around a handle what stays says, and returns how
-// many went.
+// rewriteBlock keeps the operations that stays selects in the block around a handle, and returns the number
+// of removed ones.
 func (b *batch) rewriteBlock(around int64, stays func(*format.Record) (bool, error)) (gone int, err error) {
 	var first int64
 	var left []*format.Record

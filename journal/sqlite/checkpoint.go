@@ -16,14 +16,14 @@ const (
 	// checkpointAfter is how many WAL frames are written before the checkpointer
 	// is woken.
 	checkpointAfter = 250
-	// longWAL is from how many frames on the writer itself moves what is left,
-	// between two batches: under constant load only then does the WAL start over
-	// (https://sqlite.org/wal.html, "Avoiding Excessively Large WAL Files").
+	// longWAL is the number of frames from which the writer itself moves the rest between two batches. Under
+	// constant load, the WAL starts over only then (https://sqlite.org/wal.html, "Avoiding Excessively Large
+	// WAL Files").
 	longWAL = 1000
 )
 
-// maxWAL is to how many bytes the WAL is cut where it starts over, after something has
-// kept it from that for long: a backup, or somebody's open transaction.
+// maxWAL is the size in bytes to which the WAL is cut when it starts over after a long delay by a backup or a
+// foreign open transaction.
 const maxWAL = 64 << 20
 
 // sidecarAfter is how old a commit may grow that the sidecar knows nothing of, and
@@ -68,8 +68,7 @@ func (p *checkpointer) run() {
 	var late <-chan time.Time
 	wait := sidecarFirst // so that the sidecar names the WAL
 	for {
-		// What fails here is tried again after the next commits, and the writer
-		// sees the same fault.
+		// A failure here is retried after the next commits, and the writer gets the same fault.
 		select {
 		case _, open := <-p.wake:
 			if !open {
@@ -94,10 +93,9 @@ func (p *checkpointer) run() {
 	}
 }
 
-// mark has the sidecar name the latest commit. That is durable: what can be read has
-// been synced (https://sqlite.org/pragma.html#pragma_synchronous, FULL), be it in the
-// file or in the WAL, so that a file whose WAL was left behind stands behind its
-// sidecar too.
+// mark records the latest commit in the sidecar. Readable data was synced to the file or the WAL, and is
+// durable (https://sqlite.org/pragma.html#pragma_synchronous, FULL). A file that lost its WAL is therefore
+// behind its sidecar too.
 func (p *checkpointer) mark() error {
 	p.marking.Lock()
 	defer p.marking.Unlock()
@@ -128,15 +126,16 @@ func (p *checkpointer) mark() error {
 	if err != nil {
 		return err
 	}
-	// The WAL that this was read from, and no other that somebody put there; else nothing is said of the file.
+	// It must be the WAL from which the note was read, and no replacement. Otherwise the sidecar says nothing
+	// about the file.
 	if wal, err := walBeside(p.path); err == nil && wal == before && wal != noWAL && p.files.inPlace() == nil {
 		latest.wal = wal
 	}
 	return latest.advance(p.path)
 }
 
-// keep is for a file that is not in place any more: it has the sidecar say what can't be
-// read of it, so that whoever opens it next can tell.
+// keep, for a file that is out of place, records in the sidecar the facts that cannot be read from the file,
+// so that the next Open can detect it.
 func (p *checkpointer) keep(identity string, number int64) error {
 	p.marking.Lock()
 	defer p.marking.Unlock()
@@ -159,9 +158,8 @@ func (p *checkpointer) keep(identity string, number int64) error {
 	return side.write(p.path, true)
 }
 
-// passive moves what it can without waiting for anybody, and returns how many
-// frames the WAL has. What is not in place any more is left as it is: to move one file's
-// pages into another would damage that, and leave nothing to tell by.
+// passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
+// leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
 func (p *checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
 	if err := p.files.inPlace(); err != nil {
 		return 0, err

@@ -15,30 +15,30 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// fewDue is up to how many due operations are sorted by age; past that, pending
-// ones are walked by age, since many of them are due.
+// fewDue is the number up to which due operations are sorted by age. Above it, pending ones are read by age,
+// because many of them are due.
 const fewDue = 500
 
-// claimAtOnce is how many operations a claim looks at in one commit: others come in
-// between where it passes over thousands.
+// claimAtOnce is the number of operations that a claim reads in one commit. Others write in between if it
+// skips thousands.
 const claimAtOnce = 256
 
 // claimScans is how many due operations a claim goes through in one commit to find those of its providers.
 var claimScans = 1024 // a test has fewer
 
-// claimFor is for how long it does, where what it looks at is large.
+// claimFor is the time limit for that, if the operations are large.
 var claimFor = 20 * time.Millisecond // a test has more
 
 // claiming is how far a claim has come, from one commit to the next.
 type claiming struct {
 	after    int64 // every operation up to this handle was looked at
 	done     bool  // there are no others
-	restored error // there is an operation of which nobody can say whether it is held
+	restored error // the holder of some operation is unknown
 	damaged  error // and one that can't be read
 }
 
-// claim applies the event to at most limit operations, one at least, that want one, oldest first, and
-// goes on from where c stands.
+// claim applies the event to at most limit operations, at least one, that need a claim, oldest first. It
+// continues from c.
 func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 	if err := b.refuses(p.Kind); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
 			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
 		case err != nil:
-			return nil, b.giveUp(err) // what was claimed before it is nobody's
+			return nil, b.giveUp(err) // the earlier claims of this batch are undone
 		case out.decision != journal.Ignored: // else it was passed over
 			outs = append(outs, out)
 		}
@@ -89,9 +89,8 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 // everything is higher than any handle.
 const everything = math.MaxInt64
 
-// wanted lists at most limit operations that want a claim and were begun after the one
-// with that handle, oldest first, by their handles. None was left out up to the handle through. restored is not nil if
-// there are others of which nobody can say whether they are held.
+// wanted lists the handles of at most limit operations after one handle that need a claim, oldest first. None
+// up to the handle through is missing. restored is not nil if the holders of others are unknown.
 func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, through int64, restored, err error) {
 	handles, through, err = b.due(p, after, limit)
 	if err != nil {
@@ -135,8 +134,8 @@ func (b *batch) handles(s *conn.Stmt, args ...any) (handles []int64, err error) 
 	return handles, err
 }
 
-// due lists pending operations that are to be woken, oldest first, and none of them is left out up to the handle through: a
-// foreign backlog is gone through in as many commits as it takes.
+// due lists pending operations to be woken, oldest first. None up to the handle through is missing. A foreign
+// backlog takes as many commits as necessary.
 func (b *batch) due(p *prepared, after int64, limit int) (handles []int64, through int64, err error) {
 	by := store.WakeBy(p.Event).UnixMilli()
 	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
@@ -160,12 +159,12 @@ func (b *batch) due(p *prepared, after int64, limit int) (handles []int64, throu
 		return nil, 0, err
 	}
 	if handles, err = b.handles(b.sql.dueMany, by, providers(p.From), limit, after, through); len(handles) == limit {
-		through = everything // what is left out comes after all of them
+		through = everything // the others come after all of them
 	}
 	return handles, through, err
 }
 
-// wanting lists what is to be claimed of that which only the log has.
+// wanting lists the operations to be claimed that only the log has.
 func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, err error) {
 	wakeBy := store.WakeBy(p.Event)
 	for k := range b.recently {
@@ -195,8 +194,8 @@ func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, er
 	return handles, restored, nil
 }
 
-// orphans lists what dead sessions hold, oldest first for each. restored is not nil
-// if there are operations of which nobody can say whether they are held.
+// orphans lists the operations of dead sessions, oldest first for each session. restored is not nil if the
+// holders of some operations are unknown.
 func (b *batch) orphans(from any, looking bool, after int64, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
 		found, err := b.sql.nextHolder.First(func(v []driver.Value) error {

@@ -32,7 +32,7 @@ func (b *batch) contentsOf(first int64) (c format.Contents, found bool, err erro
 	return c, found, err
 }
 
-// noteContents writes down what the operations of the segment have that is sealed now.
+// noteContents records the contents of the segment that is sealed now.
 func (b *batch) noteContents(first int64, members []member) error {
 	scopes, providers := make(map[string]bool), make(map[string]bool)
 	for _, m := range members {
@@ -40,7 +40,7 @@ func (b *batch) noteContents(first int64, members []member) error {
 	}
 	c, _, err := b.contentsOf(first)
 	if errors.Is(err, format.ErrDamaged) {
-		return nil // a row that is not believed stays so, and stops nobody who begins
+		return nil // a damaged row stays so, and stops no new operation
 	}
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (b *batch) noteProvider(before, after *journal.Operation) error {
 // span is from one handle to another, both included.
 type span struct{ from, to int64 }
 
-// spans are what is left of a span without the segments that have nothing that the filter selects.
+// spans returns the rest of a span without the segments that have nothing for the filter.
 func (p *page) spans(r *reader, all span) (left []span, err error) {
 	var needs []uint16
 	key := &p.key
@@ -116,7 +116,7 @@ func (p *page) spans(r *reader, all span) (left []span, err error) {
 const contentsWithin = `SELECT first, hashes FROM onceward_contents WHERE first >= ? AND first <= ?
 	AND first + 1023 <= (SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1) ORDER BY first`
 
-// checkContents looks for what a list would leave out.
+// checkContents finds operations that a list would miss.
 func (s *verifiedSegment) checkContents() error {
 	if s.first+format.SegmentSize-1 > s.newest {
 		return nil // it is not sealed yet

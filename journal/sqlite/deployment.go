@@ -26,7 +26,7 @@ INSERT INTO onceward_owner VALUES (1, '', '', '');
 // ownerSince is the first version of the schema that has ownerTables.
 const ownerSince = 4
 
-// owner is whose the file is, and where it was opened last.
+// owner is the deployment of the file, and the machine and boot at its last Open.
 type owner struct{ deployment, machine, boot string }
 
 const (
@@ -84,7 +84,7 @@ func (f *file) own(opts Options) error {
 			err = was.refuses(b.path, opts)
 		}
 		if is = was.after(opts); err == nil && is != was {
-			err = b.giveUp(is.write(b.sql.writeOwner)) // in no row of the log: it is no part of what is recorded
+			err = b.giveUp(is.write(b.sql.writeOwner)) // in no row of the log: it is not a part of the record
 		}
 		return conn.Explain(b.path, "open", err)
 	})
@@ -106,12 +106,12 @@ func (b *batch) mayJoin(opts Options) error {
 	return is.refuses(b.path, opts)
 }
 
-// AdoptAs is Adopt for a journal that becomes another deployment's, restored or not. It records the
-// name, which Open asks for from then on. Every operation without an answer counts as sent, as after Adopt.
-// Until it returns, the journal counts as restored. If it fails halfway, call it again.
+// AdoptAs is Adopt for a journal that moves to another deployment, restored or not. It records the name,
+// which Open then requires. Every operation without an answer counts as sent, as after Adopt. Until it
+// returns, the journal counts as restored. If it fails halfway, call it again.
 //
-// Call it on a Journal that was opened with Options.Existing and without Options.Deployment. An empty
-// name leaves it to the next Open to name one.
+// Call it on a Journal that was opened with Options.Existing and without Options.Deployment. With an empty
+// name, the next Open with a name sets it.
 func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
 	return j.adopt(ctx, func(*batch) (bool, error) { return true, nil }, func(b *batch) error {
 		is, err := ownerBy(b.sql.readOwner)

@@ -1,194 +1,178 @@
-// Package sqlite keeps a journal in one SQLite file, for the processes of one
-// machine. It is the journal to start with, and durable by default: what Apply
-// reported survives kill -9 and power loss.
+// Package sqlite keeps a journal in one SQLite file, for the processes of one machine. It is the journal to
+// start with, and durable by default: everything that Apply reported survives kill -9 and power loss.
 //
 // # How it writes
 //
-// One goroutine writes, on one connection. It begins a transaction with the first
-// event that arrives, applies each as it comes, and commits when no more are
-// waiting, so that everybody who waits shares one fsync. No timer is involved: a
-// single caller waits for nobody. Nobody hears of success before the commit. An
-// event that is refused fails alone; a commit that fails fails all that were in
-// it, is rolled back, and the next one starts afresh, so that the journal goes on
-// by itself once the fault (a full disk) is gone. A caller whose context ends gets
-// its error at once and takes nobody else's event back; its own may have been
+// One goroutine writes, on one connection. It begins a transaction with the first event that arrives, applies
+// each event as it comes, and commits when no more are waiting. All waiting callers share one fsync. No timer
+// is involved, so a single caller never waits for others. No caller learns of success before the commit.
+//
+// A rejected event fails alone. A failed commit fails all its events and is rolled back. The next commit
+// starts afresh, so the journal recovers by itself once the fault (a full disk) is gone. A caller whose
+// context ends gets its error at once, without an effect on other events. Its own event may have been
 // recorded.
 //
-// The file is in WAL mode with synchronous=FULL: without it, a commit survives the
-// end of the process but not the loss of power (https://sqlite.org/wal.html,
-// https://sqlite.org/pragma.html#pragma_synchronous). Every pragma is read back.
-// A goroutine of its own moves the WAL into the file meanwhile.
+// The file is in WAL mode with synchronous=FULL. Without it, a commit survives the end of the process but not
+// the loss of power (https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous). Every
+// pragma is read back. A second goroutine moves the WAL into the file.
 //
 // # Where an operation is kept
 //
-// Every commit appends one row to a log, with all that it begins, completes or parks,
-// so that it writes no more pages than these bytes fill. The operations that the log
-// alone has, some five hundred, are in memory too. As it grows, the oldest are folded,
-// within some commit: completed and delivered ones are packed into blocks, eight a
-// row, and the others get a row of their own with its indices. What is tried again and
-// again, flows and sessions make it grow too: it has at most 2,048 rows, or 16 MiB and the
-// rows of one commit. Close folds what there is; a file that was closed by nobody is read
-// as it is.
+// Every commit appends one row to a log, with all operations that it begins, completes or parks. It writes
+// only as many pages as these bytes fill. The operations that only the log has, some five hundred, are also
+// in memory. As the log grows, a commit folds the oldest ones. Completed and delivered operations are packed
+// into blocks, eight a row. The others get a row of their own with its indices. Repeated tries, flows and
+// sessions also make the log grow. It has at most 2,048 rows, or 16 MiB and the rows of one commit. Close
+// folds the whole log. A file that was not closed is read as it is.
 //
-// IDs of operations in blocks are found by hashes, which take eight bytes of memory for
-// each operation, and are read in the background once the file is open. Strangers make
-// names: the hashes are under a random key, so that nobody can make many that collide.
-// The key is in the file, and is as old as that: a Backup has it too, and Adopt leaves it.
+// IDs of operations in blocks are found by hashes. They take eight bytes of memory for each operation, and
+// are read in the background once the file is open. Strangers choose names, so the hashes use a random key.
+// No stranger can make many names that collide. The key is in the file and never changes: a Backup has it too,
+// and Adopt keeps it.
 //
-// Where the field has words for these: the log is a commit log, or write-ahead log, of the
-// journal's own (SQLite's WAL lies below it); what it alone has, in memory, is a memtable;
-// folding is compaction; one commit for many callers is group
-// commit.
+// The usual terms: the log is a commit log of the journal's own, above SQLite's WAL. Its part in memory is a
+// memtable. Folding is compaction. One commit for many callers is group commit.
 //
 // # Several processes
 //
-// Any number of processes of one machine may open one file; they take turns, and
-// none starves the others. Within a process, every Open of the same file shares
-// one writer. WAL needs memory shared between the processes, which file systems
-// over a network do not give: they are refused (ErrNetworkFilesystem). One that is in memory,
-// or a container's own layer, is accepted with a warning (Options.Logger, Options.Volatile):
-// what lies there survives kill -9, but no loss of power, or not its container.
+// Any number of processes of one machine may open one file. They take turns, and none starves the others.
+// Within a process, every Open of the same file shares one writer. WAL needs memory shared between the
+// processes, which network file systems do not have: Open rejects them (ErrNetworkFilesystem). It accepts a
+// file system in memory, or a container's own layer, with a warning (Options.Logger, Options.Volatile). Files
+// there survive kill -9, but not a loss of power, or not the container.
 //
 // # Sessions
 //
-// A session is alive exactly as long as its process holds an OS lock on a file of
-// the session's own, named as the journal with -session- and the session's ID
-// behind it. The kernel drops the lock when the process ends, however it does, and
-// keeps it while the process is paused; no clock is involved. Don't remove or replace
-// these files: a session without its file, or with a copy in its place (which tells on
-// Unix by its inode), is taken for a sign that the journal was copied or restored, and
-// what it holds is refused with journal.ErrRestored, until Adopt is called. Claim passes
-// over such operations, and returns that error once it finds nothing else. A journal
-// that was moved to another disk, with all that lies beside it, goes on as it would have.
+// A session is alive exactly as long as its process holds an OS lock on the session's file. The file's name
+// is the journal's with -session- and the session's ID. The kernel drops the lock when the process ends in
+// any way, and keeps it while the process is paused. No clock is involved.
+//
+// Do not remove or replace these files. A session without its file, or with a copy in its place (on Unix the
+// inode shows it), means that the journal was copied or restored. Its operations are then rejected with
+// journal.ErrRestored until Adopt is called. Claim skips such operations, and returns that error once it
+// finds nothing else. A journal that was moved to another disk, together with all files beside it, continues
+// normally.
 //
 // # Files
 //
-// A journal has one name. A file with a second link, or one that is mounted by itself, as
-// a single file is into a container, would have another -wal under each, and neither side
-// would see what the other records: both are refused (ErrSecondName). Mount the folder
-// that the journal is in; containers of one machine may share it.
+// A journal has one name. A file with a second link, or one that is mounted as a single file into a
+// container, would have another -wal under each name, and neither side would see the other's records. Open
+// rejects both (ErrSecondName). Mount the journal's folder instead. Containers of one machine may share it.
 //
-// Beside the journal lie its -wal and -shm files, which belong to it: never copy,
-// move or remove the one without the others while a process has it open, and never
-// open the file by other means than SQLite in a process that has it open: closing
-// it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files
-// have mode 0600: they hold requests and answers.
+// The -wal and -shm files beside the journal belong to it. Never copy, move or remove the one without the
+// others while a process has the journal open. In such a process, never open the file by other means than
+// SQLite: closing it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files have mode
+// 0600, because they hold requests and answers.
 //
-// Open migrates the file of an older release, unless it is told not to
-// (Options.NoMigration); a process of that older release which has it open records
-// nothing from then on, and says so (journal.ErrVersion).
+// Open migrates the file of an older release, unless Options.NoMigration is set. A process of the older
+// release that has it open then records nothing more and returns journal.ErrVersion.
 //
-// Programs that look at a service's journal open it with Options.ReadOnly, beside it; those that
-// also resolve or cancel, with Options.Existing and Options.NoMigration.
+// Programs that read a service's journal open it with Options.ReadOnly. Programs that also resolve or cancel
+// use Options.Existing and Options.NoMigration.
 //
 // # Tables of the application
 //
-// The application may have tables of its own in the file, so that a local step of a flow
-// is one commit with what it writes. They may be there before the journal: Open makes one
-// in any SQLite database whose text is in UTF-8, and refuses it (ErrNotJournal) only where
-// a name begins with onceward_, as all names of the journal's do. The rest of the database
-// stays as it is, user_version and application_id too. But it is in WAL mode from then on,
-// which the file says to everybody who opens it, and others lose the right to read it. Before
-// that can be done, transactions that the application has open must end.
+// The application may have tables of its own in the file, so that a local step of a flow and its writes are
+// one commit. They may exist before the journal. Open makes a journal in any SQLite database with text in
+// UTF-8. It returns ErrNotJournal only if a name begins with onceward_, as all names of the journal do. The
+// rest of the database stays unchanged, including user_version and application_id. But it is in WAL mode from
+// then on, which the file shows to every program that opens it, and other users lose the right to read it.
+// Open transactions of the application must end before that.
 //
-// A transaction of the application's own may enqueue an operation (EnqueueTx, by Tx), and an outcome's
-// delivery is one commit with what the application writes for it (DeliverTx). What is recorded so waits in a
-// table beside the log for the next commit of any process, which takes it in before it does anything else;
-// Get, List and Claim have that done first. With Options.ReadOnly it is not seen before that. Begin such a
-// transaction with BEGIN IMMEDIATE (_txlock=immediate): one that has read, and in the meantime another was
-// committed, can't go on to write.
+// A transaction of the application may enqueue an operation (EnqueueTx, with Tx). The delivery of an outcome
+// is one commit with the application's writes for it (DeliverTx). These records wait in a table beside the
+// log. The next commit of any process takes them in before anything else, and so do Get, List and Claim. With
+// Options.ReadOnly they are visible only after that. Begin such a transaction with BEGIN IMMEDIATE
+// (_txlock=immediate). A transaction that has read cannot write once another one was committed.
 //
-// What others do to the file may undo what the journal has promised:
+// Other code can break the journal's promises:
 //
-//   - In a process that has the journal open, open the file with modernc.org/sqlite alone,
-//     as this package and BeginTx do. The SQLite of another driver, such as
-//     github.com/mattn/go-sqlite3, knows nothing of it, and drops its locks
-//     (https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same
-//     application").
-//   - No connection may have synchronous=OFF: once it moves the WAL into the file, a loss of
-//     power takes what was recorded (https://sqlite.org/pragma.html#pragma_synchronous).
-//   - What begins with onceward_ is nobody else's to drop or to change, be it by a tool that
-//     migrates schemas.
+//   - In a process that has the journal open, open the file only with modernc.org/sqlite, as this package and BeginTx do. The
+//     SQLite of another driver, such as github.com/mattn/go-sqlite3, does not know of it, and drops its locks
+//     (https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same application").
+//   - No connection may have synchronous=OFF. Once it moves the WAL into the file, a loss of power takes recorded operations
+//     (https://sqlite.org/pragma.html#pragma_synchronous).
+//   - No other code may drop or change names that begin with onceward_. That includes tools that migrate schemas.
 //
-// A Backup has the application's tables too, and brings them back with it. It fails where
-// an index of theirs uses a function or a collation that this process has not. Verify reads
-// the journal's tables alone then, and not the application's.
+// A Backup has the application's tables too, and restores them. It fails if one of their indices uses a
+// function or a collation that this process does not have. Verify then reads only the journal's tables.
 //
 // # Restored and copied journals
 //
-// A journal that was put back from a backup knows nothing of what was sent since, and
-// two copies of one know nothing of each other. So another file lies beside it, its
-// -sidecar. It holds the journal's random identity, which the journal has too, and the
-// number of a commit, at most a few seconds behind the latest, and none behind after
-// Close. A journal that has not come as far as its sidecar says, whose identity is
-// another, or that has any history and no sidecar, was restored or copied, or lost its
-// WAL. Open opens it; but whatever would send, decide or forget by its record (Join, Begin,
-// Claim, Resolve, Reap) is refused with journal.ErrRestored, until Adopt is called. It can
-// be read, and answers that come late are recorded.
+// A restored backup does not know what was sent since, and two copies do not know of each other. Another
+// file, the -sidecar, detects that. It holds the journal's random identity and the number of a commit, at
+// most a few seconds behind the latest, and none behind after Close. The journal was restored or copied, or
+// lost its WAL, in any of these cases: its commits do not reach the sidecar's number; its identity is
+// another; it has a history and no sidecar.
 //
-// Before a backup is put back, end every process that has the journal open, and remove
-// its -wal and -shm files: SQLite would take an old -wal for the backup's own, and mix
-// the two (https://sqlite.org/howtocorrupt.html, section 1.4). Open tells by the sidecar
-// that the file is from before its -wal began, refuses the two with journal.ErrRestored
-// before they are mixed, and changes nothing: remove -wal and -shm then, open it again,
-// and adopt it. What it may miss is a -wal that began moments before its process was
-// killed, a copy of the file alone that was made, in use, moments before the -wal began,
-// and the file of another journal; Verify finds these. A file that was put back with its
-// own -wal is opened.
-// Leave the sidecar where it is, and never put it back with the backup: a copy of both
-// looks whole. A journal whose file, or whose -wal, is removed or replaced while it is
-// open records nothing from then on (journal.ErrRestored), until that is undone; nor does one
-// whose -wal is emptied or cut short, until it was closed and opened again.
+// Open opens such a journal. All methods that would send, decide or forget by its records (Join, Begin,
+// Claim, Resolve, Reap) return journal.ErrRestored until Adopt is called. It can be read, and late answers
+// are recorded.
 //
-// To start over with an empty journal, remove the sidecar along with the journal. A
-// process that is killed, and a loss of power, never make a journal look restored.
-// Backup makes copies that say what they are. The sidecar shows a copy of the journal's file that was made
-// by other means. It does not show a copy of the whole folder, such as a snapshot of the volume: that looks like
-// the journal itself, and sends what the journal sends. Options.Deployment has another deployment refuse
-// it. Of a copy under the same name only the machine tells, and Open warns of that.
+// Before you restore a backup, end every process that has the journal open, and remove its -wal and -shm
+// files. SQLite would take an old -wal for the backup's own and mix the two
+// (https://sqlite.org/howtocorrupt.html, section 1.4). Open detects by the sidecar that the file is older
+// than its -wal, returns journal.ErrRestored before they are mixed, and changes nothing. Then remove -wal and
+// -shm, open the journal again, and adopt it. Open may miss these cases, which Verify finds:
+//
+//   - a -wal that began moments before its process was killed;
+//   - a copy of the file alone, made in use moments before the -wal began;
+//   - the file of another journal.
+//
+// A restored file with its own -wal is opened. Leave the sidecar in its place, and never restore it with the
+// backup: a copy of both looks whole. If the file or its -wal is removed or replaced while the journal is
+// open, the journal records nothing more (journal.ErrRestored) until that is undone. If its -wal is emptied
+// or cut short, it records nothing more until it was closed and opened again.
+//
+// To start over with an empty journal, remove the sidecar along with the journal. A killed process or a loss
+// of power never makes a journal look restored. Backup marks its copies. The sidecar detects a copy of the
+// journal's file that was made by other means. It does not detect a copy of the whole folder, such as a
+// snapshot of the volume, which looks like the journal itself and sends the same operations. With
+// Options.Deployment, another deployment rejects that copy. Under the same name only the machine differs, and
+// Open warns of it.
 //
 // # Upkeep
 //
-// Reap takes what is past its keep, little by little, and lets others go first; Archive
-// keeps it elsewhere. What it takes is written over with zeros (secure_delete): of a named
-// operation, its name and what became of it stay, and no digest of what was sent. Only the
-// -wal file, until it starts over, and the last page of the log, until some more commits
-// were made, may have traces; copies that were made of the file are their makers'.
-// What Reap frees is used again: the file stays as large as it once
-// had to be, since giving pages back one by one (incremental vacuum) would make every
-// commit write pages of pointers too. A Backup is packed; to make the file smaller, put
-// one in its place and adopt it. The -wal file starts over about every eight megabytes,
-// and is cut to 64 MiB where something has kept it from that: an open transaction of
-// somebody else's, a Backup or a Verify. As long as that goes on, nothing can cut it.
-// Stats tells how large both are.
+// Reap removes expired operations little by little, with priority for other callers. Archive keeps them
+// elsewhere. Removed data is overwritten with zeros (secure_delete). The name of a named operation and its
+// outcome stay, without a digest of its request. Traces may remain in the -wal file until it starts over, in
+// the last page of the log until some more commits, and in copies of the file.
 //
-// Everything that is kept of an operation or a flow is under a checksum, the columns of
-// its row too, and so is what operations are found by; none of it is believed without it,
-// and an operation that is nowhere, though its name is known, was either removed by Reap,
-// which is noted, or is damaged: a bit that flips on the disk is an error where it is
-// read, and executes no name again. SQLite's indices have no checksums. Where one has lost its entry, Claim and
-// ClaimFlows may pass over what is due, and a flow may not be found by its name; Verify
-// names that.
+// Freed space is used again. The file keeps its largest size, because incremental vacuum would make every
+// commit write pages of pointers too. A Backup is packed: to make the file smaller, restore one and adopt it.
+// The -wal file starts over about every eight megabytes. It is cut to 64 MiB after a foreign open
+// transaction, a Backup or a Verify delayed that. While they run, it can't be cut. Stats has the sizes of
+// both.
 //
-// Verify reads everything and names what is wrong. Run it on a restored backup before
-// it is adopted, and now and then on a journal in use.
+// Every record of an operation or a flow has a checksum, including the columns of its row, and so does every
+// index entry by which it is found. Data without a valid checksum is never used. If a name is known and its
+// operation is missing, either Reap removed and recorded it, or it is damaged. A flipped bit on the disk is
+// an error on reading, and executes no name again. SQLite's indices have no checksums. If one has lost an
+// entry, Claim and ClaimFlows may skip due work, and a flow may not be found by its name. Verify reports
+// that.
 //
-// Another program may copy the WAL as it grows, as Litestream does. It has to move the
-// WAL into the file itself, then: Options.ExternalCheckpointer.
+// Verify reads everything and reports damage. Run it on a restored backup before you adopt it, and now and
+// then on a journal in use.
+//
+// If another program copies the WAL as it grows, as Litestream does, it must also move the WAL into the file:
+// Options.ExternalCheckpointer.
 //
 // # A disk that goes with its machine
 //
-// Where nothing but such a copy outlives the machine, restore it before the process
-// starts, and call Adopt at every start: there is no sidecar, so that the journal counts
-// as restored, and on one that is whole, or new, Adopt does nothing. With Litestream:
+// If only such a copy outlives the machine, restore it before the process starts, and call Adopt at every
+// start. Without a sidecar the journal counts as restored. On a whole or new journal Adopt does nothing. With
+// Litestream:
 //
 //	litestream restore -if-db-not-exists -if-replica-exists payments.db
 //	litestream replicate -exec ./service
 //
-// That has its price, at every start on a new disk. What was recorded in the time that the
-// copy was behind (Litestream's sync-interval, a second) is missing: a name that was begun
-// then executes again when it is asked for. Every operation without an answer counts as
-// sent, and what was cancelled is unknown: the resend rule decides, and the rest waits for
-// Resolve. And there must be one machine at a time: end the old one before the new one
-// restores. A volume that outlives the machine costs nothing of this.
+// Every start on a new disk has a price:
+//
+//   - Records from the time by which the copy lagged (Litestream's sync-interval, a second) are missing. A name that began in that
+//     time executes again when it is requested.
+//   - Every operation without an answer counts as sent, and cancelled operations are unknown. The resend rule decides, and the rest
+//     waits for Resolve.
+//   - There must be one machine at a time: end the old one before the new one restores.
+//
+// A volume that outlives the machine has no such price.
 package sqlite

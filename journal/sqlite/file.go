@@ -26,8 +26,8 @@ type file struct {
 	checkpoint *checkpointer
 	readers    *readers
 	local      localDatabase
-	// leaves is a connection that can't write. Closed last, it leaves the WAL where it
-	// is. nil, unless another program moves the WAL, or its pages may be another file's.
+	// leaves is a read-only connection. If it is closed last, the WAL stays in place. It is nil unless
+	// another program moves the WAL, or its pages may belong to another file.
 	leaves  *conn.Conn
 	loading sync.WaitGroup // preload
 	unload  context.CancelFunc
@@ -40,10 +40,9 @@ type file struct {
 	enqueuing sync.Mutex // one goroutine at a time looks and writes in the transaction that has the write lock
 }
 
-// create returns the real path of the file, and makes an empty one with mode 0600
-// where there is none, before SQLite would make it with the umask's, unless it was
-// removed from its WAL. It never opens a file that is there. Another goroutine may have
-// opened what it made, so that made, if it is not nil, has to stay open as long.
+// create returns the real path of the file. If the file does not exist, it makes an empty one with mode 0600,
+// before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing
+// file. Another goroutine may have opened the made file, so made, if not nil, must stay open as long.
 func create(path string) (real string, made *os.File, err error) {
 	defer func() {
 		if err != nil && made != nil {
@@ -76,7 +75,7 @@ func create(path string) (real string, made *os.File, err error) {
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(dir, target)
 			}
-			return create(target) // it leads to where no file is yet
+			return create(target) // the link's target does not exist yet
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) { // another process may have come first
 			return "", made, fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
@@ -108,8 +107,8 @@ const pageBytes = 8192
 
 const defaultBusyTimeout = 10 * time.Second
 
-// patience is for what happens before the writer begins: other processes may be
-// opening the file, or recovering it.
+// patience is the busy timeout before the writer begins: other processes may be opening or recovering the
+// file.
 var patience = conn.Pragma{"busy_timeout", "5000", "5000"}
 
 // The order matters: some settings are refused, without a word, after others.
@@ -118,13 +117,13 @@ var (
 		{"journal_mode", "WAL", "wal"},
 		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
 		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
-		{"secure_delete", "ON", "1"},     // what is reaped is gone; FAST would leave it in pages that are free
+		{"secure_delete", "ON", "1"},     // reaped data is removed; FAST would leave it in free pages
 		{"journal_size_limit", fmt.Sprint(maxWAL), fmt.Sprint(maxWAL)},
 		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
 	checkpointPragmas = []conn.Pragma{
 		patience,
-		{"synchronous", "FULL", "2"}, // what a checkpoint removes from the WAL must be in the file
+		{"synchronous", "FULL", "2"}, // pages that a checkpoint removes from the WAL must be in the file
 		{"wal_autocheckpoint", "0", "0"},
 	}
 	readerPragmas = []conn.Pragma{
@@ -190,8 +189,8 @@ func openFile(path string, opts Options) (f *file, err error) {
 	return f, nil
 }
 
-// setUp makes a journal of this release in the file, or refuses it, and tells whether it had
-// to be migrated.
+// setUp makes a journal of this release in the file, or rejects the file, and reports whether it was
+// migrated.
 func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error) {
 	// Before anything is changed: it may be no file of ours to change.
 	version, _, err := recognise(main, path, opts)
@@ -201,8 +200,7 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 	if err != nil {
 		return migrated, err
 	}
-	// A row of the log then takes half the frames of the WAL. Any other file than one
-	// that is being made keeps the size that it has.
+	// A row of the log then takes half the frames of the WAL. An existing file keeps its page size.
 	if err := main.Exec(fmt.Sprint("PRAGMA page_size=", pageBytes)); err != nil {
 		return migrated, conn.Explain(path, "open", err)
 	}
@@ -215,15 +213,14 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 	return migrated, restrict(path)
 }
 
-// sweepLeftBehind removes what processes that died have left beside the file.
+// sweepLeftBehind removes files of dead processes beside the journal.
 func sweepLeftBehind(main *conn.Conn, path string) error {
 	sweepSidecars(path)
 	return sweepSessionFiles(path, main)
 }
 
-// start begins what works on the file: the writer, on main, which has compared the journal
-// with its sidecar then, the checkpointer and the readers. On an error all of it has ended,
-// and main is open.
+// start starts the writer on main, which then has compared the journal with its sidecar, the checkpointer and
+// the readers. After an error all of them have ended, and main is open.
 func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file, error) {
 	background, err := conn.Dial(path, checkpointPragmas)
 	if err != nil {
@@ -253,8 +250,8 @@ func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file,
 	return f, nil
 }
 
-// dialLeaving opens the connection that leaves the WAL where it is: see file.leaves. It may
-// do so with an error, too.
+// dialLeaving opens the connection that keeps the WAL in place (see file.leaves). It may return a connection
+// together with an error.
 func dialLeaving(path string) (*conn.Conn, error) {
 	c, err := conn.DialMode(path, "ro", readerPragmas)
 	if err != nil {
@@ -273,8 +270,8 @@ func (o Options) warn(path string) {
 	cmp.Or(o.Logger, slog.Default()).Warn("onceward: the journal may be lost: it lies on "+why+", or set Options.Volatile", "journal", path)
 }
 
-// restrict takes from others what they may have been allowed, in a file that we
-// now know to be ours. By path: opening it would cost SQLite its locks.
+// restrict removes the rights of other users from the journal's file. It works by path, because opening the
+// file would cost SQLite its locks.
 func restrict(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
@@ -283,7 +280,7 @@ func restrict(path string) error {
 		}
 		err = os.Chmod(name, info.Mode().Perm()&^0o077)
 		if errors.Is(err, fs.ErrPermission) && info.Mode().Perm()&0o007 == 0 {
-			continue // whoever owns it lets the group use it
+			continue // the owner lets the group use it
 		}
 		if err != nil {
 			return fmt.Errorf("journal %s: others may read it, and that can't be changed: %w; run chmod 600 on it", path, err)
@@ -304,7 +301,7 @@ func (f *file) close() error {
 		}
 	}
 	errs = append(errs, f.writer.files.wal.Close())
-	// The last connection to the file moves what is left of the WAL, and removes it.
+	// The last connection to the file moves the rest of the WAL, and removes it.
 	errs = append(errs, f.writer.conn.Close())
 	if f.leaves != nil {
 		errs = append(errs, f.leaves.Close())

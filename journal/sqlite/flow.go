@@ -16,7 +16,7 @@ import (
 
 var _ journal.LocalFlows = (*Journal)(nil)
 
-// flowWriter is what the writer has for flows.
+// flowWriter is the writer's state for flows.
 type flowWriter struct {
 	sql *flowStatements // the writer's goroutine's; nil before the first use
 
@@ -25,10 +25,9 @@ type flowWriter struct {
 	carried  bool // some that rode are in the batch
 }
 
-// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once what
-// comes of it is durable. FlowEventRecord is only noted: the next commit of anybody in this
-// process records it, or the end of a session, or Close. Where the context ends first,
-// the event may be recorded.
+// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable.
+// FlowEventRecord is only noted: the next commit of this process, the end of a session, or Close records it.
+// If the context ends first, the event may be recorded.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
@@ -58,8 +57,7 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 	return result, err
 }
 
-// takeDeferredFlows applies the records that came since the last time, before whatever
-// was asked for after them.
+// takeDeferredFlows applies the records that arrived since the last time, before later requests.
 func (b *batch) takeDeferredFlows() {
 	f := &b.writer.flows
 	f.mu.Lock()
@@ -86,9 +84,8 @@ func (b *batch) takeDeferredFlows() {
 	}
 }
 
-// recordDeferred records steps as applyFlow does, but without reading the flow: a record
-// under the current claim is all that NextFlow lets through, and it changes nothing
-// else.
+// recordDeferred records steps like applyFlow, but without reading the flow: NextFlow accepts only a record
+// under the current claim, which changes nothing else.
 func (b *batch) recordDeferred(ev journal.FlowEvent) error {
 	if ev.Handle == 0 {
 		_, err := b.applyFlow(ev)
@@ -103,7 +100,7 @@ func (b *batch) recordDeferred(ev journal.FlowEvent) error {
 	return err
 }
 
-// flushFlows commits what rides, so that a reader sees it.
+// flushFlows commits the noted records for a reader.
 func (j *Journal) flushFlows() error {
 	f := &j.file.writer.flows
 	f.mu.Lock()
@@ -155,7 +152,7 @@ func (b *batch) applyFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
 	return b.nextFlow(f, ev)
 }
 
-// flow reads one without its steps; the zero Flow where there is none.
+// flow reads a flow without its steps. It returns the zero Flow if there is none.
 func (b *batch) flow(s *conn.Stmt, args ...any) (f journal.Flow, err error) {
 	_, err = s.First(func(v []driver.Value) error {
 		f, err = format.ReadFlow(v)
@@ -164,7 +161,7 @@ func (b *batch) flow(s *conn.Stmt, args ...any) (f journal.Flow, err error) {
 	return f, b.fail(err)
 }
 
-// nextFlow runs NextFlow on f, without its steps, and writes what comes of it.
+// nextFlow runs NextFlow on f, without its steps, and writes the result.
 func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult, error) {
 	live := false
 	if f.Holder != "" && ev.Claim == 0 {
@@ -179,7 +176,7 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	// Before it is anybody's: whoever can't read them would hold it for nothing.
+	// The steps are read before the claim: a caller that cannot read them would hold the flow in vain.
 	if (decision == journal.Execute || decision == journal.Replay) && f.Handle != 0 {
 		if next.Steps, err = b.readSteps(f.Handle); err != nil {
 			return journal.FlowResult{}, err
@@ -241,9 +238,8 @@ func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) 
 	return steps, err
 }
 
-// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that want a claim.
-// Flows whose session has lost its file are passed over; where there is nothing else to
-// claim they are reported by journal.ErrRestored.
+// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that need a claim. It skips flows
+// whose session has lost its file. If it finds nothing else, it returns journal.ErrRestored for them.
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -303,7 +299,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 			if err == nil {
 				results = append(results, result)
 			} else if !pass(handle, err) {
-				return nil, b.giveUp(err) // what was claimed before it is nobody's
+				return nil, b.giveUp(err) // the earlier claims of this batch are undone
 			}
 		}
 		if len(passed) > before && len(results) < limit {
@@ -327,10 +323,9 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 	}
 }
 
-// flowsThatWant lists at most limit flows that want a claim and whose function is
-// among the asker's, and as many others: first what dead sessions hold, then what is
-// due, without those that were passed over. restored is not nil if there are flows of which nobody can say whether they are
-// held.
+// flowsThatWant lists at most limit flows that need a claim and whose function the caller has, and as many
+// others: first those of dead sessions, then due ones, without the passed ones. restored is not nil if the
+// holders of some flows are unknown.
 func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int, passed map[int64]bool) (mine, others []int64, restored, err error) {
 	take := func(v []driver.Value) error {
 		if passed[v[0].(int64)] {

@@ -46,8 +46,7 @@ func (r *reader) stepsOf(f *journal.Flow) error {
 	}, f.Handle)
 }
 
-// ListFlows yields flows in pages: between two of them nothing is open, so that a
-// slow reader pins nothing.
+// ListFlows yields flows in pages. Nothing is open between two pages, so a slow reader pins nothing.
 func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	return store.FlowsInPages(filter, pageSize, func(where string, args []any) (page []journal.Flow, err error) {
 		if err := j.open(ctx); err != nil {

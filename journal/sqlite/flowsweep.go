@@ -21,7 +21,7 @@ func (b *batch) sweepFlows(ev journal.Event) error {
 	for _, handle := range handles {
 		f, err := b.flow(s.byHandle, handle)
 		if errors.Is(err, format.ErrDamaged) {
-			continue // it is believed by nobody
+			continue // a damaged flow is never used
 		}
 		if err == nil {
 			_, err = b.nextFlow(f, journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last})

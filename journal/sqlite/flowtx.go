@@ -17,9 +17,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// localDatabases are database/sql handles on the files that are open, by path: for
-// transactions that hold the application's writes beside a step's record. They are
-// opened when they are needed.
+// localDatabase holds database/sql handles on the open files, by path, for transactions that hold the
+// application's writes beside a step's record. They are opened on first use.
 type localDatabase struct {
 	once sync.Once
 	db   *sql.DB
@@ -32,14 +31,14 @@ type localTx struct {
 	files *openFiles // nil: it is the application's own
 }
 
-// Tx makes a journal.Tx of a transaction of the application's own, on the journal's
-// database. It has to write: BEGIN IMMEDIATE, or a write before the journal's.
+// Tx makes a journal.Tx of an application's transaction on the journal's database. It must write: use BEGIN
+// IMMEDIATE, or write before the journal does.
 func Tx(tx *sql.Tx) journal.Tx { return localTx{tx: tx} }
 
 func (t localTx) Driver() any                    { return t.tx }
 func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// Commit fails as the writer's does where the file is not in place any more.
+// Commit fails, like the writer's, if the file is not in its place any more.
 func (t localTx) Commit(context.Context) error {
 	if err := t.tx.Commit(); err != nil || t.files == nil {
 		return err
@@ -55,7 +54,7 @@ func ours(tx journal.Tx) (*sql.Tx, error) {
 	return nil, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
 }
 
-// BeginTx starts a transaction as BeginSQL does, and is for journal.LocalFlows.
+// BeginTx starts a transaction like BeginSQL, for journal.LocalFlows.
 func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	tx, err := j.BeginSQL(ctx)
 	if err != nil {
@@ -64,13 +63,11 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	return localTx{tx, j.file.writer.files}, nil
 }
 
-// BeginSQL starts a transaction of the journal's database that holds its write lock
-// from the beginning (BEGIN IMMEDIATE), in WAL mode with synchronous=FULL. The
-// application's own tables may be in that database. Nothing is recorded by anybody
-// until it is ended: keep it short, and ask the journal for nothing in it. However many
-// callers the journal has in this process, a transaction begins after the commit that is
-// under way, and after one more for each that waits before it. The -wal file grows
-// with what one transaction writes.
+// BeginSQL starts a transaction of the journal's database that holds its write lock from the beginning (BEGIN
+// IMMEDIATE), in WAL mode with synchronous=FULL. The application's own tables may be in that database. No
+// caller records anything until it ends: keep it short, and do not call the journal in it. A transaction
+// begins after the current commit, and after one more for each transaction that already waits, however many
+// callers the journal has in this process. The -wal file grows with the writes of one transaction.
 func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -90,7 +87,7 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 func (d *localDatabase) open(path string) (*sql.DB, error) {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
-			"busy_timeout(0)", // inItsTurn waits: SQLite's own waiting starves whoever has waited longest
+			"busy_timeout(0)", // inItsTurn waits: SQLite's own waiting starves the longest waiter
 			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", maxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		var base driver.Connector
@@ -101,7 +98,7 @@ func (d *localDatabase) open(path string) (*sql.DB, error) {
 	return d.db, d.err
 }
 
-// close ends the connections, and keeps others from being made.
+// close ends the connections, and prevents new ones.
 func (d *localDatabase) close() error {
 	d.once.Do(func() { d.err = journal.ErrClosed })
 	if d.db == nil {
@@ -110,8 +107,8 @@ func (d *localDatabase) close() error {
 	return d.db.Close()
 }
 
-// guards are connections on which nothing is committed behind a transaction that SQLite has rolled back by itself.
-// database/sql knows nothing of that: a caller that overlooks the error goes on, and each of its next statements would be a
+// guards are connections that never commit anything after SQLite has rolled back a transaction by itself.
+// database/sql does not know of that: if a caller ignores the error, each of its next statements would be a
 // transaction of its own.
 type guards struct{ driver.Connector }
 
@@ -131,7 +128,7 @@ func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 	return guarded, nil
 }
 
-// sqliteConn is what the driver's connections implement.
+// sqliteConn is the interface of the driver's connections.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -155,11 +152,10 @@ func (g *guardedConn) ResetSession(ctx context.Context) error {
 	return g.sqliteConn.ResetSession(ctx)
 }
 
-// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction
-// of the journal's database: one of BeginTx, or Tx of the application's own on the same
-// file. It is recorded if tx commits. Where SQLite has rolled back what was written in tx
-// (https://sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction"),
-// the error says so, and nothing is recorded.
+// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction of the journal's
+// database: one of BeginTx, or Tx of the application's own on the same file. It is recorded if tx commits. If
+// SQLite rolled back the writes of tx (https://sqlite.org/lang_transaction.html, "Response To Errors Within A
+// Transaction"), the error says so, and nothing is recorded.
 func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
@@ -190,11 +186,11 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 	return journal.FlowResult{Flow: next, Decision: decision}, nil
 }
 
-// isOpen looks whether SQLite has ended a transaction by itself, of which database/sql
-// knows nothing: each of its statements is then a transaction of its own. There is none
-// within another, so that to begin one tells.
+// isOpen returns an error if SQLite has ended a transaction by itself. database/sql does not know of that: each
+// of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
+// attempt to begin one shows it.
 func isOpen(ctx context.Context, tx *sql.Tx) error {
-	whole := context.WithoutCancel(ctx) // one that was begun and not ended would take in what comes next
+	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
 	if _, err := tx.ExecContext(whole, "BEGIN"); err != nil {
 		return ctx.Err()
 	}

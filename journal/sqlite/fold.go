@@ -2,10 +2,9 @@ package sqlite
 
 import "github.com/onceward/onceward/journal/internal/format"
 
-// fold moves operations up to this handle from the log to where they stay: closed
-// ones to a block, others to rows of their own. It is done in the transaction of
-// some commit, and costs no fsync. Where it fails, so does the batch: half of it would be
-// in two places.
+// fold moves operations up to this handle from the log to their permanent place: closed ones to a block,
+// others to rows of their own. It is part of a commit's transaction, and costs no fsync. If it fails, so does
+// the batch, because half of it would be in two places.
 func (b *batch) fold(through int64) error {
 	if b.broken != nil {
 		return b.fail(b.broken)
@@ -50,7 +49,7 @@ func (b *batch) foldThrough(through int64) error {
 	return b.prune(b.pruneLeast())
 }
 
-// recently yields what only the log has.
+// recently yields the operations that only the log has.
 func (b *batch) recently(yield func(*format.Record) bool) {
 	for handle := b.folded + 1; handle <= b.newest; handle++ {
 		if !yield(b.memtable.at(handle)) {
@@ -74,17 +73,16 @@ func (b *batch) foldAll() error {
 const foldAtOnce = 4 * format.BlockSize
 
 const (
-	// keepRows is how many rows the log has at most, about twice of what it has with
-	// keepRecent operations of two events each. Others come from what is tried again and
-	// again, from flows and from sessions.
+	// keepRows bounds the rows of the log, at about twice those of keepRecent operations with two events
+	// each. The others come from repeated tries, flows and sessions.
 	keepRows = 2048
-	// keepRowsBytes is how many bytes of records they have, at most: what is begun again
-	// takes its request there again.
+	// keepRowsBytes bounds the bytes of their records: an operation that begins again stores its request
+	// again.
 	keepRowsBytes = 4 * keepRecentBytes
 )
 
-// shorten folds what the log's first rows speak of, however young it is, where there are
-// too many rows, and removes them.
+// shorten folds the operations of the log's first rows, however young, if there are too many rows, and
+// removes the rows.
 func (b *batch) shorten() error {
 	bytes := 0
 	for _, row := range b.log {
@@ -107,7 +105,7 @@ func (b *batch) shorten() error {
 	return b.prune(1)
 }
 
-// foldSome keeps the log short, by what this batch has added to it.
+// foldSome keeps the log short, in proportion to this batch's additions.
 func (b *batch) foldSome() error {
 	if err := b.shorten(); err != nil {
 		return err

@@ -10,9 +10,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// Get returns the whole operation, or journal.ErrNotFound. It does not wait for the
-// writer, unless another process has written since that did, or nobody has looked
-// for an ID since the file was opened.
+// Get returns the whole operation, or journal.ErrNotFound. It waits for the writer only if another process
+// wrote since the writer last read, or at the first search for an ID since the file was opened.
 func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
 	if err := j.open(ctx); err != nil {
 		return journal.Operation{}, err
@@ -32,9 +31,8 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 			return orNotFound(j.file.path, op, found, err)
 		}
 	}
-	// The writer sees what others have written, and whether what may be there was removed.
-	// Until it has read the log again, which it
-	// does after a commit that failed, what is in memory is not all there is.
+	// The writer sees the commits of other processes, and whether a possible operation was removed. Until it
+	// reads the log again, after a failed commit, its memory is incomplete.
 	for confirm := false; ; {
 		var through int64
 		err := j.file.writer.do(ctx, func(b *batch) (err error) {
@@ -73,8 +71,8 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 	return op, nil
 }
 
-// get looks for an operation in the log, at the handles that it may have, and by its
-// name. It tells up to which row the log is known, and whether that is its end.
+// get looks for an operation in the log, at its possible handles, and by its name. It returns the row up to
+// which the log is known, and whether that is its end.
 func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
 	k, seq := j.file.writer.memtable.committed(ref)
 	isCurrent := func(latest driver.Value) { current = latest == seq }
@@ -138,7 +136,7 @@ func whole(v []driver.Value) (journal.Operation, error) {
 	return k.Operation()
 }
 
-// bodiless reads a record from columns and its answer; both bodies are left where they are.
+// bodiless reads a record from columns, and its answer without both bodies.
 func bodiless(v []driver.Value) (*format.Record, error) {
 	r, err := format.ReadRow(v)
 	if err != nil {

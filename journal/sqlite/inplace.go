@@ -10,9 +10,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// openFiles are the journal, its WAL and what the locks are in, as they were when they were
-// opened. What is written to the first two after they were removed, or others were put in
-// their place, nobody will ever find; without the third, two write at a time.
+// openFiles are the journal, its WAL and the file with the locks, as they were opened. Writes to the first
+// two after they were removed or replaced are lost. Without the third, two processes write at a time.
 type openFiles struct {
 	path  string
 	names [3]string
@@ -22,7 +21,7 @@ type openFiles struct {
 	mu    sync.Mutex
 	stamp osfile.Stamp // of the file, when it was last read alone
 	filed int64        // the epoch that it had come to then
-	older bool         // it is not what it was any more: see notOlder
+	older bool         // it lost pages: see notOlder
 	begun bool         // the WAL was seen to begin as one
 	cut   bool         // and does no more: see notCut
 }
@@ -48,8 +47,8 @@ func opened(path string) (*openFiles, error) {
 	return o, nil
 }
 
-// stillInPlace is inPlace for what was just committed, which may be in the file that is
-// put back: that nothing was recorded, as journal.ErrRestored says, is not certain.
+// stillInPlace is inPlace after a commit. The commit may be in the file if that is restored, so
+// journal.ErrRestored cannot promise that nothing was recorded.
 func (o *openFiles) stillInPlace() error {
 	if err := o.inPlace(); err != nil {
 		return fmt.Errorf("it may have been recorded or not: %v", err)
@@ -57,9 +56,8 @@ func (o *openFiles) stillInPlace() error {
 	return nil
 }
 
-// inPlace returns journal.ErrRestored where a path does not lead to the open file any
-// more, which goes by itself once that file is put back, or where an older copy was written
-// over the file, or the WAL was cut short.
+// inPlace returns journal.ErrRestored if a path does not lead to the open file any more, until that file is
+// back. It also does if an older copy was written over the file, or the WAL was cut short.
 func (o *openFiles) inPlace() error {
 	file, stamp, err := osfile.Look(o.path)
 	if err != nil || !file.Same(o.files[0]) {
@@ -86,8 +84,7 @@ func (o *openFiles) leadsTo(i int) bool {
 	return err == nil && file.Same(o.files[i])
 }
 
-// notOlder reads the file alone where it was written since it was last asked, as its stamp
-// tells: by a checkpoint, as a rule.
+// notOlder reads the file alone if its stamp shows a write since the last call, usually by a checkpoint.
 func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,10 +106,9 @@ func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 	return nil
 }
 
-// notCut looks whether the WAL still begins as one. One that was cut short, and written to
-// since, has zeros there: SQLite goes by the -shm, takes them for pages, and moves them into
-// the file. An empty one may have been moved whole, and what else was there at first is what a
-// crash left.
+// notCut checks that the WAL still begins as one. A WAL that was cut short and then written has zeros there.
+// SQLite follows the -shm, takes them for pages, and moves them into the file. An empty WAL may have been
+// moved completely. Other content at the start is from a crash.
 func (o *openFiles) notCut() error {
 	var header [32]byte
 	_, err := o.wal.ReadAt(header[:], 0)
@@ -130,8 +126,8 @@ func (o *openFiles) notCut() error {
 		"close the journal and open what is there now", journal.ErrRestored, o.path, o.names[1])
 }
 
-// wentBack is for what the file had, and has no more. Nothing brings that back: what
-// this process knows, and what the WAL has, are of another file.
+// wentBack records that the file lost pages. They never come back: this process's knowledge and the WAL
+// belong to another file.
 func (o *openFiles) wentBack() error {
 	return fmt.Errorf("%w: journal %s: an older copy was written over it while it was open; nothing is recorded any more; "+
 		"close the journal and open what is there now", journal.ErrRestored, o.path)
@@ -145,7 +141,7 @@ func (o *openFiles) lost() error {
 	return o.wentBack()
 }
 
-// wasFiled is the epoch that the file alone had come to, where it has gone back; else 0.
+// wasFiled returns the former epoch of the file alone if it went back, otherwise 0.
 func (o *openFiles) wasFiled() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,8 +151,8 @@ func (o *openFiles) wasFiled() int64 {
 	return o.filed
 }
 
-// mixed tells whether what the WAL has may not be the file's any more: it was cut short, an
-// older one was written over the file, or others, who lock elsewhere, have written either since.
+// mixed reports whether the WAL may not belong to the file any more: it was cut short, an older copy was
+// written over the file, or processes with other locks have written either since.
 func (o *openFiles) mixed() bool {
 	_, stamp, err := osfile.Look(o.path)
 	older := err == nil && o.notOlder(stamp) != nil

@@ -22,8 +22,8 @@ import (
 // pageSize is how many operations List reads at a time.
 const pageSize = 200
 
-// List yields operations without bodies, in pages: between two of them nothing is
-// open, so that a slow reader pins nothing.
+// List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins
+// nothing.
 func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		if err := j.open(ctx); err != nil {
@@ -71,7 +71,7 @@ func (j *Journal) readPage(ctx context.Context, at *page, size int) (*page, erro
 	return next, err
 }
 
-// spansAPage is how many spans of handles are read for a page at most, whatever they have.
+// spansAPage bounds the spans of handles that are read for a page, whatever they contain.
 const spansAPage = 16
 
 // readSpans reads the next operations, at most size, those of one span.
@@ -102,7 +102,7 @@ func (p *page) enter(spans []span) {
 	}
 }
 
-// page is where a List stands.
+// page is the position of a List.
 type page struct {
 	filter journal.Filter
 	key    format.HashKey
@@ -118,8 +118,8 @@ type page struct {
 	rest    []span
 }
 
-// seek begins where the filter's bounds of CreatedAt do, and finds where they end: by segments,
-// each of which knows its earliest creation.
+// seek starts at the filter's bounds of CreatedAt, and finds their end by segments, each of which has its
+// earliest creation.
 func (p *page) seek(r *reader) error {
 	f := p.filter
 	if p.sought {
@@ -179,8 +179,8 @@ func newPage(f journal.Filter) *page {
 		and("state = 1")
 	}
 	if len(f.States) > 0 {
-		// As numbers in the text, and so that one alone reads as the partial indices
-		// have it: a parameter would not find them.
+		// The numbers are in the text, and a single one is written like in the partial indices. With a
+		// parameter SQLite would not use them.
 		var either []string
 		for _, state := range f.States {
 			clause := fmt.Sprintf("state = %d", state)
@@ -285,7 +285,7 @@ func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
 	return nil
 }
 
-// readRows adds what has a row of its own, and returns how many there were and the last one's handle.
+// readRows adds the operations with rows of their own, and returns their number and the last one's handle.
 func (p *page) readRows(r *reader, args []any) (rows int, last int64, err error) {
 	err = r.each(p.query, func(v []driver.Value) error {
 		k, err := bodiless(v)
@@ -310,17 +310,16 @@ func (p *page) cut(size int, through *int64) {
 	p.ops = p.ops[:n]
 }
 
-// inBlocks tells whether a block may have what the filter selects.
+// inBlocks reports whether a block may match the filter.
 func (p *page) inBlocks() bool {
 	f := p.filter
 	return !f.ByWake && f.WakeBefore.IsZero() && !f.Undelivered && f.NeedsAttention.IsZero() && (len(f.States) == 0 || slices.Contains(f.States, journal.StateCompleted))
 }
 
-// blocksAPage is how many blocks are read for a page at most, whatever they have: a
-// reader that looks for something rare pins nothing meanwhile.
+// blocksAPage bounds the blocks that are read for a page, so that a search for a rare operation pins nothing.
 const blocksAPage = 128
 
-// readBlocks adds what blocks have, and returns up to which handle none is missing of theirs.
+// readBlocks adds the operations of blocks, and returns the handle up to which none of them is missing.
 func (p *page) readBlocks(r *reader, size int) (through int64, err error) {
 	blocks, last := 0, int64(0)
 	err = r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
@@ -348,7 +347,7 @@ func (p *page) readBlocks(r *reader, size int) (through int64, err error) {
 	return p.through, nil
 }
 
-// readBlock decodes what the filter selects of a block, of the handles that are of use.
+// readBlock decodes the operations of a block that match the filter and have a useful handle.
 func (p *page) readBlock(first int64, data []byte, of func(handle int64) bool, add func(*format.Record) error) error {
 	f := &p.filter
 	return format.EachGlimpsed(first, data, func(handle int64, g format.Glimpse) bool {
@@ -362,8 +361,8 @@ func (p *page) readBlock(first int64, data []byte, of func(handle int64) bool, a
 	})
 }
 
-// addRecent adds to a page what only the log has: all of it was begun after what is
-// elsewhere. It returns up to which handle none is missing now.
+// addRecent adds to a page the operations that only the log has. All of them began after the others. It
+// returns the handle up to which none is missing now.
 func (p *page) addRecent(recent []*format.Record, size int, through int64) (int64, error) {
 	var added []*format.Record
 	full := len(p.ops) == size

@@ -12,9 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// readNewest reads the next operations, at most size, those begun last coming first: from the
-// log, which has the latest of all, and then from blocks and rows. They lie above p.handle, and
-// up to p.through, which it lowers.
+// readNewest reads the next operations, at most size, newest first: from the log, which has the newest, and
+// then from blocks and rows. They are above p.handle and up to p.through, which it lowers.
 func (p *page) readNewest(r *reader, recent []*format.Record, size int) error {
 	p.ops = p.ops[:0]
 	from := p.handle + 1 // of those up to through, none is missing from here on
@@ -67,7 +66,7 @@ func (p *page) above() int64 {
 	return p.through
 }
 
-// newestBlocks adds what blocks have, and returns from which handle on none is missing now.
+// newestBlocks adds the operations of blocks, and returns the handle from which none is missing now.
 func (p *page) newestBlocks(r *reader, size int, from int64, add func(*format.Record) error) (reached int64, err error) {
 	blocks, found, first := 0, 0, int64(0)
 	err = r.each("SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT ?", func(v []driver.Value) error {

@@ -18,9 +18,8 @@ type logged struct {
 // latestLogRow selects it.
 const latestLogRow = "SELECT " + format.LogColumns + " FROM onceward_log ORDER BY seq DESC LIMIT 1"
 
-// pruneAt is how many rows of the log are removed at a time, where they are small. The
-// pages of a large one are the next one's, at once: what is free is overwritten, and
-// would be written twice.
+// pruneAt is the number of small rows of the log that are removed at a time. A large row is removed at once
+// and its pages are reused. Freed pages are overwritten, and would otherwise be written twice.
 const pruneAt = 32
 
 // pruneLeast is by the rows that are written now.
@@ -31,7 +30,7 @@ func (b *batch) pruneLeast() int {
 	return pruneAt
 }
 
-// record has the batch's row of the log say what an operation has become.
+// record adds an operation's new state to the batch's row of the log.
 func (b *batch) record(k *format.Record, parts byte) {
 	b.wrote, b.changed = true, true
 	b.records = format.AppendRecord(b.records, k, parts)
@@ -39,7 +38,7 @@ func (b *batch) record(k *format.Record, parts byte) {
 	b.memtable.put(k)
 }
 
-// appendToLog writes the batch's row of the log, by which it is numbered, too.
+// appendToLog writes the batch's row of the log, which also numbers the batch.
 func (b *batch) appendToLog() error {
 	b.numbered = b.number
 	if b.restored == nil { // else it would catch up with its sidecar
@@ -55,8 +54,8 @@ func (b *batch) appendToLog() error {
 	return err
 }
 
-// prune removes the log's first rows, which speak only of what is elsewhere, where
-// there are that many.
+// prune removes the log's first rows if all their operations are elsewhere, and if there are at least that
+// many.
 func (b *batch) prune(least int) error {
 	n := 0
 	for n < len(b.log) && b.log[n].highest <= b.folded {
@@ -72,8 +71,8 @@ func (b *batch) prune(least int) error {
 	return nil
 }
 
-// readLog takes over what others have appended to the log since; or all of it, where
-// what follows upon that is not there any more, or reset is set.
+// readLog takes over the rows that other processes appended to the log. It reads the whole log if the
+// following row is gone, or if reset is set.
 func (w *writer) readLog(reset bool) error {
 	had := w.durable.Last
 	if reset {
@@ -102,7 +101,7 @@ func (w *writer) readLog(reset bool) error {
 	if err != nil {
 		return err
 	}
-	if reset { // of what is there, some was known, and is from before what had is of
+	if reset { // some of the rows were known already, and are older than had
 		w.wasReset = w.wasReset || w.durable.Last.Before(had)
 	}
 	if !reset && len(records) > 0 && w.log[known].seq != before+1 {
@@ -113,7 +112,7 @@ func (w *writer) readLog(reset bool) error {
 			w.memtable.bytes -= s.now.Size() // another folded it
 		}
 	}
-	w.memtable.commit(w.memtable.seq, w.folded) // what is put next may follow upon that
+	w.memtable.commit(w.memtable.seq, w.folded) // the next records may follow these
 	for i, blob := range records {
 		if w.log[known+i].highest, err = w.replay(blob); err != nil {
 			return err
@@ -126,8 +125,7 @@ func (w *writer) readLog(reset bool) error {
 	return nil
 }
 
-// replay puts what the records of a row say, but for operations that were folded
-// since.
+// replay applies the records of a row, except for operations that were folded since.
 func (w *writer) replay(records []byte) (highest int64, err error) {
 	return format.EachRecord(records, w.folded, w.memtable.at, func(k *format.Record) error {
 		if k.Op.Handle > w.memtable.newest(w.folded)+1 {

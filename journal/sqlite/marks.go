@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// markTables are those of what operations can be recognised by, and of the events that were heard.
+// markTables hold the marks by which operations can be recognised, and the events that were heard.
 const markTables = `
 -- What operations that are not in the log can be found by: hashes of keys, references and
 -- objects, of those that have no answer, and of those that have more than a key. Only what
@@ -94,7 +94,7 @@ func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
 	return slices.Compact(handles), nil
 }
 
-// takes tells whether another operation is proven by the object that ev names for op.
+// takes reports whether the object that ev names for op proves another operation.
 func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	if !store.NamesObject(ev) {
 		return false, nil
@@ -122,7 +122,7 @@ func (b *batch) unmark(op *journal.Operation) error {
 	return b.remark(op, &unmarked)
 }
 
-// sole tells whether no other operation has, or had, the caller's reference that ev shows of op.
+// sole reports whether no other operation has, or had, the caller's reference that ev shows of op.
 func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 	reaped, is := store.NamesReference(op, ev)
 	if !is {
@@ -147,8 +147,8 @@ func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 	return err == nil, err
 }
 
-// FindBy returns the operations of the provider that can be recognised by value, in the
-// order of their creation. The writer looks for them.
+// FindBy returns the operations of the provider that can be recognised by value, in the order of their
+// creation. The writer finds them.
 func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (b *batch) match(r row) (journal.Operation, error) {
 	return op, b.fail(err)
 }
 
-// checkMarks compares what finds the operations that are not in the log with what they have.
+// checkMarks compares the marks of operations outside of the log with their records.
 func (s *verifiedSegment) checkMarks() error {
 	type mark struct{ hash, handle int64 }
 	there := make(map[mark]bool)

@@ -9,26 +9,25 @@ import (
 )
 
 const (
-	// keepRecent is how many operations stay in the log, at least, before the oldest
-	// are folded: most of them are completed by then, and go to a block.
+	// keepRecent is the minimum of operations in the log before the oldest are folded. Most of them are
+	// completed by then, and go to a block.
 	keepRecent = 512
 	// keepRecentBytes is how many bytes of requests and answers do, at most.
 	keepRecentBytes = 4 << 20
 )
 
-// memtable are the operations that only the log has, in memory: those whose handle is
-// higher than the log's folded. The writer changes them; others see what is
-// committed.
+// memtable holds the operations that only the log has: those with a handle above the log's folded. The writer
+// changes it. Others see committed records.
 type memtable struct {
 	first int64   // the handle of slots[0]
 	slots []*slot // of consecutive handles
-	bytes int     // of requests and answers of what is not folded
+	bytes int     // of requests and answers of operations that are not folded
 	dirty []*slot // changed since the last commit
 	// byObject are handles of those that have an object, or evidence of one; some may have
 	// been folded.
 	byObject map[string][]int64
 
-	mu    sync.RWMutex // held to change what follows, and slot.shown
+	mu    sync.RWMutex // guards the following fields, and slot.shown
 	byRef map[journal.Ref]*slot
 	seq   int64 // of the log's row up to which slots are shown
 }
@@ -76,7 +75,7 @@ func (r *memtable) noteObjects(op *journal.Operation) {
 	}
 }
 
-// forgetObjects is for what was folded.
+// forgetObjects removes the objects of a folded operation.
 func (r *memtable) forgetObjects(op *journal.Operation) {
 	forget := func(object string) {
 		if object == "" {
@@ -110,7 +109,7 @@ func (r *memtable) slot(handle int64) *slot {
 	return nil
 }
 
-// newest is the latest handle that is there, where those up to folded need not be.
+// newest returns the latest handle in it. Handles up to folded need not be in it.
 func (r *memtable) newest(folded int64) int64 {
 	if len(r.slots) == 0 {
 		return folded
@@ -118,7 +117,7 @@ func (r *memtable) newest(folded int64) int64 {
 	return r.first + int64(len(r.slots)) - 1
 }
 
-// put takes note of what was begun, or of what became of it.
+// put stores a new operation, or its new state.
 func (r *memtable) put(k *format.Record) {
 	s := r.slot(k.Op.Handle)
 	if s == nil {
@@ -145,7 +144,7 @@ func (r *memtable) put(k *format.Record) {
 	r.dirty = append(r.dirty, s)
 }
 
-// commit shows what was put, up to the log's row seq, and forgets what was folded.
+// commit publishes the stored records up to the log's row seq, and removes the folded ones.
 func (r *memtable) commit(seq, folded int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,8 +174,7 @@ func (r *memtable) reset() {
 	clear(r.byObject)
 }
 
-// committed returns the operation as it was committed, or nil, and up to which row of the
-// log that is known.
+// committed returns the committed operation or nil, and the row of the log up to which that is known.
 func (r *memtable) committed(ref journal.Ref) (k *format.Record, seq int64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// readHashKey reads what names are hashed with in this file.
+// readHashKey reads the key of this file's hashes of names.
 func readHashKey(c *conn.Conn) (k format.HashKey, err error) {
 	read, err := c.Prepare("SELECT hash_key FROM onceward_journal")
 	if err != nil {

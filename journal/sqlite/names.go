@@ -11,14 +11,14 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// belongsBeside returns an error for a path whose name SQLite, or the journal, gives to a file beside
-// another one that is there. Such a file is replayed into the other, or removed, by whoever opens that next
+// belongsBeside returns an error for a path whose name SQLite or the journal gives to a file beside another
+// existing one. The next process that opens the other one would replay such a file into it, or remove it
 // (https://sqlite.org/tempfiles.html).
 func belongsBeside(path string) error {
 	dir, base := filepath.Split(path)
 	for _, suffix := range []string{"-journal", "-wal", "-shm", "-sidecar", "-session-"} {
 		name, rest, found := strings.Cut(base, suffix)
-		for at := len(name); found; at += len(suffix) + len(name) { // each place where it may begin
+		for at := len(name); found; at += len(suffix) + len(name) { // each possible start
 			if rest == "" || suffix[1] == 's' && suffix != "-shm" {
 				if info, err := os.Stat(dir + base[:at]); err == nil && info.Mode().IsRegular() {
 					return fmt.Errorf("%w: %s is the name of a file that belongs to %s, and that may be removed with it; give another path", fs.ErrInvalid, path, dir+base[:at])
@@ -40,10 +40,9 @@ func fits(path string) error {
 	return nil
 }
 
-// oneName refuses a file that may be reached by another name: whoever opens it by that
-// gets a WAL of its own, and neither sees what the other records
-// (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file"). What lies
-// beside it belongs to it, and must be what others find there.
+// oneName rejects a file with another name. A process that opens it by that name gets a WAL of its own, and
+// neither sees the other's records (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
+// The files beside it belong to it, and must be the same for all processes.
 func oneName(path string) error {
 	if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotJournal, err)

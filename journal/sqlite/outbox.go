@@ -18,19 +18,18 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// A transaction of the application's can't append to the log, which is the writers' alone: they
-// know what the file has without asking it. It puts what it records into a table beside, and the
-// first batch of any process after its commit takes that in before it does anything else (see
-// takeIn). So what is in the table is as good as recorded, and all that reads looks there
-// first.
+// A transaction of the application cannot append to the log, because only writers know the state of the file
+// without reading it. It puts its records into a table, and the first batch of any process after its commit
+// takes them in before anything else (see takeIn). A record in the table is therefore as good as recorded,
+// and all readers look there first.
 //
-// From its first write on, a transaction has the file's write lock until it ends. Nothing of what it
-// has found out meanwhile is changed by anybody, so that what it puts into the table follows upon what is
-// recorded: the handle too that an operation is given.
+// From its first write until its end, a transaction has the file's write lock. Nothing that it has read can
+// change meanwhile. Its records therefore follow the recorded state, and so does the handle that an operation
+// gets.
 
 var _ journal.Outbox = (*Journal)(nil)
 
-// What a row of the outbox says.
+// These are the kinds of an outbox row.
 const (
 	outboxOperation = iota + 1 // an operation as it became, whole
 	outboxDelivery             // its outcome was delivered
@@ -64,7 +63,7 @@ func readOutboxRow(v []driver.Value) (seq int64, r outboxRow, err error) {
 	return v[0].(int64), r, nil
 }
 
-// operation decodes what became of one.
+// operation decodes the new state of an operation.
 func (r outboxRow) operation() (k *format.Record, err error) {
 	_, err = format.EachRecord(r.record, 0, func(int64) *format.Record { return nil }, func(is *format.Record) error {
 		k = is
@@ -76,7 +75,7 @@ func (r outboxRow) operation() (k *format.Record, err error) {
 	return k, err
 }
 
-// delivered is what is kept of an EventDeliver.
+// delivered is the record of an EventDeliver.
 type delivered struct {
 	At         int64         `json:"at"`
 	Generation int           `json:"generation"`
@@ -95,14 +94,13 @@ func (r outboxRow) delivery() (journal.Event, error) {
 	}, nil
 }
 
-// EnqueueTx applies ev, of kind EventEnqueue, within tx: one of BeginTx, or Tx of the application's own
-// on the journal's file, of which it needs the write lock. That is there once tx has written, or from the
-// beginning with BEGIN IMMEDIATE; a transaction that has read before, and others have written since, can't
-// get it (SQLITE_BUSY_SNAPSHOT) and has to begin anew. Nobody else records anything until tx ends.
+// EnqueueTx applies ev, of kind EventEnqueue, within tx: a transaction of BeginTx, or Tx of the application's
+// own on the journal's file. It needs the file's write lock, which tx has after a write, or from the
+// beginning with BEGIN IMMEDIATE. A transaction that has read before another one's commit cannot get it
+// (SQLITE_BUSY_SNAPSHOT) and must begin anew. No other caller records anything until tx ends.
 //
-// Where SQLite has rolled back what was written in tx, the error says so, and nothing is recorded.
-// A transaction whose connection has synchronous=NORMAL may be lost with the machine's power, as a
-// whole.
+// If SQLite rolled back the writes of tx, the error says so, and nothing is recorded. A transaction on a
+// connection with synchronous=NORMAL may be lost, as a whole, with the machine's power.
 func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
@@ -116,8 +114,8 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 	}
 	var found standing
 	if err == nil {
-		// Who is here has the write lock, so that others are in the same transaction: two of them at once would
-		// give the same handle to two operations.
+		// The caller has the write lock, so other goroutines here share its transaction. Two of them at once
+		// would give one handle to two operations.
 		j.file.enqueuing.Lock()
 		defer j.file.enqueuing.Unlock()
 		found, err = j.standing(ctx, tx, ev.Ref)
@@ -153,12 +151,12 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 	return found.result(next, decision, ev), nil
 }
 
-// result is what is told of an operation that an event was applied to.
+// result returns the result of an event for its caller.
 func (s *standing) result(op journal.Operation, decision journal.Decision, ev journal.Event) journal.Result {
 	return journal.Result{Operation: op, Decision: decision, Last: s.clock.Last, Unconfirmed: s.clock.Unconfirmed(ev.At)}
 }
 
-// enqueue writes what became of an operation into the outbox.
+// enqueue writes the new state of an operation into the outbox.
 func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *journal.Operation, was bool) error {
 	p := w.prepare(ev)
 	k := &format.Record{Row: format.Row{Op: *op, Request: p.request}, Body: p.body}
@@ -167,7 +165,7 @@ func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *
 	if !was && op.Alias != (journal.Ref{}) {
 		rows = append(rows, outboxRow{kind: outboxAlias, handle: op.Handle, ref: op.Alias})
 	}
-	// All or nothing, and whoever gives up in that moment is not told of an error though it is there.
+	// All rows or none are written. A caller that gives up meanwhile must not get an error for a written row.
 	return insertRows(context.WithoutCancel(ctx), tx, rows...)
 }
 
@@ -183,9 +181,9 @@ func insertRows(ctx context.Context, tx *sql.Tx, rows ...outboxRow) error {
 	return err
 }
 
-// DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx's, and has f write in it. It is
-// durable once DeliverTx returns. Nobody else records anything meanwhile: f is short, and asks the
-// journal for nothing.
+// DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx, and calls f to write in it. The
+// delivery is durable once DeliverTx returns. No other caller records anything meanwhile: f must be short,
+// and must not call the journal.
 func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
@@ -235,7 +233,7 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := isOpen(ctx, tx); err != nil {
 		return err
 	}
-	// A statement that may write takes the lock, even where there is nothing to be written.
+	// A statement that may write takes the lock, even if it has nothing to write.
 	switch _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); {
 	case errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("no: it was ended before; begin another: %w", err)
@@ -250,7 +248,7 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := j.file.writer.asMigrated(version); err != nil {
 		return err
 	}
-	// A database in memory has no file, which is not the journal's, and none is where that was.
+	// A database in memory has no file, so it is not the journal's. The same holds if the file was removed.
 	theirs, _ := os.Stat(path)
 	if mine, _ := os.Stat(j.file.path); !os.SameFile(theirs, mine) {
 		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, j.file.path)
@@ -270,8 +268,8 @@ func (j *Journal) trusted() error {
 	return nil
 }
 
-// logAhead is what the log has that the writer does not know yet, up to this row. A transaction that has the write
-// lock reads it once, however many operations it enqueues.
+// logAhead is the part of the log, up to this row, that the writer does not know yet. A transaction with the
+// write lock reads it once, for all operations that it enqueues.
 type logAhead struct {
 	seq    int64
 	recent []*format.Record
@@ -282,11 +280,11 @@ type standing struct {
 	op     journal.Operation
 	is     bool
 	newest int64       // the latest handle given out
-	clock  store.Clock // what the journal has seen of askers' clocks
+	clock  store.Clock // the askers' clocks, as the journal has seen them
 }
 
-// standing looks for an operation without the writer, which may be waiting for tx to end: in the file as
-// it is, which nobody else can change, and then in the outbox.
+// standing reads an operation without the writer, which may be waiting for tx to end: first from the file,
+// which cannot change, and then from the outbox.
 func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s standing, err error) {
 	err = j.file.readers.read(ctx, func(r *reader) error {
 		return r.snapshot(func() error {
@@ -309,7 +307,7 @@ func (r *reader) latest() (latest format.LogRow, err error) {
 	return latest, err
 }
 
-// clockAt is what the journal had seen of askers' clocks at the latest row of its log.
+// clockAt returns the latest time of askers' clocks at the latest row of the log.
 func (w *writer) clockAt(latest *format.LogRow) store.Clock {
 	clock := store.Clock{Last: latest.Last, Jumped: latest.Jumped, LeastMargin: latest.LeastMargin}
 	if _, seq := w.memtable.committed(journal.Ref{}); seq == latest.Seq {
@@ -318,7 +316,7 @@ func (w *writer) clockAt(latest *format.LogRow) store.Clock {
 	return clock
 }
 
-// filed is what the file has of an operation, the outbox left out.
+// filed returns an operation's state in the file, without the outbox.
 func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 	latest, err := r.latest()
 	if err != nil {
@@ -362,7 +360,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 	}
 	for _, handle := range handles {
 		if handle > latest.Folded {
-			continue // what the log has was looked at
+			continue // the log was searched
 		}
 		var there bool
 		if s.op, s.is, there, err = r.named(handle, ref); err != nil || s.is {
@@ -377,7 +375,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 	return s, nil
 }
 
-// named reads the operation with this handle, if ref names it, and tells whether there is any.
+// named reads the operation with this handle, if ref names it, and reports whether the handle exists.
 func (r *reader) named(handle int64, ref journal.Ref) (op journal.Operation, is, there bool, err error) {
 	err = r.recordAt(handle, func(k *format.Record) error {
 		there, is = true, store.IsNamed(&k.Op, ref)
@@ -389,7 +387,7 @@ func (r *reader) named(handle int64, ref journal.Ref) (op journal.Operation, is,
 	return op, is, there, err
 }
 
-// mayLack is the batch's, for who reads.
+// mayLack is batch.mayLack for readers.
 func (r *reader) mayLack(handle int64) error {
 	first := format.SegmentOf(handle)
 	gone := false
@@ -417,8 +415,8 @@ const (
 	outboxOf       = "handle = ? AND kind <> ?" // of one operation
 )
 
-// overlay has s be as it is with what the outbox says, of tx itself and of others whose commit
-// nobody has taken in yet.
+// overlay applies the outbox to s: the rows of tx itself, and those of other transactions that were not taken
+// in yet.
 func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) error {
 	if err := tx.QueryRowContext(ctx, newestInOutbox, s.newest).Scan(&s.newest); err != nil {
 		return err
@@ -460,7 +458,7 @@ func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) err
 	return nil
 }
 
-// outboxRows reads those that where selects, in their order, as tx sees them.
+// outboxRows reads the rows that where selects, in their order, as tx sees them.
 func outboxRows(ctx context.Context, tx *sql.Tx, where string, args ...any) (list []outboxRow, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT "+outboxColumns+" FROM onceward_outbox WHERE "+where+" ORDER BY seq", args...)
 	if err != nil {
@@ -491,7 +489,7 @@ func outboxRows(ctx context.Context, tx *sql.Tx, where string, args ...any) (lis
 	return list, rows.Err()
 }
 
-// catchUp has the writer take over what others have written, once nobody keeps it from that.
+// catchUp makes the writer take over the commits of other processes, as soon as it can.
 func (f *file) catchUp() {
 	if !f.catching.CompareAndSwap(false, true) {
 		return

@@ -1,6 +1,6 @@
 package sqlite
 
-// outboxTables are for what transactions of the application's record.
+// outboxTables hold the records of the application's transactions.
 const outboxTables = `
 -- What was recorded in transactions of the application's and is in no commit of the journal's yet, in
 -- their order: the next commit of whichever process takes all of it in.

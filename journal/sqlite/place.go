@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// place is a path at which a file is open, or is being opened or closed. Whoever waits for
-// that, on a disk that hangs for instance, keeps nobody from another place.
+// place is a path at which a file is open, or is being opened or closed. Callers that wait for that, for
+// example on a disk that hangs, do not delay other places.
 type place struct {
 	path string
 	info fs.FileInfo // of the file when it was first wanted
@@ -94,7 +94,7 @@ func want(real string, made *os.File) (*place, error) {
 	return p, nil
 }
 
-// leave is for who wanted the place, and has the file no more.
+// leave is for callers that wanted the place and do not have the file any more.
 func (p *place) leave() {
 	files.mu.Lock()
 	defer files.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// preload reads the hashes of all IDs beside the writer, so that whoever is the first to
-// ask for an ID that is not new does not wait for it, nor holds up the others. What fails
-// here is tried again by the first who asks.
+// preload reads the hashes of all IDs beside the writer, so that the first search for an older ID neither
+// waits for them nor delays others. After a failure the first search tries again.
 func (f *file) preload(ctx context.Context) {
 	var loaded segments
 	last := int64(-1)
@@ -30,13 +29,12 @@ func (f *file) preload(ctx context.Context) {
 	}
 	_ = f.writer.do(ctx, func(b *batch) error {
 		b.segments.take(loaded.runs, last)
-		_, err := b.candidates(journal.Ref{}) // with what came since
+		_, err := b.candidates(journal.Ref{}) // with the later ones
 		return err
 	})
 }
 
-// take is for what was read up to the segment that begins with last, unless something
-// was read before.
+// take stores the hashes up to the segment that begins with last, unless some were stored before.
 func (s *segments) take(runs [][]uint64, last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ type change struct {
 // rowOf is an operation of the log, or of a block, as find returns it.
 func rowOf(k *format.Record, block bool) row { return row{Row: k.Row, record: k, block: block} }
 
-// put stores what became of r: in the log, as long as the operation is nowhere else,
-// or in its row. It leaves what is stored in c.row.
+// put stores the new state of r: in the log, as long as the operation is only there, or in its row. It leaves
+// the stored record in c.row.
 func (b *batch) put(r *row, c *change) error {
 	if c.unanswered && r.record != nil && !r.block {
 		if err := b.foldAll(); err != nil {
@@ -89,7 +89,7 @@ func (b *batch) insert(c *change) error {
 	return b.addToSegment(&k.Op)
 }
 
-// relog has the log say what became of an operation that it has.
+// relog records the new state of an operation in the log.
 func (b *batch) relog(before *format.Record, c *change) {
 	k := &format.Record{Row: c.Row, Body: before.Body, Answer: before.Answer, AnswerBody: before.AnswerBody}
 	parts := byte(0)
@@ -124,7 +124,7 @@ func (b *batch) insertRow(k *format.Record) error {
 // unmarked is an operation without marks.
 var unmarked = journal.Operation{State: journal.StateCompleted}
 
-// wroteRow takes note of what was written to a row.
+// wroteRow records a write to a row.
 func (b *batch) wroteRow(r format.Row) {
 	b.clock.Margin(r.Op.Terms)
 	b.remember(r)
@@ -155,7 +155,7 @@ func (b *batch) updateWhole(r format.Row, body []byte) error {
 	return err
 }
 
-// remove is for what was reaped, and leaves nothing of it.
+// remove removes a reaped operation completely.
 func (b *batch) remove(r row) error {
 	handle := r.Op.Handle
 	b.gone = append(b.gone, handle)

@@ -16,7 +16,7 @@ const maxReaders = 4
 // readers are connections that can only read, dialled when they are needed.
 type readers struct {
 	path   string
-	beside fs.FileInfo  // of the file, where these are all that this process has of it; else nil
+	beside fs.FileInfo  // of the file, if this process has only these readers; otherwise nil
 	idle   chan *reader // maxReaders of them, nil for one that is not dialled yet
 	closed chan struct{}
 }
@@ -35,8 +35,8 @@ func newReaders(path string) *readers {
 	return rs
 }
 
-// read has f use a connection. No statement of f's stays open. f may be called again
-// (readBeside), and what it did before counts for nothing then.
+// read calls f with a connection. No statement of f stays open. If f is called again (readBeside), its
+// earlier results do not count.
 func (rs *readers) read(ctx context.Context, f func(*reader) error) error {
 	var r *reader
 	select {
@@ -80,7 +80,7 @@ func (r *reader) each(query string, g func([]driver.Value) error, args ...any) e
 	return s.Each(g, args...)
 }
 
-// close waits for those who read, and refuses others.
+// close waits for readers, and rejects new ones.
 func (rs *readers) close() error {
 	close(rs.closed)
 	var errs []error

@@ -44,7 +44,7 @@ func existing(path string) (real string, err error) {
 	return real, nil
 }
 
-// openReadOnly opens a file that is there, beside whoever uses it: it has no writer.
+// openReadOnly opens an existing file beside its users. It has no writer.
 func openReadOnly(path string, opts Options) (*file, error) {
 	real, err := existing(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func noJournalIn(path string) error {
 	return fmt.Errorf("%w: %s has no journal in it, and none is made (Options.Existing); check the path", ErrNotJournal, path)
 }
 
-// writable is open for what changes the journal.
+// writable is open for methods that change the journal.
 func (j *Journal) writable(ctx context.Context) error {
 	if err := j.open(ctx); err != nil {
 		return err
@@ -92,10 +92,10 @@ func (j *Journal) writable(ctx context.Context) error {
 	return nil
 }
 
-// stamp is what tells that a file was written while it was read without a lock.
+// stamp shows whether a file was written while it was read without a lock.
 type stamp struct {
 	info fs.FileInfo
-	live bool // it has a -wal and a -shm: somebody has it open, or died so
+	live bool // it has a -wal and a -shm: a process has it open, or died with it open
 }
 
 // look returns the file's stamp.
@@ -133,10 +133,9 @@ func sizeOf(name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// readBeside has f read by a connection that can't write. SQLite makes -wal and -shm files
-// where there are none, even for one of these; so that no file is made, what nobody has open
-// is read without them and without a lock, and anew if somebody came meanwhile: then f is
-// called again.
+// readBeside calls f with a read-only connection. SQLite makes missing -wal and -shm files even for one of
+// these. To make none, a file that no process has open is read without them and without a lock. If a process
+// opened it meanwhile, f is called again.
 func (rs *readers) readBeside(r **reader, f func(*reader) error) error {
 	for range 10 {
 		before, err := rs.look()
@@ -190,7 +189,7 @@ func (r *reader) as(path string, f func(*reader) error) error {
 	return f(r)
 }
 
-// getBeside is Get without a writer, which knows where to look.
+// getBeside is Get without a writer, which knows the places.
 func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
 	var found bool
 	err = j.file.readers.read(ctx, func(r *reader) error {
@@ -241,8 +240,8 @@ func (r *reader) getAt(handle int64, ref journal.Ref) (op journal.Operation, fou
 	return op, found, err
 }
 
-// candidatesIn returns the handles that the operation may have as a snapshot shows them: by
-// the hashes of all segments, and by name in what is in none yet.
+// candidatesIn returns the possible handles of the operation by a snapshot: by the hashes of all segments,
+// and by name outside of segments.
 func (s *segments) candidatesIn(r *reader, ref journal.Ref) (handles []int64, err error) {
 	hash, through := s.key.Of(ref), int64(-1)
 	low := entry(hash, 0)
@@ -359,7 +358,7 @@ func (j *Journal) copyBeside(ctx context.Context, name string) error {
 		if err := os.Truncate(name, 0); err != nil {
 			return err
 		}
-		// The connection can't write the journal all the same.
+		// The connection still cannot write the journal.
 		if err := r.conn.Exec("PRAGMA query_only=OFF"); err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ import (
 // others.
 const reapBatch = 100
 
-// reapBytes is how many bytes are reaped in one commit, unless it is one row that has
-// more: all of them are written over, while others wait.
+// reapBytes is the maximum of bytes reaped in one commit, unless one row has more. All of them are
+// overwritten while others wait.
 const reapBytes = 1 << 20
 
 // bulk is a row of operations or blocks, and how many bytes it has.
@@ -46,11 +46,11 @@ func parts(rows []bulk, many int) iter.Seq[[]int64] {
 	}
 }
 
-// Reap applies ev, of kind EventReap, to at most limit operations and says how many
-// were shrunk or removed. It looks for them on a connection of its own and takes
-// 100 a commit, or a megabyte, so that nobody waits for it for long. With Options.Archive, none goes
-// before it was written there. Where an error comes in the middle, the number is of
-// those before; what is damaged is passed over, and is the error at the end. The file keeps its size: what is free in it is used again.
+// Reap applies ev, of kind EventReap, to at most limit operations and returns the number that it shrunk or
+// removed. It finds them on a connection of its own, and takes 100 or a megabyte per commit, so that no
+// caller waits long. With Options.Archive, none is removed before it was archived. After an error in the
+// middle, the number counts the operations before it. Damaged operations are skipped and reported as the
+// error at the end. The file keeps its size, and its free space is reused.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		return 0, err
 	}
 	var damaged error
-	// What is not in a segment yet comes last: it is the youngest.
+	// Operations without a segment come last: they are the youngest.
 	for _, first := range append(firsts, format.SegmentOf(newest+1)) {
 		if reaped >= limit {
 			break
@@ -104,11 +104,11 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	return reaped, damaged
 }
 
-// reapPause is how many times as long as the reaper had the writer to itself it lets the
-// others go on without it, while there are any.
+// reapPause is the ratio of the time that the reaper leaves to other callers, if there are any, to the time
+// that it used the writer.
 const reapPause = 14
 
-// reapCommit is writer.do for the reaper, who has time.
+// reapCommit is writer.do for the reaper, which yields to others.
 func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
 	before := j.file.writer.commits.carried()
 	var took time.Duration
@@ -122,15 +122,15 @@ func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
 		defer pause.Stop()
 		select {
 		case <-pause.C:
-		case <-ctx.Done(): // what was committed counts
+		case <-ctx.Done(): // committed operations count
 		case <-j.file.writer.stopped:
 		}
 	}
 	return err
 }
 
-// foldExpired takes from the log what was settled by then, and is to be reaped already: little stays there for
-// long, but where hardly anything happens, or somebody keeps nothing at all.
+// foldExpired folds the log's operations that were settled by then and are already expired. Few stay there
+// for long, unless the journal is nearly idle or keeps nothing.
 func (b *batch) foldExpired(settled time.Time) error {
 	through := int64(0)
 	for k := range b.recently {
@@ -147,9 +147,8 @@ func (b *batch) foldExpired(settled time.Time) error {
 	return b.prune(1)
 }
 
-// segmentsBefore lists the segments in which something may be reaped: those whose
-// first operation was begun by then. (One that a clock which was set back settled
-// before that is reaped later than it might be.)
+// segmentsBefore lists the segments with possibly expired operations: those whose first operation began by
+// then. (An operation that a clock which was set back settled before that is reaped later than possible.)
 func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts []int64, err error) {
 	err = j.file.readers.read(ctx, func(r *reader) error {
 		return r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
@@ -164,8 +163,8 @@ func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts [
 const bytesOfBodies = `, coalesce(length(request_body), 0) +
 	coalesce((SELECT length(body) FROM onceward_answers WHERE onceward_answers.handle = onceward_operations.handle), 0)`
 
-// reapSegment reaps at most limit operations of one segment, or of what is not in a
-// segment yet. Those up to folded are not in the log any more.
+// reapSegment reaps at most limit operations of one segment, or of those without a segment. Operations up to
+// folded are not in the log any more.
 func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
 	found, err := j.findExpired(ctx, ev, first, limit)
 	if err != nil {
@@ -184,7 +183,7 @@ func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64
 	return reaped, j.spendSegment(ctx, first)
 }
 
-// expired is what may be reaped of a segment.
+// expired holds the operations of a segment that may be reaped.
 type expired struct {
 	blocks, rows []bulk
 	now          int // how many may be reaped now
@@ -192,7 +191,7 @@ type expired struct {
 	damaged      error
 }
 
-// passOver notes that something of the segment can't be read, if that is what err says.
+// passOver records that a part of the segment is unreadable, if err says so.
 func (e *expired) passOver(what string, key any, err error) error {
 	if !errors.Is(err, format.ErrDamaged) {
 		return err
@@ -202,7 +201,7 @@ func (e *expired) passOver(what string, key any, err error) error {
 	return nil
 }
 
-// note takes note of an operation, and tells whether it may be reaped now.
+// note records an operation, and reports whether it may be reaped now.
 func (e *expired) note(op journal.Operation, ev journal.Event) bool {
 	e.left++
 	_, decision, _ := journal.Next(op, false, ev)
@@ -213,8 +212,7 @@ func (e *expired) note(op journal.Operation, ev journal.Event) bool {
 	return true
 }
 
-// enough ends the search with conn.ErrEnough once limit are found: what is left to the
-// next time need not be read now.
+// enough ends the search with conn.ErrEnough once limit operations are found. The rest need not be read now.
 func (e *expired) enough(limit int) error {
 	if e.now < limit {
 		return nil
@@ -223,7 +221,7 @@ func (e *expired) enough(limit int) error {
 	return conn.ErrEnough
 }
 
-// findExpired looks for what ev may reap of the segment that begins with first.
+// findExpired finds the operations that ev may reap in the segment that begins with first.
 func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64, limit int) (found expired, err error) {
 	err = j.file.readers.read(ctx, func(r *reader) error {
 		err := r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
@@ -289,7 +287,7 @@ func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bul
 	return reaped, damaged, nil
 }
 
-// reapRows is reapBlocks for all of these operations, each of which has a row of its own.
+// reapRows is reapBlocks for operations with a row of their own.
 func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk) (reaped int, damaged, err error) {
 	for some := range parts(rows, reapBatch) {
 		n := 0

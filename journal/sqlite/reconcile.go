@@ -16,9 +16,8 @@ import (
 
 var _ journal.Reconciler = (*Journal)(nil)
 
-// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations
-// whose look is due, those due longest coming first. Those that are damaged are passed over; that there are any is the error
-// once nothing else is due.
+// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is
+// due, the longest due first. It skips damaged ones, and returns an error for them once nothing else is due.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -50,11 +49,11 @@ func results(path string, outs []outcome) ([]journal.Result, error) {
 	return results, nil
 }
 
-// dueLooks selects unknown operations whose look is due, those due longest coming first.
+// dueLooks selects unknown operations whose look-up is due, the longest due first.
 const dueLooks = "SELECT wake_at, handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND wake_at > 0 AND wake_at <= ?1" +
 	fromThese + " ORDER BY wake_at LIMIT ?3"
 
-// dueLook is an operation whose look is due.
+// dueLook is an operation whose look-up is due.
 type dueLook struct {
 	at     time.Time
 	handle int64
@@ -84,7 +83,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 			var out outcome
 			r, err := b.byHandle(d.handle)
 			if err == nil {
-				_, err = b.wholeRequest(r) // before it is anybody's
+				_, err = b.wholeRequest(r) // before a session holds it
 			}
 			if err == nil {
 				err = b.next(r, p, &out)
@@ -103,7 +102,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 		}
 	}
 	if len(outs) > 0 {
-		return outs, nil // who asks again is told of what is damaged
+		return outs, nil // the next call reports the damaged ones
 	}
 	return nil, damaged
 }
@@ -126,7 +125,7 @@ func (b *batch) dueLooks(p *prepared, limit int) (due []dueLook, err error) {
 	return due[:min(limit, len(due))], nil
 }
 
-// Hear records in one commit that an event was heard, and what comes of it.
+// Hear records in one commit that an event was heard, and its results.
 func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, false, err
@@ -163,7 +162,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 	if err != nil || before || len(evs) == 0 {
 		return !before, nil, err
 	}
-	// What is refused is, before anything is written.
+	// Rejected events are rejected before anything is written.
 	for _, p := range evs {
 		r, err := b.find(p.Event)
 		if err != nil {
@@ -209,7 +208,7 @@ func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
 // heardAtOnce is how many events are forgotten in one commit.
 const heardAtOnce = 1000
 
-// verifyHeard looks at what is remembered of events.
+// verifyHeard checks the recorded events.
 func (v *verification) verifyHeard() error {
 	return v.each("SELECT hash, at FROM onceward_heard", func(row []driver.Value) error {
 		if !format.IsHeard(format.ToBytes(row[0])) {

@@ -6,10 +6,9 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// Where an operation is looked for that a segment knows of, and is in no row and no
-// block, it was removed, or the file is damaged: a bit that flips in a page of SQLite's
-// own makes rows vanish without a word. To tell, the handles of those that were removed
-// are noted, a bit for each: a row for a segment, until that is spent.
+// An operation that a segment has, but no row and no block, was removed, or the file is damaged: a flipped
+// bit in one of SQLite's pages makes rows vanish silently. To distinguish these, the handles of removed
+// operations are recorded as bits, in one row for a segment, until the segment is empty.
 
 const removedOf = "SELECT bits FROM onceward_removed WHERE first = ?"
 
@@ -33,7 +32,7 @@ func (b *batch) removedFrom(first int64) (bits format.Removed, err error) {
 	return bits, nil
 }
 
-// noteRemoved has the batch's commit note what it removed.
+// noteRemoved adds the removed operations to the batch's commit.
 func (b *batch) noteRemoved() error {
 	noted := make(map[int64]bool)
 	for _, handle := range b.gone {
@@ -61,7 +60,7 @@ func (b *batch) mayLack(handle int64) error {
 	if err != nil || bits.Has(handle-first) {
 		return err
 	}
-	// In a spent segment, all but what it still finds were removed.
+	// In a spent segment, all operations but those that it still finds were removed.
 	spent := false
 	err = b.read(b.sql.segment, func(v []driver.Value) error {
 		s, hashes, err := format.ReadSegment(v)

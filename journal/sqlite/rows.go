@@ -5,7 +5,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// row is an operation as it is stored, and where.
+// row is an operation as it is stored, and its place.
 type row struct {
 	format.Row
 	record *format.Record // it stands in the log or in a block; nil: it has a row of its own
@@ -25,8 +25,8 @@ const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY oncew
 	UNION ALL SELECT handle FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND handle > ?1 AND state = 2)
 	ORDER BY handle LIMIT ?2`
 
-// fromThese goes on from a WHERE of operations: those of the providers in a JSON array,
-// the statement's second parameter, or of all where that is NULL.
+// fromThese continues a WHERE of operations: those of the providers in a JSON array, the statement's second
+// parameter, or all if it is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
 
 // needAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameter is
@@ -34,8 +34,8 @@ const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(
 const needAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
 	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)`
 
-// toldNow is false of unknown operations that are looked for and not dead: who looks offers
-// them to nobody, and need not read them either.
+// toldNow excludes unknown operations that are looked up and not dead. A look-up delivers them to nobody, and
+// need not read them.
 const toldNow = "state <> 4 OR wake_at = 0"
 
 // statements are the writer's.
@@ -113,12 +113,12 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.insertAnswer, "INSERT OR REPLACE INTO onceward_answers (handle, answer, body) VALUES (?, ?, ?)"},
 		{&s.update, `UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?
 			WHERE handle = ?`},
-		// What isn't named in SET costs no look at its index.
+		// A column that SET does not name costs no search of its index.
 		{&s.updateHeld, "UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ? WHERE handle = ?"},
 		{&s.updateWhole, `UPDATE onceward_operations SET state = ?, wake_at = ?, settled_at = ?, delivered = ?, facts = ?, holder = ?,
 			naming = ?, identified = ?, provider = ?, tombstone = ?, request = ?, request_body = ? WHERE handle = ?`},
-		// What takes as many bytes as before is written over it. What takes fewer is moved,
-		// and secure_delete does not see to all that is left behind in a page.
+		// A value of the same length is overwritten in place. A shorter one moves, and secure_delete does not
+		// clear all remains in a page.
 		{&s.wipe, `UPDATE onceward_operations SET facts = zeroblob(length(facts)), request = iif(request IS NULL, NULL, zeroblob(length(request))),
 			request_body = iif(request_body IS NULL, NULL, zeroblob(length(request_body))) WHERE handle = ?`},
 		{&s.wipeAnswer, "UPDATE onceward_answers SET answer = zeroblob(length(answer)), body = iif(body IS NULL, NULL, zeroblob(length(body))) WHERE handle = ?"},

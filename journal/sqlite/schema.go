@@ -12,9 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// applicationID marks files that we made in SQLite's header: "Once" in ASCII. That and
-// user_version are the application's to change, where it shares the file: we go by the
-// table of our own alone.
+// applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may
+// change it and user_version, so only the journal's own table counts.
 const applicationID = 0x4f6e6365
 
 // migrations lead from the version that is their index to the next. They run in one
@@ -125,8 +124,8 @@ CREATE TABLE onceward_log (
 ) STRICT;
 ` + flowTables + markTables, outboxTables, contentTables, ownerTables, outboxIndex, sweepTables}
 
-// migrate brings the schema to this release's version, or refuses the file. It tells
-// whether there was anything to do.
+// migrate brings the schema to this release's version, or rejects the file. It reports whether anything
+// changed.
 func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error) {
 	version, _, err := recognise(c, path, opts)
 	if err != nil || version == len(migrations) {
@@ -184,13 +183,12 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 	return true, conn.Explain(path, "migrate", c.Exec("COMMIT"))
 }
 
-// isTheirs is true of what the application has in the file, and not the journal nor
-// Litestream.
+// isTheirs is true for the application's objects in the file, not for the journal's or Litestream's.
 const isTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
 
-// recognise returns the file's schema version, 0 where there is no journal in it yet, and
-// whether the application has anything in it. Names of tables have no case
-// (https://sqlite.org/lang_keywords.html), as LIKE has none.
+// recognise returns the file's schema version, or 0 without a journal, and whether the application has
+// anything in the file. Names of tables have no case (https://sqlite.org/lang_keywords.html), and neither has
+// LIKE.
 func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, err error) {
 	ask, err := c.Prepare(`SELECT (SELECT application_id FROM pragma_application_id),
 		(SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
@@ -225,8 +223,8 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 		return is, shared, fmt.Errorf("%w: %s has no journal in it, but something named %s, and names that begin with onceward_ are the journal's: "+
 			"rename it, or give another path", ErrNotJournal, path, taken)
 	case ours == 0 && encoding != "UTF-8":
-		// A name is any bytes, and so is what an error says: in another encoding SQLite
-		// would give back others.
+		// A name is any bytes, and so is an error's text. In another encoding SQLite would return other
+		// bytes.
 		return is, shared, fmt.Errorf("%w: %s keeps its text in %s, and a journal's is kept in UTF-8, which can't be changed: give another path", ErrNotJournal, path, encoding)
 	case ours == 0 && theirs > 0 && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s is a database with no journal in it, and none is made there (Options.NoMigration); give another path", ErrNotJournal, path)
@@ -257,8 +255,8 @@ func tooNew(path string, version int64) error {
 		journal.ErrVersion, path, version, len(migrations))
 }
 
-// asMigrated refuses a file of which another process, of a newer release, has changed
-// the schema since this one opened it.
+// asMigrated rejects a file whose schema another process, of a newer release, changed since this one opened
+// it.
 func (w *writer) asMigrated(version int64) error {
 	if version == int64(len(migrations)) {
 		return nil

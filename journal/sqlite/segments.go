@@ -13,19 +13,17 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// segments find what no index finds without costing a page for every operation: IDs,
-// and what is old enough to be reaped. A segment is written once, with the last of
-// its operations. The rest, the tail, is kept in memory, and so are, once somebody
-// has looked for an ID that no row has, the hashes of all: eight bytes for every
-// operation.
+// segments find IDs, and operations that may be expired. An index would cost a page for every operation. A
+// segment is written once, with the last of its operations. The others, the tail, are in memory. After the
+// first search for an ID without a row, so are the hashes of all: eight bytes for every operation.
 type segments struct {
 	key     format.HashKey
 	through int64 // no member of the tail up to this handle is missing
 	loaded  int64 // the first handle of the latest segment in runs; negative: none
 
-	mu    sync.RWMutex // held by the writer to change what follows
+	mu    sync.RWMutex // held by the writer to change the following fields
 	whole bool         // nothing is missing in it
-	// known is up to which handle nothing is missing in it; -1: nothing is known.
+	// known is the handle up to which nothing is missing in it. -1 means unknown.
 	known int64
 	tail  []member   // of handles not in a segment yet, ascending
 	runs  [][]uint64 // hashes and handles, each sorted, and less than half as long as the one before
@@ -36,7 +34,7 @@ type member struct {
 	handle int64
 	hash   uint32
 	began  time.Time
-	// What a segment's contents are made of.
+	// These make up a segment's contents.
 	scope, provider string
 }
 
@@ -77,7 +75,7 @@ func (b *batch) spend(first int64) error {
 	return b.write(b.sql.spendSegment, spent.Seal(format.EncodeEntries(rest)), first)
 }
 
-// membersOf are those by which an operation is found: by its name, and by its second one.
+// membersOf returns the entries by which an operation is found: its name, and its second one.
 func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
 	members := []member{{handle, s.key.Of(op.Ref), op.CreatedAt, op.Scope, op.Provider}}
 	if op.Alias != (journal.Ref{}) {
@@ -86,8 +84,7 @@ func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
 	return members
 }
 
-// truncate forgets what was not committed: handles later than newest are given out
-// again.
+// truncate forgets uncommitted entries: handles later than newest are reused.
 func (s *segments) truncate(newest int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +99,9 @@ func (s *segments) truncate(newest int64) {
 	s.forgetTail(first)
 }
 
-// forgetTail takes note that the tail has nothing from before first any more; mu is held. Else who goes on from what is
-// known would take for absent what the tail had: where that is as far as all is folded, nothing is read (Journal.filed).
+// forgetTail records that the tail has nothing before first any more. mu is held. Otherwise a reader that
+// starts from known would take the tail's former entries for absent: if everything up to there is folded,
+// nothing is read (Journal.filed).
 func (s *segments) forgetTail(first int64) {
 	switch {
 	case s.loaded >= first-format.SegmentSize:
@@ -169,8 +167,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	return nil
 }
 
-// addRun adds one and merges those that are of a length, so that few have to be
-// searched.
+// addRun adds a run and merges runs of the same length, so that few must be searched.
 func (s *segments) addRun(run []uint64) {
 	slices.Sort(run) // by the part of the hash that is left, and handle
 	for n := len(s.runs) - 1; n >= 0 && len(s.runs[n]) <= 2*len(run); n-- {
@@ -192,7 +189,7 @@ func merge(a, b []uint64) []uint64 {
 	return append(append(merged, a...), b...)
 }
 
-// completeTail reads what others, or an earlier process, have begun in it.
+// completeTail reads the tail's operations of other or earlier processes.
 func (b *batch) completeTail() error {
 	s := &b.segments
 	if s.through >= b.newest {
@@ -238,8 +235,8 @@ func (b *batch) completeTail() error {
 	return nil
 }
 
-// account returns format.ErrDamaged unless the operations that were found, by handle, are all
-// from first to last of one segment, but for those that were removed.
+// account returns format.ErrDamaged unless the found operations, by handle, are all from first to last of one
+// segment, except for removed ones.
 func (b *batch) account(first, last int64, found []member) error {
 	var bits format.Removed
 	var err error
@@ -282,7 +279,7 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 	return handles, nil
 }
 
-// find is candidates for everybody: whole tells whether all are there.
+// find is candidates for other goroutines. whole reports whether all are there.
 func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
 	hash := s.key.Of(ref)
 	s.mu.RLock()
@@ -290,7 +287,7 @@ func (s *segments) find(ref journal.Ref) (handles []int64, whole bool) {
 	return s.found(hash), s.whole
 }
 
-// findThrough is candidates for everybody, and tells up to which handle all are there.
+// findThrough is candidates for other goroutines. It returns the handle up to which all are there.
 func (s *segments) findThrough(ref journal.Ref) (handles []int64, through int64) {
 	hash := s.key.Of(ref)
 	s.mu.RLock()
@@ -298,7 +295,7 @@ func (s *segments) findThrough(ref journal.Ref) (handles []int64, through int64)
 	return s.found(hash), s.known
 }
 
-// found is what there is under a hash; mu is held.
+// found returns the handles with a hash. mu is held.
 func (s *segments) found(hash uint32) (handles []int64) {
 	low := entry(hash, 0)
 	for _, m := range s.tail {
@@ -315,9 +312,9 @@ func (s *segments) found(hash uint32) (handles []int64) {
 	return handles
 }
 
-// candidatesAfter returns the handles after one that the operation may have, as a snapshot shows them
-// whose log ends with latest: by the hashes of sealed segments, and by name in what is in none yet and is not in the
-// log.
+// candidatesAfter returns the possible handles of the operation after one handle, by a snapshot whose log
+// ends with latest. It uses the hashes of sealed segments, and the names of operations that are in neither a
+// segment nor the log.
 func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, latest format.LogRow) (handles []int64, err error) {
 	hash, low := s.key.Of(ref), format.SegmentOf(after+1)
 	before := low - format.SegmentSize // the segment that comes before the first that is read; negative: none

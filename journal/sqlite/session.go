@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// errDead says of a session that nobody runs it any more.
+// errDead says that no process runs the session any more.
 var errDead = errors.New("the session is dead")
 
 // session lives as long as its lock is held, which is as long as this process
@@ -43,13 +43,13 @@ func sessionFile(path, id string) string { return path + "-session-" + id }
 // newSessionID returns at least 128 random bits.
 func newSessionID() string { return rand.Text() }
 
-// isSessionID tells whether it may be one: files of other names beside the journal are
-// somebody else's.
+// isSessionID reports whether id can be a session's. Files with other names beside the journal belong to
+// other programs.
 func isSessionID(id string) bool {
 	return len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// Join starts a session, which lives until it is ended or this process dies.
+// Join starts a session. It lives until it is ended or this process dies.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	return s, nil
 }
 
-// spares are the files of sessions whose commit failed, and may have landed: the next
-// sessions take them, so that those that fail one after the other leave one.
+// spares are the files of sessions whose commit failed but may have been stored. The next sessions use them,
+// so that repeated failures leave one file.
 type spares struct {
 	mu     sync.Mutex
 	closed bool
@@ -138,8 +138,8 @@ func (s *spares) close() {
 	clear(s.files)
 }
 
-// lockNewFile makes a session's file and locks it. Whoever finds a file that
-// belongs to no session may lock and remove it: then another one is made.
+// lockNewFile makes a session's file and locks it. Another process may lock and remove a file without a
+// session. Then it makes another one.
 func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 	for range 10 {
 		id = newSessionID()
@@ -165,19 +165,18 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 	return "", nil, errors.New("its file was taken away, again and again")
 }
 
-// settleFile gives a session's new file its owner and its text, and has it outlast a loss of
-// power: the row must not survive one that the file doesn't.
+// settleFile gives a session's new file its owner and its text, and syncs it: the row must not survive a loss
+// of power without the file.
 func settleFile(path, name string, held fs.FileInfo) error {
 	return cmp.Or(osfile.OwnLike(path, name), sessionfile.Describe(path, name, held), osfile.SyncDir(filepath.Dir(path)))
 }
 
 func (s *session) ID() string { return s.id }
 
-// Lost tells whether the session was seen to be taken over. It does no I/O.
+// Lost reports whether the session was seen to be taken over. It does no I/O.
 func (s *session) Lost() bool { return s.lost.Load() }
 
-// End ends the session and commits what rides. Even if that fails, the session is
-// dead afterwards.
+// End ends the session and commits the noted events. The session is dead afterwards, even after an error.
 func (s *session) End(ctx context.Context) error {
 	if s.ended.Swap(true) || s.lost.Load() {
 		return nil
@@ -190,7 +189,7 @@ func (s *session) End(ctx context.Context) error {
 		return b.write(b.sql.removeSession, s.id)
 	})
 	if err == nil {
-		_ = os.Remove(s.lock.Path()) // nobody needs it any more, nor is harmed by it
+		_ = os.Remove(s.lock.Path()) // no process needs it, and a left-over one does no harm
 	}
 	return errors.Join(err, s.lock.Close())
 }
@@ -226,8 +225,7 @@ func (b *batch) requireSession(id string) error {
 	return nil
 }
 
-// holds tells whether whoever holds the operation is alive, where that matters to
-// an event of this kind.
+// holds reports whether the operation's holder is alive, if that matters to an event of this kind.
 func (b *batch) holds(op *journal.Operation, kind journal.EventKind) (bool, error) {
 	switch {
 	case op.Holder == "":
@@ -247,8 +245,8 @@ func (b *batch) holds(op *journal.Operation, kind journal.EventKind) (bool, erro
 	}
 }
 
-// alive returns nil for a session that is alive, errDead for one that is not, and
-// journal.ErrRestored for one whose file is missing, or a copy. It looks once in a batch.
+// alive returns nil for a live session, errDead for a dead one, and journal.ErrRestored for one whose file is
+// missing or a copy. It checks once per batch.
 func (b *batch) alive(id string) error {
 	err, known := b.liveness[id]
 	if !known {
@@ -314,8 +312,7 @@ func lockSession(path, id string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// removeDeadSessions is for those that held nothing when they died: nobody would
-// ever ask for them.
+// removeDeadSessions removes the sessions that held nothing when they died. No other code would find them.
 func (b *batch) removeDeadSessions() error {
 	var ids []string
 	err := b.read(b.sql.sessions, func(v []driver.Value) error {
@@ -323,15 +320,14 @@ func (b *batch) removeDeadSessions() error {
 		return nil
 	})
 	for _, id := range ids {
-		_ = b.alive(id) // removes it, if it is dead; who can't be probed is left alone
+		_ = b.alive(id) // removes a dead session; one that can't be probed stays
 	}
 	return err
 }
 
-// sweepSessionFiles removes files whose session is over and has no row, as a
-// process leaves one that dies between removing the two, or before its first
-// commit. A lock is taken before the row is looked for: what can be locked then
-// and has no row will never have one.
+// sweepSessionFiles removes the files of ended sessions without a row. A process leaves one if it dies
+// between removing the two, or before its first commit. It locks the file before it looks for the row: a file
+// that can be locked then and has no row will never have one.
 func sweepSessionFiles(path string, c *conn.Conn) error {
 	names, _ := filepath.Glob(osfile.GlobEscape(sessionFile(path, "")) + "*")
 	if len(names) == 0 {
@@ -347,7 +343,7 @@ func sweepSessionFiles(path string, c *conn.Conn) error {
 		}
 		lock, err := osfile.Lock(name)
 		if err != nil || lock == nil {
-			continue // whoever has to know whether it is alive will find out
+			continue // a later check finds out whether it is alive
 		}
 		found, err := has.First(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, sessionFile(path, "")))
 		if err == nil && !found {

@@ -17,12 +17,11 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// sidecar is what the file beside the journal says of it: whose it is, and the
-// number of a commit that was durable before the sidecar was written. So the journal
-// never stands behind its sidecar, whenever its process dies, unless somebody put an
-// older one in its place.
+// sidecar is the file beside the journal with the journal's identity and the number of a commit. That commit
+// was durable before the sidecar was written. The journal is therefore never behind its sidecar, whenever its
+// process dies, unless an older journal replaced it.
 //
-// The number is in the log, where every commit has a row.
+// The number is in the log, in which every commit has a row.
 type sidecar struct {
 	identity string
 	number   int64
@@ -36,8 +35,8 @@ func newIdentity() string { return rand.Text() }
 
 var errSidecar = errors.New("it can't be understood")
 
-// String is its one line, which begins with the version of its format: the first has no
-// note, and no sum.
+// String returns its one line, which begins with the version of its format. The first version has neither a
+// note nor a sum.
 func (s sidecar) String() string {
 	if s.wal == "" {
 		return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.identity, s.number)
@@ -58,7 +57,7 @@ func parseSidecar(text string) (s sidecar, err error) {
 	return s, nil
 }
 
-// readSidecar returns errSidecar or what package os says.
+// readSidecar returns errSidecar or an error of package os.
 func readSidecar(path string) (sidecar, error) {
 	text, err := os.ReadFile(sidecarFile(path))
 	if err != nil {
@@ -67,8 +66,8 @@ func readSidecar(path string) (sidecar, error) {
 	return parseSidecar(string(text))
 }
 
-// write puts s in the sidecar's place, as a whole or not at all. It outlasts a loss
-// of power where sync is set; else the one before it may.
+// write replaces the sidecar by s completely or not at all. It survives a loss of power if sync is set.
+// Otherwise the earlier one may survive.
 func (s sidecar) write(path string, sync bool) (err error) {
 	dir, base := filepath.Split(sidecarFile(path))
 	f, err := os.CreateTemp(dir, base+"-*") // with mode 0600
@@ -93,7 +92,7 @@ func (s sidecar) write(path string, sync bool) (err error) {
 	return osfile.SyncDir(dir)
 }
 
-// place is write for one that has to be there.
+// place is write for a required sidecar.
 func (s sidecar) place(path string) error {
 	var err error
 	for range 10 {
@@ -124,18 +123,18 @@ func (s sidecar) advance(path string) error {
 	return s.write(path, false)
 }
 
-// sweepSidecars removes what a process left that died while it wrote one.
+// sweepSidecars removes the files of processes that died while they wrote a sidecar.
 func sweepSidecars(path string) {
 	names, _ := filepath.Glob(osfile.GlobEscape(sidecarFile(path)+"-") + "*")
 	for _, name := range names {
 		if strings.Trim(strings.TrimPrefix(name, sidecarFile(path)+"-"), "0123456789") == "" {
-			_ = os.Remove(name) // else it is somebody else's
+			_ = os.Remove(name) // otherwise it belongs to another process
 		}
 	}
 }
 
-// verify compares the journal with its sidecar, and makes one for a journal that is new. It runs in a transaction, so that no other
-// process commits, and nothing that the sidecar names is missing meanwhile.
+// verify compares the journal with its sidecar, and makes one for a new journal. It runs in a transaction, so
+// that no other process commits, and nothing that the sidecar names is missing meanwhile.
 func (b *batch) verify() error {
 	why, err := b.isBackup()
 	if err != nil {
@@ -148,7 +147,7 @@ func (b *batch) verify() error {
 		}
 	}
 	if why == "" && side == (sidecar{}) {
-		// What a transaction of the application's has recorded has no row in the log yet.
+		// Records of the application's transactions have no row in the log yet.
 		err := b.read(b.sql.readOutbox, func([]driver.Value) error {
 			why = "has history, and no sidecar"
 			return conn.ErrEnough
@@ -176,8 +175,8 @@ func (b *batch) verify() error {
 	return nil
 }
 
-// contradicts says how the sidecar, or what was in the way of reading it, tells that a journal is
-// not whole, of which this is the identity, the latest row of the log, and the latest commit.
+// contradicts says how the sidecar, or an error in reading it, shows that a journal is not whole. The
+// arguments are the journal's identity, the latest row of its log, and its latest commit.
 func (s sidecar) contradicts(err error, identity string, seq, number int64) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -197,8 +196,7 @@ func (s sidecar) contradicts(err error, identity string, seq, number int64) (str
 	return "", nil
 }
 
-// refuses returns journal.ErrRestored for what would send, decide or forget by a
-// record that is not whole.
+// refuses returns journal.ErrRestored for events that would send, decide or forget by an incomplete record.
 func (b *batch) refuses(kind journal.EventKind) error {
 	if store.NeedsTrust(kind) {
 		return b.restored

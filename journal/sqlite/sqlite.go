@@ -15,101 +15,95 @@ import (
 )
 
 var (
-	// ErrNotJournal: the file is not a journal, and no database that one can be made in.
+	// ErrNotJournal: the file is neither a journal nor a database in which one can be made.
 	ErrNotJournal = errors.New("sqlite: not a journal")
-	// ErrNetworkFilesystem: the file lies on a file system over a network, on which
-	// WAL does not work (https://sqlite.org/wal.html, "Overview").
+	// ErrNetworkFilesystem: the file is on a network file system, on which WAL does not work
+	// (https://sqlite.org/wal.html, "Overview").
 	ErrNetworkFilesystem = osfile.ErrNetwork
-	// ErrSecondName: the file, or one beside it that belongs to it, may be reached by
-	// another name: it has several links, or is mounted by itself. Under each name it would
-	// have another WAL, and neither would know what is recorded under the other.
+	// ErrSecondName: the file, or one that belongs to it, has another name: it has several links, or is
+	// mounted as a single file. Each name would have its own WAL, and neither would see the other's records.
 	ErrSecondName = errors.New("sqlite: a file with a second name")
-	// ErrDeployment is returned for the journal of another deployment than Options.Deployment names, as in a
-	// snapshot of production's volume that staging was started with. Nothing was recorded or sent.
+	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
+	// system started with a snapshot of production's volume. Nothing was recorded or sent.
 	ErrDeployment = errors.New("sqlite: the journal of another deployment")
-	// ErrReadOnly: the journal was opened to be read alone (Options.ReadOnly).
+	// ErrReadOnly: the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("sqlite: opened read-only")
 )
 
-// Options say how a journal is opened. The zero value is what is recommended.
+// Options configure Open. The zero value is recommended.
 type Options struct {
-	// Deployment names whose journal it is, such as "prod", or "prod/payments-0" for a replica with a file of its
-	// own. The first Open that has a name records it in the file, and Backup copies it. From then on Open with another
-	// name, or with none, returns ErrDeployment: a copy of the whole folder looks like the journal itself, and would send
-	// what that sends. Zero means that no name is recorded or asked for, and a file that has none opens. With
-	// ReadOnly or Existing a file of any deployment opens without a name, and then Join returns ErrDeployment. To
-	// change the name, see AdoptAs.
+	// Deployment names the journal's owner, such as "prod", or "prod/payments-0" for a replica with a file of
+	// its own. The first Open with a name records it in the file, and Backup copies it. From then on Open
+	// with another name, or with none, returns ErrDeployment, because a copy of the whole folder looks like
+	// the journal itself and would send the same operations. Empty means that no name is recorded or
+	// required, and a file without a name opens. With ReadOnly or Existing a file of any deployment opens
+	// without a name, and then Join returns ErrDeployment. To change the name, see AdoptAs.
 	//
-	// Open warns (Logger) once, with or without a name, if another machine than this had the file open before. Only Linux tells.
+	// With or without a name, Open logs one warning (Logger) if another machine had the file open before.
+	// Only Linux can detect that.
 	Deployment string
 
-	// BusyTimeout is how long a commit waits for its turn while other processes
-	// write; then it fails. 0: ten seconds.
+	// BusyTimeout is how long a commit waits for its turn while other processes write, before it fails.
+	// Default: ten seconds.
 	BusyTimeout time.Duration
 
-	// CompressAbove is the size in bytes above which bodies of requests and answers are
-	// compressed (zstd), by the goroutine that asks. 0: 4 KiB; negative: none is. What is
-	// compressed is read whatever it is set to.
+	// CompressAbove is the size in bytes above which bodies of requests and answers are compressed (zstd), by
+	// the calling goroutine. Negative means no compression. Compressed bodies are readable with any setting.
+	// Default: 4 KiB.
 	CompressAbove int
 
-	// Archive is written what Reap is about to shrink or remove, nil: nothing. It gets
-	// whole lines, each a JSON object of one operation (RFC 8259, JSON lines) with its
-	// times, its request and its answer; credentials are in none of them, since the
-	// journal has none. Write is called by one goroutine at a time, and then Flush() error
-	// and Sync() error, where the writer has them, before the operations go. Where one of
-	// them fails, so does Reap, and nothing goes. What was being written then, or in a
-	// crash, may be a torn line: the next one begins on a line of its own, so that a
-	// reader passes over lines that are empty or no JSON. An operation may be in it twice, after a
-	// crash for instance, or though it was kept in the end. The caller closes it, after
-	// the Journal.
+	// Archive receives operations before Reap shrinks or removes them. Nil means no archive. Each operation
+	// is one JSON object on one line (RFC 8259, JSON lines) with its times, request and answer. Credentials
+	// are never in it, because the journal has none.
+	//
+	// One goroutine at a time calls Write, and then Flush() error and Sync() error if the writer has them,
+	// before the operations are removed. If one of them fails, so does Reap, and nothing is removed. A
+	// failure or a crash may leave a torn line. The next operation starts on a new line, so a reader can skip
+	// lines that are empty or not JSON. An operation may appear twice, for example after a crash, or although
+	// it was kept. The caller closes the writer, after the Journal.
 	Archive io.Writer
-	// ArchiveBodies has the bodies in it too, in base64.
+	// ArchiveBodies adds the bodies to the archive, in base64.
 	ArchiveBodies bool
 
-	// Existing has Open make nothing: where there is no file, it fails with fs.ErrNotExist, and
-	// where the file has no journal in it, with ErrNotJournal. Without it, a path with a slip in
-	// it is a new, empty journal.
+	// Existing stops Open from making anything. Open returns fs.ErrNotExist if no file exists, and
+	// ErrNotJournal if the file has no journal. Without it, a mistyped path becomes a new, empty journal.
 	Existing bool
 
-	// ReadOnly opens the journal for programs that look at it while its service runs, or does
-	// not: Get, List, GetFlow, ListFlows, FindBy, Stats, Verify and Backup work, and everything
-	// else returns ErrReadOnly. It implies Existing and NoMigration. No file is made, nor its
-	// owner changed, the WAL is not moved, the sidecar is not written, no session is begun or
-	// ended and nobody waits for it. Whatever the other options say is without effect. It needs
-	// the permission to read the file, and its -shm where there is one.
+	// ReadOnly opens the journal for programs that read it, whether or not its service runs. Get, List,
+	// GetFlow, ListFlows, FindBy, Stats, Verify and Backup work. All other methods return ErrReadOnly. It
+	// implies Existing and NoMigration. It makes no file, changes no owner, does not move the WAL, does not
+	// write the sidecar, and starts or ends no session. No process waits for it. Other options have no
+	// effect. It needs the permission to read the file, and its -shm if there is one.
 	//
-	// A Journal of it is no part of what other Opens of the file in this process share.
-	// A file of a process that died is read as that left it; one with a -wal and without a -shm,
-	// which only who writes can make again, is refused.
+	// Such a Journal is not shared with other Opens of the file in this process. A dead process's file is
+	// read in its last state. A file with a -wal but no -shm is rejected, because only a writer can make the
+	// -shm again.
 	ReadOnly bool
 
-	// NoMigration has Open refuse, with journal.ErrVersion, a file with the schema of an
-	// older release, which is migrated else, and is not read by the older release from
-	// then on, and, with ErrNotJournal, a database of the application's that has no journal
-	// yet. It is for programs that look at the file of somebody else's service.
+	// NoMigration makes Open return journal.ErrVersion for a file with the schema of an older release, and
+	// ErrNotJournal for an application's database without a journal. Without it, Open migrates such a file,
+	// which the older release can no longer read. It is for programs that read another service's file.
 	NoMigration bool
 
-	// Committed is told of every commit that wrote something: how many requests it carried, and
-	// how long it took to be durable. It is called by the goroutine that writes, which waits for
-	// it: it has to return at once. nil: nobody is.
+	// Committed, if not nil, is called after every commit that wrote something, with the number of its
+	// requests and the time until it was durable. The writing goroutine calls it and waits for it, so it must
+	// return at once.
 	Committed func(requests int, took time.Duration)
 
-	// Logger is warned where the file lies on a file system that may not outlive the machine's
-	// run or the container: in memory (tmpfs, ramfs), or in a container's own layer
-	// (overlayfs), and of another machine (Deployment). Only Linux tells. nil: slog.Default().
+	// Logger receives a warning if the file is on a file system that may not outlive the machine's run or the
+	// container (tmpfs, ramfs, or overlayfs of a container), or if it comes from another machine (see
+	// Deployment). Only Linux can detect these. Default: slog.Default().
 	Logger *slog.Logger
-	// Volatile says that such a file system is what is wanted, as in tests, and has nobody
-	// warned. It changes nothing else.
+	// Volatile accepts such a file system without a warning, as in tests. It changes nothing else.
 	Volatile bool
 
-	// ExternalCheckpointer leaves it to another program, such as Litestream, to move the
-	// -wal file into the journal: we never do, not even on Close, and the file is not
-	// removed. It grows until the other program does (Stats.WALBytes).
+	// ExternalCheckpointer lets another program, such as Litestream, move the -wal file into the journal.
+	// This package then never moves it, not even on Close, and does not remove it. It grows until the other
+	// program moves it (Stats.WALBytes).
 	ExternalCheckpointer bool
 }
 
-// Journal is a journal in a SQLite file. Open makes one. Its methods are safe for
-// concurrent use.
+// Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
 type Journal struct {
 	file   *file
 	opts   Options
@@ -124,21 +118,17 @@ var (
 	_ journal.ClockResetter = (*Journal)(nil)
 )
 
-// Open opens the journal in the file at path, and makes it where there is none; its
-// directory must exist. The zero Options are the defaults. In a SQLite database of the
-// application's it makes one beside the tables that are there. A file that is open in this
-// process already is shared, with the options that it was first opened with. The
-// caller closes the Journal.
+// Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
+// SQLite database it makes the journal beside the existing tables. A file that is already open in this
+// process is shared, with the options of its first Open. The caller closes the Journal.
 //
-// A journal that was restored or copied opens, and sends nothing until it is adopted:
-// see Adopt.
+// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
 //
-// On a disk that is full it fails, and leaves nothing that is in the way of opening the file
-// once there is space.
+// On a full disk Open fails, and leaves nothing that prevents a later Open.
 //
-// Errors say what to do. Found by errors.Is: journal.ErrVersion for a file of a
-// newer release, journal.ErrRestored for an older file beside the -wal of a newer one,
-// ErrNotJournal, ErrNetworkFilesystem, ErrSecondName, ErrDeployment, and those of package os.
+// Errors say what to do. errors.Is finds journal.ErrVersion for a file of a newer release,
+// journal.ErrRestored for an older file beside a newer -wal, ErrNotJournal, ErrNetworkFilesystem,
+// ErrSecondName, ErrDeployment, and the errors of package os.
 func Open(path string, opts Options) (*Journal, error) {
 	f, err := acquire(path, opts)
 	if err != nil {
@@ -147,11 +137,10 @@ func Open(path string, opts Options) (*Journal, error) {
 	return &Journal{file: f, opts: opts, sessions: make(map[*session]struct{})}, nil
 }
 
-// Apply runs journal.Next on the operation that ev names, and returns once what
-// comes of it is durable. EventDeliver is only noted: it is recorded by the next
-// commit of anybody in this process, by the end of a session, or by Close, and its
-// Result has no Operation. An event without its asker's clock is refused with a
-// *journal.EventError. Where the context ends first, the event may be recorded.
+// Apply runs journal.Next on the operation that ev names, and returns once the result is durable.
+// EventDeliver is only noted: the next commit of this process, the end of a session, or Close records it, and
+// its Result has no Operation. Apply returns a *journal.EventError for an event without its asker's clock. If
+// the context ends first, the event may be recorded.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
@@ -176,10 +165,9 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	return r.out.result(j.file.path)
 }
 
-// Claim applies ev, of kind EventClaim, to at most limit operations that want one,
-// oldest first. Where it passes over many, others may write meanwhile. Operations whose session has lost its file are
-// passed over; where nothing else wants a claim they are reported by
-// journal.ErrRestored.
+// Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. While it
+// skips many operations, others may write. It skips operations whose session has lost its file. If it finds
+// nothing else, it returns journal.ErrRestored for them.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
@@ -204,7 +192,7 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 			return nil, err
 		}
 		if err != nil {
-			break // what was claimed before has to be known to its asker
+			break // the caller must get the earlier claims
 		}
 		outs, at = append(outs, some...), next
 	}
@@ -219,9 +207,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return results, nil
 }
 
-// Close flushes what rides on a commit to come, ends the writer with the last
-// Journal of the file, moves the WAL into the file and removes it where no other
-// process uses it. Sessions that were not ended count as died.
+// Close records the noted events. With the last Journal of the file it ends the writer, moves the WAL
+// into the file, and removes the WAL if no other process uses it. Sessions that were not ended count as dead.
 func (j *Journal) Close() error {
 	if j.closed.Swap(true) {
 		return journal.ErrClosed

@@ -15,32 +15,28 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// Nothing in a WAL says which file it belongs to: SQLite applies one that was left behind
-// to whatever lies in the file's place, and so mixes a backup with what came long after
-// it (https://sqlite.org/howtocorrupt.html, section 1.4). To notice that before it is
-// done takes something that can be read of the file alone, and only ever grows: the
-// journal's epoch, a number in the one row of the table journal, on a page that holds
-// nothing else and never moves. While a checkpoint is under way, or after a crash in
-// one, each page of the file is an older or a newer one, and it is one of the two, or
-// torn, which its sum tells.
+// A WAL does not say to which file it belongs. SQLite applies a left-behind WAL to any file in its place, and
+// so mixes a backup with much later pages (https://sqlite.org/howtocorrupt.html, section 1.4). To detect that
+// before it happens takes a number that can be read from the file alone and only ever grows: the journal's
+// epoch, in the one row of the table journal, on a page of its own that never moves. During a checkpoint, or
+// after a crash in one, each page of the file is older or newer. The epoch is one of the two, or torn, which
+// its sum shows.
 //
-// The sidecar has the epoch that the file had come to, synced, before the WAL that it
-// names began. That WAL over a file of an earlier epoch is a mixture. Another WAL, or a
-// file that can't be read alone, proves nothing.
+// The sidecar has the synced epoch of the file before the WAL that it names began. That WAL over a file of an
+// earlier epoch is a mixture. Another WAL, or a file that cannot be read alone, proves nothing.
 
-// note is what a sidecar says of the file alone.
+// note is a sidecar's record of the file alone.
 type note struct {
 	wal   string // which it was when this was written: see walBeside; "": nothing is said
 	epoch int64  // of the journal then, the WAL included
 	filed int64  // the epoch that the file alone has come to
 }
 
-// noWAL is for one that is empty, or is not there: everything is in the file.
+// noWAL stands for an empty or missing WAL: everything is in the file.
 const noWAL = "empty"
 
-// walBeside returns the salts in the header of the WAL beside the file, in hexadecimal.
-// Both are random in a new WAL. Where it starts over, which it does once all of it is in
-// the file and synced, the first is one higher
+// walBeside returns the salts in the header of the WAL beside the file, in hexadecimal. Both are random in a
+// new WAL. When the WAL starts over, after all of it is in the file and synced, the first salt is one higher
 // (https://sqlite.org/fileformat2.html, section 4.1).
 func walBeside(path string) (string, error) {
 	f, err := os.Open(path + "-wal") // SQLite has no locks on it that would be dropped
@@ -61,11 +57,11 @@ func walBeside(path string) (string, error) {
 	return hex.EncodeToString(header[16:24]), nil
 }
 
-// maxRestarts is how often a WAL may have started over since the sidecar named it: it
-// does so every few megabytes, and the sidecar is written every few seconds.
+// maxRestarts bounds the restarts of a WAL since the sidecar named it. It restarts every few megabytes, and
+// the sidecar is written every few seconds.
 const maxRestarts = 256
 
-// names tells whether wal is the note's, or what that has become by starting over.
+// names reports whether wal is the note's WAL, or a restart of it.
 func (n note) names(wal string) bool {
 	then, err := strconv.ParseUint(n.wal, 16, 64)
 	now, err2 := strconv.ParseUint(wal, 16, 64)
@@ -76,34 +72,32 @@ func (n note) names(wal string) bool {
 	return now == then || 0 < restarts && restarts <= maxRestarts
 }
 
-// after takes over what the note before it, of the same journal, knew of the file. Two
-// that saw different WALs, no matter in which order: the first of these started over, or
-// was removed, with all that was in it synced to the file.
+// after takes over the knowledge of the note before it, of the same journal. If they saw different WALs, in
+// any order, the first of these started over or was removed, with all its pages synced to the file.
 func (n note) after(before note) note {
 	switch {
 	case n.wal == "":
 		return before
 	case before.wal == n.wal:
 		n.filed = before.filed
-	default: // where nothing was said before, that is none
+	default: // an empty note has none
 		n.filed = max(before.filed, min(before.epoch, n.epoch))
 	}
 	return n
 }
 
-// refuseStale returns journal.ErrRestored for a file beside which lies the WAL of a newer
-// one. It is asked before this process has the file open as a journal, changes nothing,
-// and leaves to others what can't be read.
+// refuseStale returns journal.ErrRestored for a file beside the WAL of a newer one. It runs before this
+// process has the file open as a journal, changes nothing, and ignores unreadable files.
 func refuseStale(path string) error {
 	for range 10 {
 		// In this order: the file only ever gets further.
-		wal, _ := walBeside(path) // what can't be read is named by none
+		wal, _ := walBeside(path) // no note names an unreadable WAL
 		side, err := readSidecar(path)
 		if err != nil || side.filed == 0 || !side.names(wal) {
 			return nil
 		}
-		// Whatever the file's identity is: an adoption goes on with the sidecar's epochs,
-		// and the sidecar may be one from before it.
+		// The file's identity does not matter: an adoption continues with the sidecar's epochs, and the
+		// sidecar may be older than it.
 		epoch, err := fileAlone(path)
 		if err != nil || epoch >= side.filed {
 			return nil
@@ -119,9 +113,8 @@ func refuseStale(path string) error {
 	return nil
 }
 
-// fileAlone reads the epoch from the file without its WAL, and without a lock.
-// Through SQLite: closing the file by other means would drop the locks of whoever else
-// has it open in this process.
+// fileAlone reads the epoch from the file without its WAL and without a lock. It uses SQLite, because closing
+// the file by other means would drop all locks of this process.
 func fileAlone(path string) (epoch int64, err error) {
 	// Nothing is filed in an empty file, whose WAL SQLite would remove, or in none.
 	switch info, err := os.Stat(path); {

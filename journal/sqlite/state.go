@@ -12,15 +12,15 @@ import (
 // cacheSize bounds how many operations the writer remembers.
 const cacheSize = 8192
 
-// lastUnkept is how far the latest time goes on without being written, where nothing else
-// is: after a kill what was seen since is not known, and looks like a jump of the clock.
+// lastUnkept bounds how far the latest time advances unwritten while nothing else is written. After a kill,
+// the time since then is unknown, and looks like a jump of the clock.
 const lastUnkept = time.Hour
 
-// state is what the writer knows of the file without asking it. It stands as long
-// as nobody else writes, which PRAGMA data_version tells.
+// state is the writer's knowledge of the file. It is valid until another process writes, which PRAGMA
+// data_version shows.
 type state struct {
 	known    bool  // false: read everything again
-	unread   bool  // somebody else may have put something into the outbox
+	unread   bool  // another process may have written to the outbox
 	version  int64 // of the data, as this connection sees it
 	newest   int64 // the latest handle given out
 	begun    int64 // likewise, as far as the file has it
@@ -32,7 +32,7 @@ type state struct {
 	encoder  format.BlockEncoder
 	rowBytes int // of the log's latest row
 	clock    store.Clock
-	durable  store.Clock // what the file has of clock
+	durable  store.Clock // clock, as it is in the file
 	wasReset bool        // another process set the clock back since the last refresh
 	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
@@ -52,7 +52,7 @@ func newState() state {
 	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: newMemtable(), segments: segments{loaded: -1, known: -1}}
 }
 
-// refresh brings the state up to what others have written, inside a transaction.
+// refresh adds the commits of other processes to the state, inside a transaction.
 func (b *batch) refresh() error {
 	w := b.writer
 	var version int64
@@ -104,8 +104,8 @@ func (b *batch) refresh() error {
 	return nil
 }
 
-// notBehind returns journal.ErrRestored for a log that ends before what this process has
-// read or written of it. The last row is never removed.
+// notBehind returns journal.ErrRestored for a log that ends before the rows that this process has read or
+// written. The last row is never removed.
 func (w *writer) notBehind() error {
 	var last int64
 	_, err := w.sql.logEnds.First(func(row []driver.Value) error { last, _ = row[0].(int64); return nil })
@@ -115,11 +115,11 @@ func (w *writer) notBehind() error {
 	return err
 }
 
-// note appends what the batch changed to the log, if it did.
+// note appends the batch's changes to the log, if there are any.
 func (b *batch) note() error {
 	b.seen.Store(b.clock.Last.UnixMilli())
 	if !b.clock.Jumped.Equal(b.durable.Jumped) || !b.durable.Last.IsZero() && b.clock.Last.Sub(b.durable.Last) > lastUnkept {
-		b.wrote = true // whoever comes after has to know of it
+		b.wrote = true // later readers need it
 	}
 	if !b.wrote {
 		return nil

@@ -14,33 +14,33 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// Stats is how a journal does.
+// Stats describes the state of a journal.
 type Stats struct {
 	journal.Stats
 
-	// FreeBytes is what of FileBytes is free to be used again. WALBytes is the size of the -wal
-	// file, which is used from its beginning again and again, and is not cut below 64 MiB.
+	// FreeBytes is the part of FileBytes that is free for reuse. WALBytes is the size of the -wal file, which
+	// is reused from its beginning, and is not cut below 64 MiB.
 	FreeBytes int64
 
-	// Commits of this process since it opened the file, and the events and other
-	// requests that they carried. What follows is of the latest 1,024 of them.
+	// Commits counts the commits of this process since it opened the file, and Requests the events and other
+	// requests in them. The following fields are of the latest 1,024 commits.
 	Commits, Requests  int64
 	BatchP50, BatchMax int // requests in a commit
-	// Commit latencies, from the last request of a commit to its durability.
+	// CommitP50, CommitP99 and CommitMax are commit latencies, from the last request of a commit to its
+	// durability.
 	CommitP50, CommitP99, CommitMax time.Duration
 }
 
 var _ journal.StatsReader = (*Journal)(nil)
 
-// ReadStats is Stats without what is SQLite's.
+// ReadStats returns Stats without SQLite's part.
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	s, err := j.Stats(ctx)
 	return s.Stats, err
 }
 
-// Stats tells how the journal does. Its cost grows with the operations that have no
-// answer, not with those that have one. It does not wait for the writer. What is damaged is
-// counted, but has no age.
+// Stats returns the state of the journal. Its cost grows with the operations without an answer, not with the
+// others. It does not wait for the writer. Damaged operations are counted, but have no age.
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	if err := j.open(ctx); err != nil {
 		return Stats{}, err
@@ -105,7 +105,7 @@ const stateCounts = `SELECT
 	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_aside WHERE state = 5),
 	(SELECT coalesce(max(handle), 0) FROM onceward_flows)`
 
-// undelivered selects what journal.Operation.Undelivered says, whether a session holds it or none does.
+// undelivered selects by journal.Operation.Undelivered, with or without a session that holds the operation.
 const undelivered = `SELECT count(*), min(settled_at) FROM (
 	SELECT state, wake_at, settled_at FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state > 2 AND delivered = 0
 	UNION ALL SELECT state, wake_at, settled_at FROM onceward_operations INDEXED BY onceward_operations_nobodys WHERE state > 2 AND delivered = 0 AND holder IS NULL)
@@ -171,7 +171,7 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	return err
 }
 
-// unlessDamaged is err, but for that of a row which nobody believes.
+// unlessDamaged returns err, or nil for the error of a damaged row.
 func unlessDamaged(err error) error {
 	if errors.Is(err, format.ErrDamaged) {
 		return nil

@@ -69,9 +69,9 @@ func readSweep(v []driver.Value) (s sweep, err error) {
 // sweepAtOnce is how many operations a sweep goes through in one commit.
 var sweepAtOnce = 256 // a test has fewer
 
-// observeClock takes note of an asker's clock. One that stands behind the journal's last time
-// closes the window of every operation without an answer that was stamped later than
-// it; and what was written by one that has come back from a jump is set right.
+// observeClock records an asker's clock. If it is behind the journal's latest time, the window of every
+// operation without an answer that was stamped later closes. Timestamps of a clock that came back from a jump
+// are corrected.
 func (b *batch) observeClock(at time.Time) error {
 	if !b.clock.See(at) {
 		return nil
@@ -79,9 +79,9 @@ func (b *batch) observeClock(at time.Time) error {
 	return b.giveUp(b.sweep()) // else the clock would be taken for one that all were swept by
 }
 
-// ResetClock has now be the latest time that the journal has seen, in one commit. Other
-// processes that have the file open go by it with their next commit. If very many operations have no answer, Get and List may
-// show some of them for a while as they were before.
+// ResetClock sets now as the latest time that the journal has seen, in one commit. Other processes with the
+// file open follow at their next commit. If very many operations have no answer, Get and List may show some
+// of them in their earlier state for a while.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	if err := j.writable(ctx); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	})
 }
 
-// sweep gives every operation without an answer the event that the clock asks for: those of the log and a page of the others
-// now, the rest by and by.
+// sweep gives every operation without an answer the event for the clock: those of the log and a page of the
+// others now, the rest later.
 func (b *batch) sweep() error {
 	s := sweep{ev: b.clock.Sweep(), through: b.folded}
 	for k := range b.recently {
@@ -144,7 +144,7 @@ func (b *batch) sweepPage() error {
 		r, err := b.byHandle(handle)
 		s.position = handle
 		if errors.Is(err, format.ErrDamaged) && b.broken == nil {
-			continue // it is believed by nobody, and the others are swept once
+			continue // a damaged operation is never used, and the others are swept once
 		}
 		if err != nil {
 			return err
@@ -165,7 +165,8 @@ func (b *batch) sweepPage() error {
 	return b.write(b.sql.forgetSwept, s.seq)
 }
 
-// sweepSome commits a page of a sweep, and tells whether it could. It is tried again after the next batch if not.
+// sweepSome commits a page of a sweep, and reports whether it could. Otherwise it is tried again after the
+// next batch.
 func (w *writer) sweepSome() bool {
 	b, err := w.begin()
 	if err != nil {
@@ -213,7 +214,7 @@ func (b *batch) afterSweeps(r row, err error) (row, error) {
 	return r, nil
 }
 
-// awaits tells whether an operation has still to be given the event of a sweep.
+// awaits reports whether an operation has not had the event of a sweep yet.
 func (b *batch) awaits(s *sweep, handle int64) (bool, error) {
 	if !s.covers(handle) {
 		return false, nil

@@ -10,9 +10,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// takeIn applies what transactions of the application's have put into the outbox, before anything else
-// is done in the batch. more tells that there is some left: this batch is to be committed, and another one
-// goes on.
+// takeIn applies the outbox of the application's transactions before anything else in the batch. more reports
+// that some is left: this batch is committed, and another one continues.
 func (b *batch) takeIn() (more bool, err error) {
 	if !b.unread {
 		return false, nil
@@ -94,7 +93,7 @@ func (b *batch) takeOperation(k *format.Record) error {
 	return b.put(&r, &c)
 }
 
-// takenIn has the writer take in what is in the outbox, if anything is, so that who reads finds it.
+// takenIn makes the writer take in the outbox, if it has rows, so that readers find them.
 func (j *Journal) takenIn(ctx context.Context) error {
 	if j.file.writer.readOnly {
 		return nil
@@ -117,7 +116,7 @@ const whereTakenIn = " WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)"
 
 const anyOutbox = "SELECT 1 FROM onceward_outbox LIMIT 1"
 
-// outbox looks at what the application's transactions have recorded and nobody has taken in.
+// outbox checks the records of the application's transactions that were not taken in yet.
 func (v *verification) outbox() error {
 	return v.each("SELECT "+outboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
 		_, r, err := readOutboxRow(row)

@@ -7,9 +7,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// turn is for a transaction of the application's in this process, which else would hardly
-// ever find the file free between two batches of a busy writer. The writer lets one begin
-// after each batch.
+// turn is for an application's transaction in this process, which would hardly ever find the file free
+// between two batches of a busy writer. The writer lets one begin after each batch.
 type turn struct {
 	granted chan struct{}
 	over    chan struct{} // closed once it has begun, or won't
@@ -50,7 +49,7 @@ func (w *writer) grant(t *turn) {
 	select {
 	case t.granted <- struct{}{}:
 		<-t.over
-	case <-t.over: // nobody waits any more
+	case <-t.over: // the caller does not wait any more
 	}
 }
 

@@ -8,9 +8,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// unfolded returns the operations that only the log has, by handle, as the snapshot
-// shows them that r reads. Where another process has written since the writer looked,
-// they are read from the log, else from memory.
+// unfolded returns the operations that only the log has, by handle, as the snapshot of r shows them. They
+// come from memory, or from the log if another process wrote since the writer last read.
 func (w *writer) unfolded(r *reader) (ops []*format.Record, err error) {
 	row, err := r.latest()
 	if err != nil {
@@ -22,7 +21,7 @@ func (w *writer) unfolded(r *reader) (ops []*format.Record, err error) {
 	return r.readLog(row.Folded)
 }
 
-// all returns what is shown, by handle, if that is up to the log's row seq.
+// all returns the published records by handle, if they are of the log's row seq.
 func (r *memtable) all(seq int64) (ops []*format.Record, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -19,13 +19,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// Violation is something in a journal that the state machine or the file's format
-// rules out.
+// Violation is a fact in a journal that the state machine or the file's format excludes.
 type Violation struct {
 	Handle    int64       // of the operation or flow; 0: it is of the file
 	Flow      bool        // of a flow
-	Ref       journal.Ref // of either; zero where it can't be read
-	Invariant string      // what does not hold
+	Ref       journal.Ref // of either; zero if unreadable
+	Invariant string      // the broken invariant
 }
 
 // String shortens names, which may be keys.
@@ -47,18 +46,18 @@ func (v Violation) String() string {
 // maxViolations is how many Verify names at most.
 const maxViolations = 1000
 
-// Verify reads the whole journal and names what is wrong with it: what SQLite's own
-// integrity_check finds in the file (where the application has tables in it, in the
-// journal's alone), every operation and flow that breaks an invariant of the state
-// machine (journal.Violations, journal.FlowViolations), and every record that another
-// one contradicts or lacks. A sound journal gives none; at most 1,000 are named. What
-// is broken is damage: keep a copy of the file, and restore a backup.
+// Verify reads the whole journal and returns its violations, at most 1,000:
 //
-// It runs beside the use of the journal, on a connection of its own, and changes
-// nothing. Operations are read in pages, each as of one moment, so that what is begun
-// meanwhile may be left out. integrity_check looks at one moment, and the -wal file is
-// not emptied until it is done. An error says that the journal could not be read to
-// its end.
+//   - the findings of SQLite's integrity_check (of the journal's tables alone, if the application has tables in the file);
+//   - every operation and flow that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations);
+//   - every record that another one contradicts or lacks.
+//
+// A sound journal has none. A violation is damage: keep a copy of the file, and restore a backup.
+//
+// It runs beside the use of the journal, on a connection of its own, and changes nothing. It reads operations
+// in pages, each as of one moment, so it may miss operations that begin meanwhile. integrity_check reads one
+// moment, and the -wal file is not emptied until it is done. It returns an error if the journal could not be
+// read to its end.
 func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (v *verification) all() error {
 	return nil
 }
 
-// tolerate makes a violation of what can't be read because it is damaged.
+// tolerate turns a damage error into a violation.
 func (v *verification) tolerate(err error) error {
 	if conn.Code(err) == codes.SQLITE_CORRUPT || errors.Is(err, format.ErrDamaged) {
 		v.file("it can be read: %v", err)
@@ -130,9 +129,8 @@ func (v *verification) file(format string, args ...any) {
 	v.add(Violation{Invariant: fmt.Sprintf(format, args...)})
 }
 
-// integrity has SQLite check the whole file, or, where the application has tables in it,
-// the journal's alone: those may break constraints of their own, and have indices by
-// functions that only the application knows.
+// integrity has SQLite check the whole file, or only the journal's tables if the application has some. Those
+// may break constraints of their own, and have indices by functions that only the application knows.
 func (v *verification) integrity() error {
 	checks := []string{"PRAGMA integrity_check"}
 	theirs, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
@@ -166,8 +164,7 @@ func (v *verification) integrityOf(pragma string) error {
 
 const schemaObjects = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 
-// schema looks for what was taken from or added to the journal's own tables. Others may
-// be the application's.
+// schema finds changes to the journal's own tables. Other tables may be the application's.
 func (v *verification) schema() error {
 	fresh, err := conn.DialMode(":memory:", "memory", nil)
 	if err != nil {
@@ -217,7 +214,7 @@ func (v *verification) schema() error {
 func (v *verification) sidecar() error {
 	side, err := readSidecar(v.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSidecar) {
-		return nil // Open refuses what can't be told to be whole
+		return nil // Open rejects a journal that may not be whole
 	}
 	if err != nil {
 		return err
@@ -240,7 +237,7 @@ func (v *verification) sidecar() error {
 	})
 }
 
-// log looks at the rows of the log, but not at what they record.
+// log checks the rows of the log, but not their records.
 func (v *verification) log() error {
 	var before []driver.Value
 	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records, jumped_at FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
@@ -281,7 +278,7 @@ func (v *verification) unique() {
 	}
 }
 
-// sessions looks for those that have no file. One that ends loses its row first.
+// sessions finds sessions without a file. A session that ends loses its row first.
 func (v *verification) sessions() error {
 	var missing []string
 	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {

@@ -17,8 +17,8 @@ import (
 // verifySeed is for named.hash.
 var verifySeed = maphash.MakeSeed()
 
-// operations looks at all operations, a segment at a time: each as of one moment, with
-// whatever else the journal has of them.
+// operations checks all operations, one segment at a time: each as of one moment, with all other records of
+// the journal about it.
 func (v *verification) operations() error {
 	first := int64(0)
 	for done := false; !done; {
@@ -178,7 +178,7 @@ func (s *verifiedSegment) readAnswers() error {
 	}, s.first, s.past)
 }
 
-// checkSegment looks for what segments find that were sealed.
+// checkSegment checks the entries of sealed segments.
 func (s *verifiedSegment) checkSegment() error {
 	if s.first+format.SegmentSize-1 > s.newest {
 		if err := s.account(false); err != nil {

@@ -15,20 +15,18 @@ import (
 const (
 	// maxBatch is how many requests a batch takes at most.
 	maxBatch = 1024
-	// maxBatchBytes is how many bytes they have to have recorded that no more are taken: a
-	// row of SQLite's has a billion at most, and others wait meanwhile.
+	// maxBatchBytes is the size of recorded bytes after which a batch takes no more requests. A row of SQLite
+	// has at most a billion, and others wait meanwhile.
 	maxBatchBytes = 32 << 20
-	// yieldToOthers is the pause after a commit where other processes write, too:
-	// without it one process starves the other. It is as long as those wait at most
-	// before they look again (conn.InTurn).
+	// yieldToOthers is the pause after a commit if other processes write too. Without it one process starves
+	// the other. It is as long as they wait at most before they check again (conn.InTurn).
 	yieldToOthers = 300 * time.Microsecond
 	// sharedFor is for how long after another process was seen to write there are
 	// pauses.
 	sharedFor = 20 * time.Millisecond
 )
 
-// writer is the one goroutine that writes. All that is done in it is done in one
-// transaction with whatever else arrives meanwhile.
+// writer is the one goroutine that writes. It puts all requests that arrive meanwhile into one transaction.
 type writer struct {
 	path       string
 	conn       *conn.Conn
@@ -36,7 +34,7 @@ type writer struct {
 	checkpoint *checkpointer
 	timeout    time.Duration
 	committed  func(requests int, took time.Duration)
-	readOnly   bool // it does not run, and only has what readers need
+	readOnly   bool // it does not run, and serves readers only
 	files      *openFiles
 	// compressAbove is how large a body is, in bytes, that is not compressed.
 	compressAbove int
@@ -46,7 +44,7 @@ type writer struct {
 	requests sync.Pool
 	taken    []*request    // memory for a batch's
 	last     int           // how many were in the last one
-	crowded  bool          // more than one asker, by the last one and by who came meanwhile
+	crowded  bool          // more than one caller, by the last batch and by later requests
 	stopped  chan struct{} // closed once nothing is taken from queue any more
 	failed   error         // of the last flush; read after stopped
 	shared   time.Time     // when another process was last seen to have written; zero: long ago
@@ -61,8 +59,7 @@ type writer struct {
 	state
 }
 
-// request is something to be done in a batch: an event to be applied, or whatever do
-// does.
+// request is a unit of work in a batch: an event to be applied, or the function do.
 type request struct {
 	do    func(*batch) error
 	event *prepared
@@ -70,12 +67,12 @@ type request struct {
 
 	done chan error // receives once for each use
 	mu   sync.Mutex // held while it is done
-	left bool       // nobody waits, and what do refers to may not be touched
+	left bool       // the caller has left, and do's data may not be touched
 	stop bool
 }
 
-// request returns one that may have been used before. Each writer has its own: a
-// channel is of the synctest bubble that it was made in.
+// request returns a request that may have been used before. Each writer has its own, because a channel
+// belongs to its synctest bubble.
 func (w *writer) request() *request {
 	if r, ok := w.requests.Get().(*request); ok {
 		return r
@@ -113,8 +110,8 @@ func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpoi
 	return w, nil
 }
 
-// do has f run in the writer and returns once the commit is durable, with f's error
-// or the commit's. Where ctx ends first, f has not run, or its commit may yet land.
+// do runs f in the writer and returns once the commit is durable, with f's error or the commit's. If ctx ends
+// first, f has not run, or its commit may still be stored.
 func (w *writer) do(ctx context.Context, f func(*batch) error) error {
 	r := w.request()
 	r.do = f
@@ -125,7 +122,7 @@ func (w *writer) do(ctx context.Context, f func(*batch) error) error {
 	return err
 }
 
-// ask has the writer do what r says. r is the asker's again if it was answered.
+// ask makes the writer run r. r belongs to the caller again if it was answered.
 func (w *writer) ask(ctx context.Context, r *request) (answered bool, err error) {
 	select {
 	case w.queue <- r:
@@ -156,7 +153,7 @@ func (w *writer) ask(ctx context.Context, r *request) (answered bool, err error)
 	}
 }
 
-// flush commits what rides.
+// flush commits the noted events.
 func (w *writer) flush() error {
 	return w.do(context.Background(), func(*batch) error { return nil })
 }
@@ -175,8 +172,7 @@ func (w *writer) deferDelivery(ctx context.Context, ev journal.Event) (journal.R
 	return journal.Result{Decision: journal.Recorded, Last: w.lastBy(ev.At)}, nil
 }
 
-// lastBy is the latest time once an asker's clock was seen, as far as can be told outside
-// the writer.
+// lastBy returns the latest time after an asker's clock was seen, as far as it is known outside the writer.
 func (w *writer) lastBy(at time.Time) time.Time {
 	last := time.UnixMilli(w.seen.Load()).UTC()
 	if at = time.UnixMilli(at.UnixMilli()).UTC(); at.After(last) && at.Sub(last) <= journal.Leap {
@@ -211,8 +207,8 @@ func (w *writer) run() {
 	}
 }
 
-// batch commits what the first request and those that arrive meanwhile ask for. It
-// returns false after the request to stop, which has nothing to do.
+// batch commits the first request and those that arrive meanwhile. It returns false after the request to
+// stop, which does nothing.
 func (w *writer) batch(first *request) (goOn bool) {
 	goOn = true
 	b, err := w.begin()
@@ -234,7 +230,7 @@ func (w *writer) batch(first *request) (goOn bool) {
 		}
 		if r.run(b) {
 			taken = append(taken, r)
-			yielded = false // more may come; who was refused may be back at once, for ever
+			yielded = false // more may come; a rejected caller may return at once, for ever
 		}
 		if b.broken != nil || len(b.records)+b.inRows > maxBatchBytes {
 			break
@@ -260,8 +256,8 @@ func (w *writer) batch(first *request) (goOn bool) {
 	return goOn
 }
 
-// giveWay pauses where other processes write, too. All of them who wait for their
-// turn look for it in the meantime, so that nobody has two turns while another waits.
+// giveWay pauses if other processes write too. All that wait for their turn check for it meanwhile, so that
+// no process has two turns while another one waits.
 func (w *writer) giveWay(others bool) {
 	switch {
 	case others:
@@ -275,9 +271,8 @@ func (w *writer) giveWay(others bool) {
 	time.Sleep(yieldToOthers)
 }
 
-// next is the next request of this batch, nil if it is to be committed: before that,
-// others get the processor to send theirs, unless they had it already, or there are
-// none by all signs.
+// next returns the next request of this batch, or nil to commit it. Before that it yields the processor once,
+// so that others can send theirs, unless there seem to be none.
 func (w *writer) next(yielded *bool, asked int) *request {
 	if asked >= maxBatch {
 		return nil
@@ -296,8 +291,8 @@ func (w *writer) next(yielded *bool, asked int) *request {
 	}
 }
 
-// run does what is asked for, unless nobody waits for it any more, and tells whether
-// the asker waits for the commit. Where it does not, r is not the writer's any more.
+// run executes the request, unless its caller has given up, and reports whether the caller waits for the
+// commit. If not, r does not belong to the writer any more.
 func (r *request) run(b *batch) (waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -319,7 +314,7 @@ func (r *request) run(b *batch) (waits bool) {
 	return err == nil
 }
 
-// answer tells everybody who waits what became of the commit.
+// answer sends the result of the commit to all waiting callers.
 func answer(requests []*request, err error) {
 	for _, r := range requests {
 		r.mu.Lock()
@@ -330,8 +325,7 @@ func answer(requests []*request, err error) {
 	}
 }
 
-// waiting takes everything from the queue, without waiting for more, and tells
-// whether a request to stop was in it.
+// waiting takes everything from the queue, without waiting, and reports whether a request to stop was in it.
 func (w *writer) waiting() (requests []*request, stop bool) {
 	for range len(w.queue) {
 		r := <-w.queue
@@ -341,8 +335,7 @@ func (w *writer) waiting() (requests []*request, stop bool) {
 	return requests, stop
 }
 
-// begin starts a transaction and brings the state up to what others have written, and takes in what
-// transactions of the application's have recorded.
+// begin starts a transaction, adds the commits of other processes to the state, and takes in the outbox.
 func (w *writer) begin() (*batch, error) {
 	for {
 		b, err := w.beginNext()
@@ -382,11 +375,10 @@ func (w *writer) beginNext() (*batch, error) {
 		w.rollback(b)
 		return nil, conn.Explain(w.path, "read", cmp.Or(w.outOfPlace(), err))
 	}
-	// What it saw is forgotten with what it did about that.
+	// A rolled-back batch loses the times that it saw.
 	clock := w.clock
 	b.abandoned = append(b.abandoned, func() { w.clock = clock })
-	// Now rather than before the commit: whoever was answered by the last one is not
-	// back yet.
+	// It runs now rather than before the commit: callers of the last commit are not back yet.
 	if err := b.foldSome(); err != nil {
 		w.rollback(b)
 		return nil, err
@@ -394,8 +386,8 @@ func (w *writer) beginNext() (*batch, error) {
 	return b, nil
 }
 
-// deliver applies the deliveries that came since the last time. One that was noted
-// before a request was made has to be applied before it.
+// deliver applies the deliveries since the last time. A delivery that was noted before a request must be
+// applied before it.
 func (b *batch) deliver() {
 	w := b.writer
 	w.deferred.Lock()
@@ -424,7 +416,7 @@ func (w *writer) final(b *batch) {
 	w.checkpoint.turn = true
 }
 
-// finish commits, or rolls back where that can't be done.
+// finish commits, or rolls back if that fails.
 func (w *writer) finish(b *batch) error {
 	if b.broken == nil {
 		if err := b.note(); err != nil {
@@ -441,12 +433,12 @@ func (w *writer) finish(b *batch) error {
 	}
 	if b.broken != nil {
 		w.rollback(b)
-		_ = w.outOfPlace() // for what it keeps: it does not say that nothing was recorded
+		_ = w.outOfPlace() // for its record; its error may not say that nothing was recorded
 		return conn.Explain(w.path, "commit", b.broken)
 	}
 	b.settle()
 	if b.wrote {
-		if err := w.files.stillInPlace(); err != nil { // what is there now will be found
+		if err := w.files.stillInPlace(); err != nil { // later readers find the current file
 			_ = w.checkpoint.keep(w.identity, w.number)
 			return err
 		}
@@ -454,7 +446,7 @@ func (w *writer) finish(b *batch) error {
 	return nil
 }
 
-// outOfPlace is inPlace, for what may be behind another error, and keeps what tells so.
+// outOfPlace is inPlace for the cause of another error, and keeps the result.
 func (w *writer) outOfPlace() error {
 	gone := w.files.inPlace()
 	if gone != nil {
@@ -463,7 +455,7 @@ func (w *writer) outOfPlace() error {
 	return gone
 }
 
-// rollback forgets what the batch did, but for deliveries, which ride on.
+// rollback discards the batch's work, except for deliveries, which stay noted.
 func (w *writer) rollback(b *batch) {
 	_, _ = w.sql.rollback.Exec() // SQLite may have done so itself
 	w.deferred.Lock()

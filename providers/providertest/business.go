@@ -24,7 +24,7 @@ func ObjectsIn(member, prefix string) http.Handler {
 // objects is the handler that Objects returns.
 type objects struct {
 	prefix string
-	member string // of what is answered; empty: the whole
+	member string // of the answer; empty: the whole answer
 	made   atomic.Int64
 }
 

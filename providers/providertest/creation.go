@@ -24,7 +24,7 @@ type creation struct {
 	world    world
 	endpoint *providers.Endpoint
 	url      string            // the path that it was made at
-	path     map[string]string // what the wildcards of its endpoint's pattern matched
+	path     map[string]string // matches of the wildcards in its endpoint's pattern
 	request  tables.Message
 	key      string
 	at       time.Time
@@ -147,7 +147,7 @@ func (o *creation) reference() (v any, ok bool) {
 		text := o.request.Header.Get(at.Name)
 		return text, text != ""
 	case providers.KeyQuery:
-		values, _ := url.ParseQuery(o.request.Query) // what can be read of it
+		values, _ := url.ParseQuery(o.request.Query) // the readable part
 		return values.Get(at.Name), values.Get(at.Name) != ""
 	case providers.KeyGraphQL:
 		text, present, err := tables.Key(providers.Key{Place: at.Place, Name: at.Name, Alphabet: at.Alphabet}).Carried(o.request)

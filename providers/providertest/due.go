@@ -8,8 +8,8 @@ type due struct {
 	do   func()
 	done chan struct{}
 
-	taken     bool // somebody does it
-	forgotten bool // nobody will
+	taken     bool // a goroutine runs it
+	forgotten bool // it will not run
 	straggler bool // it is a request
 }
 

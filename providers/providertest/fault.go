@@ -13,7 +13,7 @@ import (
 type Fault struct {
 	kind   kind
 	bytes  int     // before a cut; negative: by part
-	part   float64 // of what is cut
+	part   float64 // of the cut part
 	delay  time.Duration
 	status int
 	header http.Header

@@ -57,7 +57,7 @@ type entry struct {
 	fault        Fault
 	came         string // of it; empty while it is being worked on
 	effect       int    // its effect's Seq; 0 if it had none
-	waits        bool   // to be executed, and nobody waits for the answer
+	waits        bool   // to be executed, without a client for the answer
 }
 
 const panicked = "the handler panicked"

@@ -106,7 +106,7 @@ type Server struct {
 	heldEvents            []*event
 	deliveries            []Delivery
 
-	dues  []*due // what is to be done at its time
+	dues  []*due // work with a due time
 	doing sync.WaitGroup
 }
 

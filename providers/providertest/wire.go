@@ -48,7 +48,7 @@ func (a Answer) spoilt(w http.ResponseWriter, r *http.Request, f Fault) {
 		length := max(len(a.Body)+f.bytes, 0)
 		if conn := taken(w); conn != nil {
 			a.Header = a.Header.Clone()
-			a.Header.Set("Connection", "close") // what is left over must not be read as the answer to another request
+			a.Header.Set("Connection", "close") // the rest must not be read as the answer to another request
 			send(conn, f, a.wireHead(length), a.Body)
 			return
 		}

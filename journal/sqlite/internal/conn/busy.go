@@ -12,9 +12,9 @@ const (
 	busyJitter = 0.5
 )
 
-// InTurn runs f until the file is not busy, for at most timeout. All processes wait
-// alike, so that none grows patient and is starved. SQLite's own waiting does not
-// cover everything either: a change of the journal mode fails at once.
+// InTurn runs f until the file is not busy, for at most timeout. All processes wait alike, so that none waits
+// longer and longer. SQLite's own waiting does not cover everything: a change of the journal mode fails at
+// once.
 func InTurn(timeout time.Duration, f func() error) error {
 	return backoff.Retry(func() error {
 		err := f()

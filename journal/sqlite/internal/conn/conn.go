@@ -1,5 +1,5 @@
-// Package conn is a connection to a file of SQLite's: its statements, its turn among those
-// who write, and what to do about its errors.
+// Package conn is a connection to an SQLite file: its statements, its turn among the writers, and advice for
+// its errors.
 package conn
 
 import (
@@ -19,25 +19,23 @@ import (
 
 // Conn is one connection to the database file, used by one goroutine at a time.
 //
-// It is the driver's own connection: database/sql would add its locks, retries
-// and conversions to every statement, a tenth of what one costs, and give nothing
-// that a pinned connection needs.
+// It is the driver's own connection. database/sql would add its locks, retries and conversions to every
+// statement, a tenth of its cost, without a benefit for a pinned connection.
 type Conn struct {
 	driver.Conn
 	stmts []*Stmt
 }
 
-// Pragma is a setting: its name, its value, and what it is to read back as. SQLite accepts
-// a value that it doesn't know without a word (https://sqlite.org/pragma.html), so that a
-// slip would cost durability unseen.
+// Pragma is a setting: its name, its value, and the value to read back. SQLite silently accepts unknown
+// values (https://sqlite.org/pragma.html), so a typo could cost durability.
 type Pragma [3]string
 
-// Dial opens a file that is there, to be read and written, with these settings.
+// Dial opens an existing file for reading and writing, with these settings.
 func Dial(path string, pragmas []Pragma) (*Conn, error) { return DialMode(path, "rw", pragmas) }
 
-// DialMode opens the file as mode says, one of https://sqlite.org/uri.html#urimode.
+// DialMode opens the file in a mode of https://sqlite.org/uri.html#urimode.
 func DialMode(path, mode string, pragmas []Pragma) (*Conn, error) {
-	// The path is one of a file: URI, in which ? and # would end it.
+	// The path is part of a file: URI, which ? and # would end.
 	raw, err := new(sqlite.Driver).Open("file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode)
 	if err != nil {
 		return nil, err
@@ -50,7 +48,7 @@ func DialMode(path, mode string, pragmas []Pragma) (*Conn, error) {
 	return c, nil
 }
 
-// Set sets pragmas in the given order and refuses what reads back differently.
+// Set sets pragmas in the given order. It returns an error if a value reads back differently.
 func (c *Conn) Set(pragmas []Pragma) error {
 	for _, p := range pragmas {
 		name, value, want := p[0], p[1], p[2]
@@ -68,7 +66,7 @@ func (c *Conn) Set(pragmas []Pragma) error {
 	return nil
 }
 
-// Close closes the statements, too.
+// Close also closes the statements.
 func (c *Conn) Close() error {
 	var errs []error
 	for _, s := range c.stmts {
@@ -127,7 +125,7 @@ func (s *Stmt) bind(args []any) []driver.NamedValue {
 	return s.args
 }
 
-// Exec runs the statement and says how many rows it changed.
+// Exec runs the statement and returns the number of rows that it changed.
 func (s *Stmt) Exec(args ...any) (int64, error) {
 	result, err := s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(args))
 	if err != nil {
@@ -136,8 +134,8 @@ func (s *Stmt) Exec(args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Each calls f for every row. The row is f's only while it runs. Nothing stays
-// open afterwards: rows that are not closed would pin the WAL.
+// Each calls f for every row. The row is valid only during the call. Nothing stays open afterwards, because
+// open rows would pin the WAL.
 func (s *Stmt) Each(f func(row []driver.Value) error, args ...any) error {
 	return s.EachContext(context.Background(), f, args...)
 }
@@ -162,8 +160,7 @@ func (s *Stmt) EachContext(ctx context.Context, f func(row []driver.Value) error
 	}
 }
 
-// Take calls f. The tables are STRICT: a column of another type than f asserts is
-// damaged.
+// Take calls f. The tables are STRICT: a column of another type than f expects is damaged.
 func Take(f func(row []driver.Value) error, row []driver.Value) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -177,10 +174,10 @@ func Take(f func(row []driver.Value) error, row []driver.Value) (err error) {
 	return f(row)
 }
 
-// ErrEnough is for a function given to Each that wants no more rows.
+// ErrEnough ends Each without an error, if its function returns it.
 var ErrEnough = errors.New("enough rows")
 
-// First calls f for the first row and tells whether there was one.
+// First calls f for the first row and reports whether there was one.
 func (s *Stmt) First(f func(row []driver.Value) error, args ...any) (bool, error) {
 	found := false
 	err := s.Each(func(row []driver.Value) error {
@@ -196,7 +193,7 @@ func (s *Stmt) First(f func(row []driver.Value) error, args ...any) (bool, error
 	return found, err
 }
 
-// Code is SQLite's result code without its extension, 0 for other errors.
+// Code returns SQLite's result code without its extension, or 0 for other errors.
 func Code(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -205,11 +202,10 @@ func Code(err error) int {
 	return 0
 }
 
-// IsBusy tells whether another connection has the file locked.
+// IsBusy reports whether another connection has the file locked.
 func IsBusy(err error) bool { return Code(err) == codes.SQLITE_BUSY }
 
-// OfOneStatement tells whether an error undid one statement and left the
-// transaction as it was before it.
+// OfOneStatement reports whether an error undid one statement and left the transaction unchanged.
 func OfOneStatement(err error) bool {
 	switch Code(err) {
 	case codes.SQLITE_CONSTRAINT, codes.SQLITE_TOOBIG, codes.SQLITE_MISMATCH:
@@ -218,7 +214,7 @@ func OfOneStatement(err error) bool {
 	return false
 }
 
-// advice is what to do about an error of SQLite's.
+// advice has the action for an error of SQLite.
 var advice = map[int]string{
 	codes.SQLITE_FULL:     "the disk is full; free some space: a journal that is open then goes on by itself, and one that could not be opened may be opened again",
 	codes.SQLITE_READONLY: "it can't be written; check the permissions of the file and of its directory",
@@ -230,7 +226,7 @@ var advice = map[int]string{
 	codes.SQLITE_BUSY:     "another process has kept the file locked; look for a transaction left open in it",
 }
 
-// Explain says what could not be done to which file, and what to do about it.
+// Explain adds the failed action, the file and the advice to an error.
 func Explain(path, doing string, err error) error {
 	if err == nil {
 		return nil

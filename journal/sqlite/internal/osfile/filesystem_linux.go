@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// networkFilesystems by their magic number (statfs(2), and linux/magic.h). FUSE is
-// not among them: it may be anything, virtiofs and local disks too. Where it is a
-// network's, as sshfs is, one machine's processes still share memory on it.
+// networkFilesystems are the magic numbers of network file systems (statfs(2), and linux/magic.h). FUSE is
+// not among them: it may be anything, such as virtiofs or a local disk. If it is a network's, like sshfs, the
+// processes of one machine still share memory on it.
 var networkFilesystems = map[uint32]string{
 	0x00006969: "NFS",
 	0x0000517b: "SMB",
@@ -41,15 +41,15 @@ func refuseNetwork(magic uint32) error {
 	return nil
 }
 
-// VolatileFilesystems are those whose files go with the machine's run or the container, by
-// the same numbers, and what to do instead.
+// volatileFilesystems are file systems whose files end with the machine's run or the container, by the same
+// numbers, with advice.
 var volatileFilesystems = map[uint32]string{
 	0x01021994: "tmpfs, which is in memory: a restart of the machine loses it; give a path on a disk",
 	0x858458f6: "ramfs, which is in memory: a restart of the machine loses it; give a path on a disk",
 	0x794c7630: "overlayfs, as a container's own layer does, which goes with the container; give a path on a volume",
 }
 
-// Volatile says what a directory lies on where its files may be lost, or nothing.
+// Volatile returns the kind of a directory's file system if its files may be lost, or "".
 func Volatile(dir string) string {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(dir, &fs) != nil {
@@ -58,7 +58,7 @@ func Volatile(dir string) string {
 	return volatileFilesystems[uint32(fs.Type)]
 }
 
-// NameMax is how many bytes the name of a file in the directory may have.
+// NameMax returns the maximum length in bytes of a file's name in the directory.
 func NameMax(dir string) int {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(dir, &fs) != nil || fs.Namelen <= 0 {

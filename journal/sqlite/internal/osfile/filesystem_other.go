@@ -2,11 +2,11 @@
 
 package osfile
 
-// CheckFilesystem can't tell on this system.
+// CheckFilesystem detects nothing on this system.
 func CheckFilesystem(string) error { return nil }
 
-// Volatile can't tell either.
+// Volatile detects nothing on this system.
 func Volatile(string) string { return "" }
 
-// NameMax is what the usual file systems allow.
+// NameMax returns the limit of the usual file systems.
 func NameMax(string) int { return usualNameMax }

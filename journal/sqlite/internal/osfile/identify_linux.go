@@ -7,24 +7,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID tells a file from every other that there is.
+// ID identifies a file among all files.
 type ID struct {
 	device [2]uint32 // major and minor
 	inode  uint64
 }
 
-// Same tells whether both are one file.
+// Same reports whether both are one file.
 func (f ID) Same(other ID) bool { return f == other }
 
-// Stamp changes where a file is written.
+// Stamp changes when a file is written.
 type Stamp struct {
 	size, seconds int64
 	nanoseconds   uint32
 }
 
-// Identify tells which file a path leads to. It does not ask for the file's times: from
-// Linux 6.13 on the first write after someone did notes another time, and the fsync
-// after that writes the inode too (https://docs.kernel.org/filesystems/multigrain-ts.html).
+// Identify returns the ID of the file at a path. It does not read the file's times. From Linux 6.13 on, the
+// first write after such a read records another time, and the next fsync writes the inode too
+// (https://docs.kernel.org/filesystems/multigrain-ts.html).
 func Identify(path string) (ID, error) {
 	file, _, err := look(path, unix.STATX_INO)
 	return file, err

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// ID tells a file from every other that there is.
+// ID identifies a file among all files.
 type ID struct{ os.FileInfo }
 
-// Same tells whether both are one file.
+// Same reports whether both are one file.
 func (f ID) Same(other ID) bool { return os.SameFile(f.FileInfo, other.FileInfo) }
 
-// Identify tells which file a path leads to.
+// Identify returns the ID of the file at a path.
 func Identify(path string) (ID, error) {
 	info, err := os.Stat(path)
 	return ID{info}, err
 }
 
-// Stamp changes where a file is written.
+// Stamp changes when a file is written.
 type Stamp struct {
 	size    int64
 	written time.Time

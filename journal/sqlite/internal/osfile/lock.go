@@ -9,8 +9,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Lock locks a file, which must exist. It returns nil if another process, or another
-// lock of this one's, holds it.
+// Lock locks an existing file. It returns nil if another process, or another lock of this one, holds it.
 func Lock(name string) (*flock.Flock, error) {
 	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
 	locked, err := lock.TryLock()
@@ -20,7 +19,7 @@ func Lock(name string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// SyncFile makes what is in a file survive the loss of power.
+// SyncFile makes the content of a file survive a loss of power.
 func SyncFile(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -29,7 +28,7 @@ func SyncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// GlobEscape takes the meaning from what filepath.Glob would read as a pattern, so that none is malformed.
+// GlobEscape escapes a path for filepath.Glob, so that no part of it is a pattern.
 func GlobEscape(path string) string {
 	escape := []string{`*`, `[*]`, `?`, `[?]`, `[`, `[[]`}
 	if filepath.Separator != '\\' {

@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Machine returns which machine this is, and which run of it, "" if it can't tell. They are hashed: the ID of
-// a machine is not for others to see (https://www.freedesktop.org/software/systemd/man/latest/machine-id.html).
+// Machine returns the hashed IDs of this machine and of its current run, or "" if unknown. They are hashed
+// because the ID of a machine is confidential
+// (https://www.freedesktop.org/software/systemd/man/latest/machine-id.html).
 func Machine() (machine, boot string) { return machineOnce() }
 
 var machineOnce = sync.OnceValues(func() (machine, boot string) {

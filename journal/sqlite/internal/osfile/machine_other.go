@@ -2,5 +2,5 @@
 
 package osfile
 
-// Machine can't tell.
+// Machine returns nothing on this system.
 func Machine() (machine, boot string) { return "", "" }

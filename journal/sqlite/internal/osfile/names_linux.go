@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NamesOf tells how many links a file has, and whether it is a mount point. A file that
-// is not there has none. Its device does not show the latter: that is the one of the file
-// system which was mounted.
+// NamesOf returns the number of a file's links, and whether it is a mount point. A missing file has none. Its
+// device does not show a mount point, because it is the device of the mounted file system.
 func NamesOf(path string) (links uint64, mount bool, err error) {
 	var there unix.Statx_t
 	err = unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_NLINK|unix.STATX_TYPE, &there)
@@ -41,8 +40,8 @@ func NamesOf(path string) (links uint64, mount bool, err error) {
 	return uint64(there.Nlink), IsMountPoint(path), nil // Linux before 5.8
 }
 
-// IsMountPoint looks for it in the list of this process's mounts (proc(5)). Where that
-// can't be read, it is none.
+// IsMountPoint searches the list of this process's mounts (proc(5)). It returns false if the list is
+// unreadable.
 func IsMountPoint(path string) bool {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

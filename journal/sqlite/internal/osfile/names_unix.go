@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// NamesOf tells how many links a file has. A file that is not there has none. Whether it
-// is a mount point can't be told here.
+// NamesOf returns the number of a file's links. A missing file has none. This system does not show mount
+// points.
 func NamesOf(path string) (links uint64, mount bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

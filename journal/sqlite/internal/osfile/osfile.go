@@ -1,11 +1,10 @@
-// Package osfile asks the operating system about files: which one a path leads to, by how
-// many names it may be reached, on what it lies, and whose it is; and locks and syncs them.
-// What a system can't tell, its functions leave out.
+// Package osfile asks the operating system about files: their identity, their names, their file system and
+// their owner. It also locks and syncs them. A function returns nothing if the system does not know.
 package osfile
 
 import "errors"
 
-// ErrNetwork is for a file system over a network.
+// ErrNetwork reports a network file system.
 var ErrNetwork = errors.New("sqlite: network file system")
 
 // usualNameMax is NAME_MAX of Linux (limits.h), macOS and Windows.

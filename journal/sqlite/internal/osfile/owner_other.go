@@ -2,5 +2,5 @@
 
 package osfile
 
-// OwnLike has nothing to do.
+// OwnLike does nothing on this system.
 func OwnLike(_, _ string) error { return nil }

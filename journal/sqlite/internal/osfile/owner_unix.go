@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// OwnLike gives a file that we made beside the journal to whoever may use that, as
-// SQLite does with the -wal: else nobody but root could go on where root opened it once,
-// and none of its group where the group may write it.
+// OwnLike gives the file name, beside the journal at path, the rights of the journal's group and, if the process is root,
+// its owner and group. SQLite does the same with the -wal. Otherwise only root could continue after root opened the
+// journal once, and the group could not, even if it may write the journal.
 func OwnLike(path, name string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package osfile
 
-// SyncDir: directories can't be synced here.
+// SyncDir does nothing: this system cannot sync directories.
 func SyncDir(string) error { return nil }

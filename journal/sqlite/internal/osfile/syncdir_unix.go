@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// SyncDir makes the entries of a directory survive the loss of power.
+// SyncDir makes the entries of a directory survive a loss of power.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
