@@ -105,6 +105,11 @@ func newSceneAfter(t *testing.T, others, reaped int) *scene {
 		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, reaped)
 		require.NoError(t, err)
 		require.Equal(t, reaped, n)
+		require.NoError(t, s.End(t.Context()))
+		require.NoError(t, j.Close()) // which leaves no WAL that is large to copy
+		j = open(t, lived)
+		s, err = j.Join(t.Context())
+		require.NoError(t, err)
 	}
 	for _, kept := range []string{"row ", "log "} {
 		for n := range 3 {
@@ -158,11 +163,21 @@ type stage struct {
 	s    journal.Session
 }
 
+// copied is a copy of the scene, in a folder below it.
+func (sc *scene) copied(t *testing.T) *stage {
+	t.Helper()
+	folder, err := os.MkdirTemp(filepath.Dir(sc.path), "")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	st := &stage{scene: sc, t: t, path: filepath.Join(folder, "journal.db")}
+	copyAll(t, sc.path, st.path)
+	return st
+}
+
 // enter opens a copy of the scene.
 func (sc *scene) enter(t *testing.T) *stage {
 	t.Helper()
-	st := &stage{scene: sc, t: t, path: filepath.Join(t.TempDir(), "journal.db")}
-	copyAll(t, sc.path, st.path)
+	st := sc.copied(t)
 	st.open()
 	var err error
 	st.s, err = st.Join(t.Context())
@@ -227,7 +242,7 @@ type deed = func(st *stage) error
 // breaks has statements of the deeds fail, one at a time: each that differs from all before it, and in the soak each one.
 // The deed then returns an error, and done again it comes to the same as a deed without a failure.
 func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
-	b := newBreaker(t)
+	b := newBreakerIn(t, filepath.Dir(sc.path))
 	broken := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(deeds)) {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +309,7 @@ func freeForOthers(t *testing.T, path string) {
 
 // An event of which a statement fails is not taken for recorded.
 func TestBrokenStatementOfAnEvent(t *testing.T) {
-	defer sqlite.ClaimInOneGo()() // of one that fails after its first transaction the asker has what that has claimed, and no error
+	t.Parallel()
 	sc := newScene(t)
 	event := func(make func(s journal.Session) journal.Event) deed {
 		return func(st *stage) error { return st.apply(make(st.s)) }
@@ -350,6 +365,13 @@ func TestBrokenStatementOfAnEvent(t *testing.T) {
 			ev.Resolution, ev.Key = journal.SendAgain, "next"
 			return ev
 		}),
+	})
+}
+
+// A claim that fails in its only transaction claims nothing.
+func TestBrokenStatementOfAClaim(t *testing.T) {
+	defer sqlite.ClaimInOneGo()() // of one that fails after its first transaction the asker has what that has claimed, and no error
+	newScene(t).breaks(t, map[string]deed{
 		"claim": func(st *stage) error {
 			ev := claim(st.s)
 			ev.At = st.now
@@ -366,6 +388,7 @@ func reaps(st *stage) error {
 
 // What is looked for and heard of which a statement fails is not taken for recorded.
 func TestBrokenStatementOfALook(t *testing.T) {
+	t.Parallel()
 	hears := func(name string) deed {
 		return func(st *stage) error {
 			ev := tookEffect(journal.Operation{Ref: journal.Ref{ID: name}, Claim: 1}, "object of "+name)
@@ -397,6 +420,7 @@ func TestBrokenStatementOfALook(t *testing.T) {
 
 // Where a segment ends, what was begun in it is found and reaped whatever statement fails.
 func TestBrokenStatementOfASegment(t *testing.T) {
+	t.Parallel()
 	begins := func(name string) deed {
 		return func(st *stage) error { return st.apply(begin(name, st.s)) }
 	}
@@ -428,6 +452,7 @@ func TestBrokenStatementOfASegment(t *testing.T) {
 
 // Who only looks at a journal, beside one who writes or not, is told where a statement fails.
 func TestBrokenStatementOfWhoOnlyLooks(t *testing.T) {
+	t.Parallel()
 	sc := newSceneAfter(t, 1000, 990)
 	for name, looks := range map[string]looks{"beside": looksBeside, "alone": looksAlone} {
 		t.Run(name, func(t *testing.T) {
@@ -445,6 +470,7 @@ func TestBrokenStatementOfWhoOnlyLooks(t *testing.T) {
 
 // Upkeep of which a statement fails is not taken for done.
 func TestBrokenStatementOfUpkeep(t *testing.T) {
+	t.Parallel()
 	newScene(t).breaks(t, map[string]deed{
 		"join": func(st *stage) error { _, err := st.Join(t.Context()); return err },
 		"fold": func(st *stage) error { return sqlite.Fold(st.Journal) },
@@ -463,6 +489,7 @@ func TestBrokenStatementOfUpkeep(t *testing.T) {
 
 // What a transaction of the application's has enqueued is taken in whole, or not yet.
 func TestBrokenStatementOfTakingIn(t *testing.T) {
+	t.Parallel()
 	enqueues := func(ref journal.Ref) deed {
 		return func(st *stage) error {
 			tx, err := st.BeginSQL(t.Context())
@@ -516,13 +543,17 @@ func TestBrokenStatementOfTakingIn(t *testing.T) {
 
 // What can't be archived for a failed statement stays.
 func TestBrokenStatementOfTheArchive(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	sc.opts = sqlite.Options{Archive: io.Discard, ArchiveBodies: true}
 	sc.breaks(t, map[string]deed{"reap": reaps})
 }
 
 // A reader of which a statement fails says so.
-func TestBrokenStatementOfAReader(t *testing.T) { newScene(t).breaks(t, readings()) }
+func TestBrokenStatementOfAReader(t *testing.T) {
+	t.Parallel()
+	newScene(t).breaks(t, readings())
+}
 
 // readings are deeds that change nothing.
 func readings() map[string]deed {
@@ -584,6 +615,7 @@ func finds(by journal.By, value string) deed {
 
 // What can't be looked for is not taken for what is not there. All of its statements, also with -short: they are few.
 func TestBrokenStatementOfAFind(t *testing.T) {
+	t.Parallel()
 	newScene(t).breaks(t, map[string]deed{
 		"by a key":       finds(journal.ByKey, "key-of-row pending"),
 		"by a reference": finds(journal.ByReference, "ref-row unknown"),
@@ -593,6 +625,7 @@ func TestBrokenStatementOfAFind(t *testing.T) {
 
 // A flow's event of which a statement fails is not taken for recorded.
 func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
+	t.Parallel()
 	event := func(ev journal.FlowEvent) deed {
 		return func(st *stage) error { return st.applyFlow(ev) }
 	}
@@ -644,6 +677,7 @@ func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
 
 // A restored journal is not adopted where a statement fails, nor one whose sessions were copied.
 func TestBrokenStatementOfAnAdoption(t *testing.T) {
+	t.Parallel()
 	adopts := map[string]deed{"adopt": func(st *stage) error { return st.Adopt(st.t.Context()) }}
 	without := func(sc *scene, files string) *scene {
 		names, err := filepath.Glob(sc.path + files)
@@ -700,8 +734,9 @@ func newSceneAhead(t *testing.T) *scene {
 
 // What fails as a journal is opened or closed is an error and loses nothing.
 func TestBrokenStatementOfOpenOrClose(t *testing.T) {
-	b := newBreaker(t)
+	t.Parallel()
 	sc := newScene(t)
+	b := newBreakerIn(t, filepath.Dir(sc.path))
 	st := sc.enter(t)
 	want := st.told()
 	for _, way := range []struct {
@@ -709,8 +744,7 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 		opts    sqlite.Options
 	}{{}, {opts: sqlite.Options{ExternalCheckpointer: true}}, {closing: true}} {
 		for n, failed := 0, true; failed; n++ {
-			st := &stage{scene: sc, t: t, path: filepath.Join(t.TempDir(), "journal.db")}
-			copyAll(t, sc.path, st.path)
+			st := sc.copied(t)
 			if way.closing {
 				st.open()
 			}
@@ -737,8 +771,9 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 
 // A delivery rides on past a statement that fails.
 func TestBrokenStatementBesideADelivery(t *testing.T) {
-	b := newBreaker(t)
+	t.Parallel()
 	sc := newScene(t)
+	b := newBreakerIn(t, filepath.Dir(sc.path))
 	for n, failed := 0, true; failed; n++ {
 		st := sc.enter(t)
 		ev := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "row undelivered"}}

@@ -61,6 +61,7 @@ func reapable(t *testing.T, folded bool) *scene {
 
 // What is reaped by its name, and a statement fails, is there as it was, or gone in whole.
 func TestBrokenStatementOfAReap(t *testing.T) {
+	t.Parallel()
 	for where, folded := range map[string]bool{"of the log": false, "of rows and blocks": true} {
 		sc := reapable(t, folded)
 		deeds, whole := make(map[string]deed), sc.enter(t)

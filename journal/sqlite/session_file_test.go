@@ -71,6 +71,7 @@ func TestJoinThatFailsAsItsJournalIsClosed(t *testing.T) {
 
 // A session of which it can't be read whether it is there is neither lost nor dead.
 func TestBrokenStatementOfASession(t *testing.T) {
+	t.Parallel()
 	others := func(st *stage) error {
 		_, err := anotherProcess(t, st.path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; UPDATE onceward_sessions SET id = id")
 		return err

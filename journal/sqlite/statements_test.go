@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +13,14 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// breaker has single statements of all connections that are opened while it is there fail:
+// breaker has single statements of connections that are opened while it is there fail:
 // what they read is broken off (SQLITE_INTERRUPT), or what they write is refused
 // (SQLITE_CONSTRAINT), which leaves the rest of its transaction as it is.
 type breaker struct {
 	sync.Mutex
-	left   int // how many more statements go well, while it is armed
+	folder string // of the files whose connections it breaks; "": it breaks all connections
+	ended  bool   // its test has; only connections from before know it still
+	left   int    // how many more statements go well, while it is armed
 	armed  bool
 	writes bool   // it counts what writes, else what reads
 	broke  string // the statement that failed
@@ -29,19 +32,55 @@ type breaker struct {
 	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
 }
 
-// breaking is the breaker of the test that runs.
-var breaking *breaker
+// breakers are all that there have been. A connection knows its breaker by its number.
+var breakers struct {
+	sync.Mutex
+	numbered []*breaker
+}
 
-// newBreaker is there until the end of the test.
-func newBreaker(t *testing.T) *breaker {
+// newBreaker breaks all connections, until the end of the test. No other test may run beside it.
+func newBreaker(t *testing.T) *breaker { return newBreakerIn(t, "") }
+
+// newBreakerIn breaks those of the files below a folder, and leaves the tests alone that run beside it.
+func newBreakerIn(t *testing.T, folder string) *breaker {
+	t.Helper()
+	b := new(breaker)
+	if folder != "" {
+		real, err := filepath.EvalSymlinks(folder)
+		require.NoError(t, err)
+		b.folder = real + string(filepath.Separator)
+	}
 	tls := libc.NewTLS()
-	breaking = new(breaker)
+	defer tls.Close()
+	// It stays registered: other breakers need it, and without one it does nothing.
 	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](breakerEntry)))
+	breakers.Lock()
+	defer breakers.Unlock()
+	breakers.numbered = append(breakers.numbered, b)
 	t.Cleanup(func() {
-		sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](breakerEntry))
-		tls.Close()
+		breakers.Lock()
+		defer breakers.Unlock()
+		b.ended = true
 	})
-	return breaking
+	return b
+}
+
+// breakerOf is the breaker of a file's connections, with its number; nil: there is none.
+func breakerOf(file string) (b *breaker, number uintptr) {
+	breakers.Lock()
+	defer breakers.Unlock()
+	for i, is := range breakers.numbered {
+		if !is.ended && (is.folder == "" || strings.HasPrefix(file, is.folder)) {
+			return is, uintptr(i)
+		}
+	}
+	return nil, 0
+}
+
+func numbered(number uintptr) *breaker {
+	breakers.Lock()
+	defer breakers.Unlock()
+	return breakers.numbered[number]
 }
 
 // arm has the statement fail that comes after n others of its kind.
@@ -118,37 +157,42 @@ type (
 )
 
 func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
+	b, number := breakerOf(libc.GoString(sqlite3.Xsqlite3_db_filename(tls, db, 0)))
+	if b == nil {
+		return sqlite3.SQLITE_OK
+	}
 	name, err := libc.CString("refuses")
 	if err != nil {
 		return sqlite3.SQLITE_NOMEM
 	}
 	defer libc.Xfree(tls, name)
-	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, 0, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
+	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
-	breaking.Lock()
-	breaking.open++
-	breaking.Unlock()
-	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, pointerTo[traceCallback](breakOff), 0)
+	b.Lock()
+	b.open++
+	b.Unlock()
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, pointerTo[traceCallback](breakOff), number)
 }
 
 // breakOff interrupts a statement that has just begun: it ends at its first jump.
-func breakOff(tls *libc.TLS, kind uint32, _, statement, text uintptr) int32 {
-	breaking.Lock()
+func breakOff(tls *libc.TLS, kind uint32, number, statement, text uintptr) int32 {
+	b := numbered(number)
+	b.Lock()
 	if kind == sqlite3.SQLITE_TRACE_CLOSE {
-		breaking.open--
-		breaking.Unlock()
+		b.open--
+		b.Unlock()
 		return 0
 	}
-	begins := breaking.begins
+	begins := b.begins
 	said := libc.GoString(text)
 	verb, _, _ := strings.Cut(said, " ")
-	breaking.wrote = breaking.wrote || verb == "INSERT" || verb == "UPDATE" || verb == "DELETE"
-	breaking.Unlock()
+	b.wrote = b.wrote || verb == "INSERT" || verb == "UPDATE" || verb == "DELETE"
+	b.Unlock()
 	if begins != nil {
 		begins(said)
 	}
-	if reads(said) && breaking.breaks(said, false) {
+	if reads(said) && b.breaks(said, false) {
 		sqlite3.Xsqlite3_interrupt(tls, sqlite3.Xsqlite3_db_handle(tls, statement))
 	}
 	return 0
@@ -163,7 +207,7 @@ func reads(statement string) bool {
 // refuses gets the verb and the table of a write.
 func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
-	if breaking.breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), true) {
+	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), true) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)

@@ -121,6 +121,7 @@ func TestSweepThatIsRefused(t *testing.T) {
 
 // A sweep of which a statement fails is not taken for done. All of its statements, also with -short.
 func TestBrokenStatementOfASweep(t *testing.T) {
+	t.Parallel()
 	newSceneAhead(t).breaks(t, map[string]deed{
 		"reset the clock": func(st *stage) error { return st.ResetClock(t.Context(), st.now) },
 		"a clock that is believed": func(st *stage) error {
