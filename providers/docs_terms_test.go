@@ -3,8 +3,13 @@ package providers_test
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -93,4 +98,21 @@ func limitCell(e providers.Endpoint) string {
 		}
 	}
 	return cmp.Or(strings.Join(proofs, ", "), "no")
+}
+
+// A 429 of which the page says yes had no effect, whatever its body has. One without a known body proves nothing else.
+func TestDocumentedLimitsAreTheVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, p := range adapters() {
+		for _, e := range p.Endpoints {
+			if e.NoEffect {
+				continue
+			}
+			rt := tables.Route{Provider: &p, Endpoint: &e, Listed: true}
+			for _, later := range []bool{false, true} {
+				verdict := rt.Classify(row{"", http.StatusTooManyRequests, "", "", 0, 0}.answer(later)).Verdict
+				assert.Equal(t, strings.HasPrefix(limitCell(e), "yes"), verdict == notExecuted, "%s, %s: %v", p.Name, e.Pattern, verdict)
+			}
+		}
+	}
 }
