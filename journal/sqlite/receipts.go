@@ -65,6 +65,10 @@ const selectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receip
 // MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests are made. The first
 // that is not empty is recorded, and another one is an error from then on.
 func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
+	made, err := j.madeReceipts(ctx, naming)
+	if made || err != nil {
+		return err
+	}
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
 		return err
@@ -84,15 +88,48 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	if err == nil {
 		err = t.QueryRowContext(ctx, "SELECT version, naming FROM onceward_receipt_schema").Scan(&version, &recorded)
 	}
+	if err == nil {
+		err = j.checkReceipts(version, recorded, naming)
+	}
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
+	return conn.Explain(j.file.path, "make the tables of receipts", err)
+}
+
+// madeReceipts reports whether the tables are there, so that a restored journal can be opened, which refuses to write.
+func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, err error) {
+	if err := j.writable(ctx); err != nil {
+		return false, err
+	}
+	err = j.file.readers.read(ctx, func(r *reader) error {
+		made = false
+		err := r.each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_heads'", func([]driver.Value) error { // the last one
+			made = true
+			return nil
+		})
+		if err != nil || !made {
+			return err
+		}
+		return r.each("SELECT version, naming FROM onceward_receipt_schema", func(v []driver.Value) error {
+			made = naming == "" || v[1] == naming
+			if v[1] == "" {
+				return nil
+			}
+			return j.checkReceipts(v[0].(int64), v[1].(string), naming)
+		})
+	})
+	return made, err
+}
+
+func (j *Journal) checkReceipts(version int64, recorded, naming string) error {
 	switch {
-	case err != nil:
-		return conn.Explain(j.file.path, "make the tables of receipts", err)
 	case version > receiptVersion:
 		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, receiptVersion)
 	case naming != "" && recorded != naming:
 		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", j.file.path, recorded, naming)
 	}
-	return conn.Explain(j.file.path, "make the tables of receipts", tx.Commit(ctx))
+	return nil
 }
 
 // ReceiveTx applies ev within tx, which is one of BeginTx, or Tx of the application's own on the journal's file. As for
@@ -116,7 +153,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	if err != nil {
 		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request; is the transaction one of the journal's file?", err)
 	}
-	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	seeing(clock, &ev)
 	result, err := journal.NextReceipt(r, ev)
 	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
 		return result, err
@@ -159,6 +196,14 @@ func (j *Journal) clock(ctx context.Context) (clock store.Clock, err error) {
 		clock = j.file.writer.clockAt(&latest)
 		return err
 	})
+}
+
+// seeing tells ev what is known of its asker's clock, which may have leapt just now, and returns the time that has passed for
+// sure. The journal sees that clock by the next mark.
+func seeing(clock store.Clock, ev *journal.ReceiptEvent) (passed time.Time) {
+	clock.See(ev.At)
+	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	return clock.Passed(ev.At)
 }
 
 // receiptIn reads a receipt as tx sees it, the zero one where there is none.
@@ -231,7 +276,7 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
-	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
+	seeing(clock, &ev)
 	result, err := journal.NextReceipt(r, ev)
 	if err == nil && result.Decision == journal.Execute {
 		err = cmp.Or(j.writable(ctx), j.trusted())
@@ -331,8 +376,8 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 		clock, err = j.clock(ctx)
 	}
 	if err == nil {
-		ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
-		n, err = j.reapReceipts(ctx, t, ev, clock.Passed(ev.At), limit)
+		passed := seeing(clock, &ev)
+		n, err = j.reapReceipts(ctx, t, ev, passed, limit)
 	}
 	if err == nil && n > 0 {
 		err = tx.Commit(ctx)
