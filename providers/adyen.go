@@ -9,12 +9,11 @@ import (
 // (PREFIX-checkout-live.adyenpayments.com). Each data centre has its own prefix and its own record of keys.
 // An operation stays with its first host.
 //
-// The table trusts keys only on requests for which Adyen's OpenAPI description declares the header: the POSTs
-// of Checkout v37 to v72 without /validateShopperId, and of Transfers v3 and v4 without /cashouts. They are
-// kept for at least 7 days, per company account. Requests on other paths (Management, classic Payment,
-// Payout, Recurring, Balance Platform, Legal Entity, Terminal, Disputes, Capital, Open Banking, …) carry the
-// key, but are not sent again once they may have run. Checkout requests that only read (payment methods,
-// balances, card details) pass through.
+// The table trusts keys only if Adyen's OpenAPI description declares the header. It does for the POSTs of Checkout
+// v37 to v72 without /validateShopperId, and of Transfers v3 and v4 without /cashouts. They are kept for at least 7
+// days, per company account. Requests on other paths (Management, classic Payment, Payout, Recurring, Balance
+// Platform, Legal Entity, Terminal, Disputes, Capital, Open Banking, …) carry the key, but are not sent again once
+// they may have run. Checkout requests that only read (payment methods, balances, card details) pass through.
 //
 // A payment with a raw card number is a secret. So are answers with the token of a session (authe-*) or a
 // key.

@@ -100,7 +100,7 @@ func limitCell(e providers.Endpoint) string {
 	return cmp.Or(strings.Join(proofs, ", "), "no")
 }
 
-// A 429 of which the page says yes had no effect, whatever its body has. One without a known body proves nothing else.
+// If the page says yes, a 429 with any body was not executed. Otherwise a 429 without a known body does not prove that.
 func TestDocumentedLimitsAreTheVerdicts(t *testing.T) {
 	t.Parallel()
 	for _, p := range adapters() {

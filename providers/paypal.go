@@ -5,18 +5,26 @@ import (
 	"time"
 )
 
-// PayPal describes PayPal's REST API, live and sandbox. The key goes into PayPal-Request-Id. Which endpoints
-// take it, and its retention, differ between APIs: 3 hours for vault tokens, 6 hours for Orders v2 (an
-// account manager may grant more: set Retention then), 45 days for captures and refunds of Payments v2. All
-// other requests, including the void of an authorization, have an effect and no key. They are sent once.
+// PayPal describes PayPal's REST API, live and sandbox. The key goes into PayPal-Request-Id. Which endpoints take
+// it, and its retention, differ between APIs:
+//
+//   - vault tokens: 3 hours;
+//   - Orders v2: 6 hours (an account manager may grant more: set Retention then);
+//   - captures and refunds of Payments v2: 45 days.
+//
+// All other requests, including the void of an authorization, have an effect and no key. They are sent once.
 //
 // A repeat gets the latest state of the first request's object, with 200 where the first answer was 201, and
 // without a mark.
 //
-// PayPal says that calls with a key may be made any number of times without a second effect, that they may be
-// retried after network timeouts and 5xx while the key is stored, and that of two at once it processes the
-// first and may fail the second. That is [SuccessesCleanFailures] with a guard. PayPal does not say which
-// failures it stores, so a 4xx is the operation's answer on a first attempt only.
+// PayPal makes three promises:
+//
+//   - calls with a key may be made any number of times without a second effect;
+//   - they may be retried after network timeouts and 5xx while the key is stored;
+//   - of two at once it processes the first and may fail the second.
+//
+// That is [SuccessesCleanFailures] with a guard. PayPal does not say which failures it stores, so a 4xx is the
+// operation's answer on a first attempt only.
 //
 // A rate limit of PayPal's is recognised by its name, and was not executed. Orders with a card's number are
 // secrets. The account belongs to the token, which changes within the day, so a new token does not end the

@@ -30,9 +30,11 @@ import (
 // It is not published whether a key belongs to the account or to the API key. After a change of the API key
 // nothing is sent again.
 //
-// Look-ups find an order by its receipt, a payout by its reference_id among those to its fund account, and a
-// refund by its payment and amount, and its receipt if it has one. A full refund that is sent without an
-// amount is not found. Events report payouts and refunds by the same names.
+// Look-ups find these objects, and events report payouts and refunds by the same names:
+//
+//   - an order by its receipt;
+//   - a payout by its reference_id among those to its fund account;
+//   - a refund by its payment and amount, and its receipt if it has one, but not a full refund without an amount.
 //
 // Orders take no key. With unique_receipt (India) a repeat with the same receipt gets the first order.
 // Neither the handling time of a request nor the result of two at once is published, so no order is sent

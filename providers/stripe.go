@@ -21,11 +21,11 @@ import (
 // request takes. The table therefore claims no guard and no handling time, and 409 is Retry. If you know
 // more, set InFlightGuard on those endpoints.
 //
-// Look-ups find a charge, a payment intent, a refund, a transfer, a payout, a top-up, a subscription, an
-// invoice or a customer by the events of the last 30 days, which show the key. Objects that move an amount
-// are also found by metadata[onceward], which a client fills in. To use a metadata field of your own, change
-// its name in Reference and in the look-up, and clear Reference.Fill. Accounts and persons of v2 are found by
-// the thin events of v2, which also show the key.
+// Look-ups read the events of the last 30 days, which show the key. They find a charge, a payment intent, a refund,
+// a transfer, a payout, a top-up, a subscription, an invoice or a customer. Objects that move an amount are also
+// found by metadata[onceward], which a client fills in. To use a metadata field of your own, change its name in
+// Reference and in the look-up, and clear Reference.Fill. Accounts and persons of v2 are found by the thin events of
+// v2, which also show the key.
 //
 // Stripe-Should-Retry is obeyed. A request for a token or a payment method holds a card's number and moves
 // nothing, so it is passed through and not journaled. Any other request with a card's number is a secret. So

@@ -13,11 +13,15 @@ import (
 // pause. (The header I-Twilio-Idempotency-Token belongs to webhooks that Twilio sends. On a request to Twilio
 // it protects nothing.)
 //
-// A few endpoints take a key: the form field IdempotencyKey on a call's payments, user-defined messages and
-// their subscriptions; the header Idempotency-Key on the configurations and the deletion of conversations of
-// Conversations v2 (24 hours, per account and region), and on the transcriptions of Voice v3. Twilio does not
-// publish what these store after a failure, how they answer a second request during the first, or, except for
-// Conversations, how long they keep a key. Nothing is resent because of it.
+// A few endpoints take a key:
+//
+//   - the form field IdempotencyKey on a call's payments, user-defined messages and their subscriptions;
+//   - the header Idempotency-Key on the configurations and the deletion of conversations of Conversations v2 (24
+//     hours, per account and region);
+//   - the same header on the transcriptions of Voice v3.
+//
+// Twilio does not publish what these store after a failure, nor how they answer a second request during the first.
+// Except for Conversations, it also does not publish how long they keep a key. Nothing is resent because of it.
 //
 // Answers with a secret (API keys, auth tokens, access tokens) are not kept. OAuth token requests pass
 // through.

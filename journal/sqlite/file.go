@@ -168,7 +168,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 		return nil, err
 	}
 	// From here on the writer itself waits for its turn: SQLite's own waiting
-	// starves whoever has waited longest.
+	// starves the longest waiter.
 	if err := main.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
@@ -192,7 +192,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 // setUp makes a journal of this release in the file, or rejects the file, and reports whether it was
 // migrated.
 func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error) {
-	// Before anything is changed: it may be no file of ours to change.
+	// Before anything is changed: the file may belong to another program.
 	version, _, err := recognise(main, path, opts)
 	if err == nil && version == 0 && opts.Existing {
 		err = noJournalIn(path)

@@ -79,7 +79,7 @@ func (b *batch) takeDeferredFlows() {
 		f.mu.Unlock()
 	})
 	for _, ev := range riders {
-		// NextFlow refuses none whose flow there is. If the store fails, all ride on.
+		// NextFlow rejects none if its flow exists. If the store fails, all stay noted.
 		_ = b.recordDeferred(ev)
 	}
 }

@@ -135,7 +135,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 		}
 	}
 	ev.Last, ev.Unconfirmed = found.clock.Last, found.clock.Unconfirmed(ev.At)
-	// Whether the session of one in flight is alive is for whoever claims it.
+	// A later claim checks whether the session of an operation in flight is alive.
 	next, decision, err := journal.Next(found.op, true, ev)
 	if err != nil {
 		return journal.Result{}, err

@@ -60,7 +60,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	}
 	var newest, folded int64
 	var passed time.Time
-	// Deliveries that ride are recorded with this.
+	// This commit also records the noted deliveries.
 	err := j.file.writer.do(ctx, func(b *batch) error {
 		if err := b.refuses(ev.Kind); err != nil {
 			return err

@@ -397,7 +397,7 @@ func (b *batch) deliver() {
 	b.deferrals = append(b.deferrals, riders...)
 	var out outcome
 	for _, p := range riders {
-		// Next refuses none of them. If the store fails, all ride on.
+		// Next rejects none of them. If the store fails, all stay noted.
 		_ = b.apply(p, &out)
 	}
 	b.takeDeferredFlows()
@@ -463,7 +463,7 @@ func (w *writer) rollback(b *batch) {
 	w.deferred.Unlock()
 	b.abandon()
 	if w.newest > w.begun {
-		// Before the log is read again: others may have given out the same handles since.
+		// Before the log is read again: other processes may have given out the same handles since.
 		w.segments.truncate(w.begun)
 	}
 	w.known = false
