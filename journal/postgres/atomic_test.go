@@ -2,9 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -33,8 +37,12 @@ type payments struct {
 	journal *postgres.Journal
 	ledger  string // its table
 	url     string
+	begins  func()                                          // called before each transaction is begun; nil: nothing is
 	wrote   func(ctx context.Context, run int64, tx pgx.Tx) // called by the handler once it has written; nil: nothing is
 	runs    atomic.Int64
+
+	pool      *pgxpool.Pool
+	dialsNone atomic.Bool
 }
 
 // serving is a process of such a service. It reaches the database at dsn, and its journal is j.
@@ -46,14 +54,25 @@ func serving(t *testing.T, j *postgres.Journal, ledger, dsn string, mode pgx.Que
 	if mode == pgx.QueryExecModeCacheStatement {
 		cfg.ConnConfig.RuntimeParams["application_name"] = ledger
 	}
+	p := &payments{t: t, journal: j, ledger: ledger}
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if p.dialsNone.Load() {
+			return nil, errors.New("nothing is dialled any more")
+		}
+		return dial(ctx, network, addr)
+	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	p := &payments{t: t, journal: j, ledger: ledger}
+	p.pool = pool
 	srv, err := server.New(t.Context(), server.Options{
 		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
 		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
 		Begin: func(ctx context.Context) (journal.Tx, error) {
+			if p.begins != nil {
+				p.begins()
+			}
 			tx, err := pool.Begin(ctx)
 			if err != nil {
 				return nil, err
@@ -119,7 +138,7 @@ func (p *payments) askUntil(key, payee string) (body string) {
 		switch status {
 		case http.StatusCreated:
 			return body
-		case http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable:
+		case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
 			time.Sleep(time.Millisecond) // between two tries of a client
 		default:
 			assert.Fail(p.t, "the service answers", "%d: %s", status, body)
@@ -134,10 +153,9 @@ func ledgerOf(t *testing.T, cluster *postgrestest.Cluster, opts postgres.Options
 	t.Helper()
 	ledger = pgx.Identifier{opts.Schema, "ledger"}.Sanitize()
 	cluster.Exec(t, "CREATE TABLE "+ledger+" (id bigint GENERATED ALWAYS AS IDENTITY, payee text)")
-	conn := cluster.Conn(t)
 	return ledger, func(query string) (n int) {
 		t.Helper()
-		require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
+		require.NoError(t, cluster.Conn(t).QueryRow(t.Context(), query).Scan(&n))
 		return n
 	}
 }
@@ -205,6 +223,45 @@ func TestAtomicWhoseCommitIsCut(t *testing.T) {
 	verified(t, j)
 }
 
+// If the connection breaks while the server still commits, nothing is said of the request until that is over.
+func TestAtomicWhoseCommitGoesOn(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	j := openAt(t, cluster.URL(), opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	waits := pgx.Identifier{opts.Schema, "waits"}.Sanitize()
+	cluster.Exec(t, "CREATE FUNCTION "+waits+"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext(TG_TABLE_SCHEMA)); RETURN NULL; END $$")
+	cluster.Exec(t, "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON "+ledger+" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+waits+"()")
+	holder := cluster.Conn(t)
+	_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock(hashtext($1))", opts.Schema)
+	require.NoError(t, err)
+	proxy, dsn := proxied(t, cluster)
+	p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
+	// Two connections are made beforehand, so that from now on none is dialled but by the driver to cancel the COMMIT that it gave up.
+	// That would reach some of the commits in time.
+	one, err := p.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	another, err := p.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	one.Release()
+	another.Release()
+	p.dialsNone.Store(true)
+	begun := 0
+	p.begins = func() {
+		if begun++; begun == 3 { // that of the request, one that finds it under way, and another one
+			_, err := holder.Exec(t.Context(), "SELECT pg_advisory_unlock_all()")
+			assert.NoError(t, err)
+		}
+	}
+	fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, "commit") }, Side: pgproxy.Request, Byte: pgproxy.End, Then: pgproxy.Drop})
+	defer fault.Release()
+	status, body, _ := p.ask("key-0001", "ada")
+	assert.Equal(t, http.StatusCreated, status, body)
+	assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger))
+	verified(t, j)
+}
+
 // Behind a pooler in transaction mode it is the same, by either protocol that suits one.
 func TestAtomicBehindPgBouncer(t *testing.T) {
 	t.Parallel()
@@ -254,7 +311,7 @@ func TestAtomicStorm(t *testing.T) {
 	opts := durable(t, cluster)
 	journals := []*postgres.Journal{openAt(t, cluster.URL(), opts), openAt(t, cluster.URL(), opts)}
 	ledger, rows := ledgerOf(t, cluster, opts)
-	keys, kills := 40*soak.Times(1, 10), int64(40*soak.Times(1, 10))
+	keys, kills := soak.Times(40, 100), int64(soak.Times(50, 500))
 	var killed atomic.Int64
 	var services []*payments
 	for _, j := range journals {
@@ -282,11 +339,115 @@ func TestAtomicStorm(t *testing.T) {
 	}
 	pays(t, services, keys)
 	assert.GreaterOrEqual(t, killed.Load(), kills)
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger))
-	assert.Equal(t, keys, rows("SELECT count(DISTINCT payee) FROM "+ledger))
-	schema := pgx.Identifier{opts.Schema}.Sanitize()
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".receipts WHERE state = 2"))
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".receipts"))
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+schema+".operations"))
+	oneEach(t, rows, ledger, opts, keys)
 	verified(t, services[0].journal)
+}
+
+// A server that is restarted amid its commits answers nobody twice.
+func TestAtomicOverRestarts(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Start(t)
+	opts := durable(t, cluster)
+	journals := []*postgres.Journal{openAt(t, cluster.URL(), opts), openAt(t, cluster.URL(), opts)}
+	ledger, rows := ledgerOf(t, cluster, opts)
+	restarts := soak.Times(2, 50)
+	due := make(chan struct{})
+	var services []*payments
+	for _, j := range journals {
+		p := serving(t, j, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+		p.wrote = func(context.Context, int64, pgx.Tx) {
+			select {
+			case due <- struct{}{}: // a restart begins beside what follows
+			default:
+			}
+		}
+		services = append(services, p)
+	}
+	stop, paid := make(chan struct{}), make(chan int)
+	for client := range 4 {
+		go func() {
+			n := 0
+			for {
+				select {
+				case <-stop:
+					paid <- n
+					return
+				default:
+				}
+				key := fmt.Sprintf("key-%d-%06d", client, n)
+				answers := []string{services[n%2].askUntil(key, key), services[(n+1)%2].askUntil(key, key)}
+				assert.NotEmpty(t, answers[0])
+				assert.Equal(t, answers[0], answers[1], key)
+				n++
+			}
+		}()
+	}
+	for range restarts {
+		<-due
+		cluster.Restart(t, postgrestest.Immediate)
+	}
+	close(stop)
+	keys := 0
+	for range 4 {
+		keys += <-paid
+	}
+	oneEach(t, rows, ledger, opts, keys)
+	t.Logf("%d restarts, %d keys", restarts, keys)
+	verified(t, journals[0])
+}
+
+// oneEach tells that each of so many keys has one row in the ledger, one charge and one answer.
+func oneEach(t *testing.T, rows func(query string) int, ledger string, opts postgres.Options, keys int) {
+	t.Helper()
+	table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
+	for _, query := range []string{
+		"SELECT count(*) FROM " + ledger, "SELECT count(DISTINCT payee) FROM " + ledger, "SELECT count(*) FROM " + table("operations"),
+		"SELECT count(*) FROM " + table("receipts"), "SELECT count(*) FROM " + table("receipts") + " WHERE state = 2",
+	} {
+		assert.Equal(t, keys, rows(query), query)
+	}
+}
+
+// Two deliveries of a message at once take effect once, and an older message of an entity comes to nothing.
+func TestConsumeOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	j := openAt(t, cluster.URL(), opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	db, err := sql.Open("pgx", cluster.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	c, err := consume.New(t.Context(), consume.Options{
+		Journal: j, Name: "ledger", Keep: time.Hour,
+		Begin: func(ctx context.Context) (journal.Tx, error) {
+			tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+			if err != nil {
+				return nil, err
+			}
+			return postgres.SQL(tx), nil
+		},
+	})
+	require.NoError(t, err)
+	book := func(ctx context.Context, tx journal.Tx) error {
+		_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO "+ledger+" (payee) VALUES ('ada')")
+		return err
+	}
+	deliver := func(id string, seq int64, do func(context.Context, journal.Tx) error) (consume.Result, error) {
+		return c.Do(t.Context(), consume.Message{ID: id, Source: "orders", Entity: "order-1", Seq: seq}, do)
+	}
+	first, err := deliver("m-2", 2, func(ctx context.Context, tx journal.Tx) error {
+		_, err := deliver("m-2", 2, book)
+		assert.ErrorIs(t, err, consume.ErrBusy, "it is being worked on")
+		return book(ctx, tx)
+	})
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, first)
+	again, err := deliver("m-2", 2, book)
+	require.NoError(t, err)
+	assert.Equal(t, consume.Duplicate, again)
+	older, err := deliver("m-1", 1, book)
+	require.NoError(t, err)
+	assert.Equal(t, consume.Stale, older)
+	assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger))
 }
