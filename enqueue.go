@@ -5,46 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
-	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
 )
-
-// WithDue has an operation that is enqueued under ctx not be sent before t: who asks for it by its
-// name before that gets ErrPending. It says nothing of a request that is sent at once. A time after the
-// year 9999 is the end of that year.
-func WithDue(ctx context.Context, t time.Time) context.Context {
-	n := naming.Of(ctx)
-	n.Due = recordable(t)
-	return naming.With(ctx, n)
-}
-
-// WithNotAfter has the operation under ctx not be sent for the first time after t, by when an attempt gets its connection. It
-// is cancelled then, which OnSettled is told, and who asks for it after that gets ErrNotSent. One that may have been sent before
-// is not concerned: what became of it is to be found out. Who asks for what is pending, begun by others without such a time or
-// with a later one, does not send it after t, and gets ErrPending: it stays as it was begun. What a person
-// had sent again (SendAgain) is sent by whoever asks.
-func WithNotAfter(ctx context.Context, t time.Time) context.Context {
-	n := naming.Of(ctx)
-	n.NotAfter = recordable(t)
-	return naming.With(ctx, n)
-}
-
-// recordable is t, or what is closest to it of the times that a journal keeps and JSON can tell: whoever says
-// "never" by the last second that there is would else have it turn round into the past.
-func recordable(t time.Time) time.Time {
-	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
-	switch second := t.Unix(); { // t itself may have turned round, and be before all others
-	case t.IsZero():
-		return t
-	case second < 0:
-		return time.Unix(0, 0)
-	case second > last.Unix():
-		return last
-	}
-	return t
-}
 
 // Enqueue records the operation that req is in the caller's own transaction, of the database that
 // the journal lies in, and sends nothing: Run sends it once the transaction is committed, in
@@ -89,8 +52,3 @@ func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) 
 	c.worker.ExpectEnqueued()
 	return operationOf(&op), nil
 }
-
-// Wake has Run of this client look now for what is due: after the commit of a transaction in which an operation was
-// enqueued. Else it is found within a second, or within five by a client that has neither enqueued nor
-// sent one before. It waits for nothing, and a needless one does no harm.
-func (c *Client) Wake() { c.core.Wake() }

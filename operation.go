@@ -2,16 +2,13 @@ package onceward
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/engine"
-	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -176,67 +173,6 @@ type contextKey struct{ name string }
 
 var heardKey = &contextKey{"operations of a webhook"}
 
-// WithOperation names the operation that the next mutating request under ctx is:
-// "invoice-991/charge". The name is what finds the operation again after a crash,
-// so it follows from the business and is the same on every run; it holds no
-// personal data. One name is one effect: a second, different request under it is
-// ErrKeyReused, the same one gets the recorded answer.
-//
-// It returns a context that names an operation for calls without an effect too
-// (a look-up, a token refresh at an endpoint that its table marks NoEffect), which it
-// leaves alone. A token refresh at any other endpoint would be the operation.
-func WithOperation(ctx context.Context, id string) context.Context {
-	n := naming.Of(ctx)
-	n.ID, n.Named = id, true
-	return naming.With(ctx, n)
-}
-
-// WithScope sets the namespace of the names under ctx, such as a tenant.
-func WithScope(ctx context.Context, scope string) context.Context {
-	n := naming.Of(ctx)
-	n.Scope = scope
-	return naming.With(ctx, n)
-}
-
-// WithAccount labels the requests under ctx with the account at the provider that they
-// act for, where nothing but their credential tells: a seller, a sub-merchant, a tenant's
-// own account. The label is any text that is the same whenever the account is; it is not
-// sent, and no more of it than a digest is recorded. One name for two accounts is then
-// ErrKeyReused and not one operation, without which a name that was begun for one seller
-// would be sent on with another's token; one carried key for two accounts is two
-// operations, as it is at the provider. A flow's function labels its own context, from its
-// input: whoever runs it later has no other.
-func WithAccount(ctx context.Context, label string) context.Context {
-	n := naming.Of(ctx)
-	n.Account = label
-	return naming.With(ctx, n)
-}
-
-// WithParent makes the operations under ctx children of a key of one's own: an
-// operation named "charge" under it gets the key parent.Child("charge"), the same
-// on every run; within a scope, one that is that scope's own. The name is its step.
-// Never pass a key that a stranger chose: see Client.Inbound for those. An empty key
-// takes ctx out from under its parent. Below an inbound request (Client.Inbound) another
-// parent stands in the scope of that request's tenant.
-//
-// The step of an unnamed operation is made up of its method, host and path, such as
-// "POST api.stripe.com/v1/charges". The next alike one is "… #2" once the caller has
-// the whole answer of the first. Until then, and with the same carried key, it is the
-// first one asked again, so that a caller who retries makes no second effect. Alike
-// ones that run at once are ErrNameNeeded. The count is that of the context which
-// WithParent returned: make one for each run, and derive the others from it.
-//
-// An operation with a parent counts as named, the step made up or not: it is
-// journaled and never passes straight through, whatever its host.
-func WithParent(ctx context.Context, parent Key) context.Context {
-	var p *naming.Parent
-	if parent != "" {
-		p = naming.OwnParent(string(parent))
-		p.Invalid = parent.Validate()
-	}
-	return naming.With(ctx, naming.Of(ctx).Under(p))
-}
-
 // OperationOf returns the operation that a response belongs to, or false if the
 // response did not pass through a Client or had no effect to journal.
 func OperationOf(resp *http.Response) (Operation, bool) {
@@ -250,55 +186,63 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	return *op, true
 }
 
-// Lookup returns an operation as it is recorded, its answer included: for callers
-// whose SDK hides the response. The error of one that the journal does not have
-// is ErrNotFound.
-func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
-	op, err := c.core.Journal.Get(ctx, ref)
-	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: look up an operation: %w", err)
-	}
-	return operationOf(&op), nil
+// Seen is an operation and how far it had come when a person or a program read it. Every Operation has it, and so has every
+// Error. Errors and logs print its parts, so that it can be written by hand:
+//
+//	onceward.Seen{Ref: onceward.Ref{ID: "invoice-991/charge"}, Generation: 0, Claim: 3}
+type Seen struct {
+	Ref
+	Generation int   // 0, unless an earlier life of it provably had no effect
+	Claim      int64 // counts how often somebody set out to send it, from 1
 }
 
-// LookupKey returns the operation whose first request carried key, with or without a name, as it is recorded. It is for a
-// caller that crashed and knows only its key. req is a request like the first one. Its method, URL, account headers and
-// context count (see WithScope and WithAccount), and it is not sent. The error is ErrNotFound if the journal has no such
-// operation in that scope.
-func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
-	if req.URL == nil || req.URL.Host == "" {
-		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
-	}
-	op, err := c.engine.LookupKey(req, string(key))
-	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
-	}
-	return operationOf(&op), nil
+// Resolution is what a person has found out about an operation without an outcome.
+type Resolution = journal.Resolution
+
+// The resolutions that Resolve takes.
+const (
+	// Executed: it took effect, though it be cancelled. Of an operation that is completed, it supplies an answer
+	// that is missing.
+	Executed = journal.Executed
+
+	// NotExecuted: it had no effect; cancelled, and its name may be asked again.
+	NotExecuted = journal.NotExecuted
+
+	// SendAgain: it had no effect; Run and Resume send its next generation.
+	SendAgain = journal.SendAgain
+
+	// Hold: it is not to be sent while a person finds out what became of it. It is
+	// unknown until it is resolved or released. An operation that is unknown already is not held,
+	// as nothing sends it.
+	Hold = journal.Hold
+
+	// Release: an operation on hold goes on as it would have without that.
+	Release = journal.Release
+)
+
+// Resolved is a person's word on an operation: the person, the resolution, the reason, and how far the operation had come when
+// the person read it.
+type Resolved = journal.Resolved
+
+// requestFor is the request as a response refers to it: OperationOf finds the operation in
+// its context.
+func requestFor(req *http.Request, a *engine.Answer) *http.Request {
+	ctx := &operationContext{Context: req.Context(), op: operationOf(&a.Operation)}
+	ctx.op.Replayed = a.Replayed
+	return req.WithContext(ctx)
 }
 
-// Filter selects operations for Operations. The zero Filter selects all.
-type Filter struct {
-	States []State // none: every state
-	Scope  *string // nil: every scope
-	Limit  int     // 0: no limit
-
-	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, and unknown ones
-	// that no process looks for.
-	NeedsAttention bool
+type operationContext struct {
+	context.Context
+	op Operation
 }
 
-// Operations yields the recorded operations, oldest first, without their answers.
-// It ends after the first error.
-func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
-	return func(yield func(Operation, error) bool) {
-		filter := journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}
-		if f.NeedsAttention {
-			filter.NeedsAttention = c.core.Now()
-		}
-		for op, err := range c.core.Journal.List(ctx, filter) {
-			if !yield(operationOf(&op), err) || err != nil {
-				return
-			}
-		}
+func (ctx *operationContext) Value(key any) any {
+	if key == engine.OperationKey {
+		return &ctx.op
 	}
+	return ctx.Context.Value(key)
 }
+
+// Evidence is what was seen of an operation by a look, a webhook or code of one's own.
+type Evidence = journal.Evidence

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/internal/delivery"
-	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -104,33 +102,6 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 	return &r, nil
 }
 
-// reconciles makes ready what Config.Reconcile needs.
-func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
-	settings := reconcile.Settings{Tells: hooks.Tells()}
-	if c.cfg.Reconcile == nil {
-		c.finder = reconcile.New(c.core, settings, nil)
-		return nil
-	}
-	if c.cfg.Reconcile, err = c.cfg.Reconcile.withDefaults(); err != nil {
-		return err
-	}
-	store, ok := c.core.Journal.(journal.Reconciler)
-	if !ok {
-		return errors.New("onceward: Config.Reconcile needs a journal that keeps what was found out: " +
-			"use one of journal/sqlite or journal/memory, or implement journal.Reconciler")
-	}
-	r := c.cfg.Reconcile
-	settings.Enabled, settings.Schedule, settings.GiveUpAfter, settings.Budget = true, r.Schedule, r.GiveUpAfter, r.Budget
-	if hook := r.Lookup; hook != nil {
-		settings.Lookup = func(ctx context.Context, op *journal.Operation) (reconcile.Finding, error) {
-			f, err := hook(ctx, operationOf(op))
-			return reconcile.Finding(f), err
-		}
-	}
-	c.finder = reconcile.New(c.core, settings, store)
-	return nil
-}
-
 // Looked is all that is known of an operation that nothing is looked for any more.
 type Looked struct {
 	Why      string     // nothing is: ambiguous, contradicted, given up, nothing can look
@@ -139,9 +110,6 @@ type Looked struct {
 	Objects  []string   // kind and id of each object that was found
 	Evidence []Evidence // what was seen, the first and the latest, oldest first
 }
-
-// Evidence is what was seen of an operation by a look, a webhook or code of one's own.
-type Evidence = journal.Evidence
 
 func lookedOf(op *journal.Operation) Looked {
 	l := Looked{Why: op.Attention, Looks: op.Looks, Evidence: slices.Clone(op.Evidence)}
@@ -172,33 +140,4 @@ type Finding struct {
 	Object string
 	Answer *Answer // what the request would have been answered with; nil: not known
 	Why    string  // what is to be known of it, for the evidence; never a secret
-}
-
-// Reconcile looks now for one operation that is unknown or has a cut-off answer, and says what is known of it then. It does
-// so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
-// present word is returned. The error is as Wait's; nil for one that is completed.
-func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
-	if err := c.core.Lifecycle.Enter(); err != nil {
-		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
-	}
-	defer c.core.Lifecycle.Leave()
-	op, err := c.core.Journal.Get(ctx, ref)
-	if err != nil {
-		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
-	}
-	if c.cfg.Reconcile == nil {
-		result := operationOf(&op)
-		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so that nothing is looked for: set it")
-	}
-	if op.State == journal.StateUnknown || op.AnswerCut() {
-		if now, err := c.finder.LookNow(ctx, &op, &reconcile.Pass{Actor: "Client.Reconcile"}); err != nil {
-			return operationOf(&op), fmt.Errorf("onceward: reconcile: %w", err)
-		} else {
-			op = *now
-		}
-	}
-	if op.State == journal.StateCompleted {
-		return operationOf(&op), nil
-	}
-	return c.waited(&op, nil)
 }

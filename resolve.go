@@ -2,6 +2,7 @@ package onceward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,50 +10,12 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
-
-// Seen is an operation and how far it had come when somebody looked at it. It is in
-// every Operation, and so in every Error; errors and logs print what it is made of, so
-// that it can be written by hand:
-//
-//	onceward.Seen{Ref: onceward.Ref{ID: "invoice-991/charge"}, Generation: 0, Claim: 3}
-type Seen struct {
-	Ref
-	Generation int   // 0, unless an earlier life of it provably had no effect
-	Claim      int64 // counts how often somebody set out to send it, from 1
-}
-
-// Resolution is what somebody has found out of an operation without an outcome.
-type Resolution = journal.Resolution
-
-// What Resolve can be told.
-const (
-	// Executed: it took effect, though it be cancelled. Of an operation that is completed, it supplies an answer
-	// that is missing.
-	Executed = journal.Executed
-
-	// NotExecuted: it had no effect; cancelled, and its name may be asked again.
-	NotExecuted = journal.NotExecuted
-
-	// SendAgain: it had no effect; Run and Resume send its next generation.
-	SendAgain = journal.SendAgain
-
-	// Hold: it is not to be sent while somebody finds out what became of it. It is
-	// unknown until it is resolved or released. An operation that is unknown already is not held,
-	// as nothing sends it.
-	Hold = journal.Hold
-
-	// Release: what was on hold goes on as it would have without that.
-	Release = journal.Release
-)
-
-// Resolved is somebody's word on an operation: who said what, why, and what they had
-// seen of it.
-type Resolved = journal.Resolved
 
 // ResolveOptions is what comes with a resolution.
 type ResolveOptions struct {
@@ -202,4 +165,61 @@ func (c *Client) recognises(op *journal.Operation) bool {
 		return true
 	}
 	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
+}
+
+// Reconcile looks now for one operation that is unknown or has a cut-off answer, and says what is known of it then. It does
+// so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
+// present word is returned. The error is as Wait's; nil for one that is completed.
+func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
+	if err := c.core.Lifecycle.Enter(); err != nil {
+		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
+	}
+	defer c.core.Lifecycle.Leave()
+	op, err := c.core.Journal.Get(ctx, ref)
+	if err != nil {
+		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
+	}
+	if c.cfg.Reconcile == nil {
+		result := operationOf(&op)
+		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so that nothing is looked for: set it")
+	}
+	if op.State == journal.StateUnknown || op.AnswerCut() {
+		if now, err := c.finder.LookNow(ctx, &op, &reconcile.Pass{Actor: "Client.Reconcile"}); err != nil {
+			return operationOf(&op), fmt.Errorf("onceward: reconcile: %w", err)
+		} else {
+			op = *now
+		}
+	}
+	if op.State == journal.StateCompleted {
+		return operationOf(&op), nil
+	}
+	return c.waited(&op, nil)
+}
+
+const unwanted, wanted = journal.Unwanted, journal.Wanted
+
+// Unwanted says that an operation is not wanted any more. From then on no process sends it, by its name or in the background,
+// until Wanted lifts that. If nothing of it may have run, it is cancelled. Else it is unknown, and goes on being looked for. If
+// it turns out to have taken effect, OnSettled gets it with Operation.Unwanted, even if its caller has the answer. Nothing is
+// reversed by itself: the application decides about that. (A flow that is still under way gets its own operation instead.) If
+// the operation is proven absent, it is cancelled. The journal keeps a cancelled one, whole and beyond Config.Keep, for as long
+// as it is not wanted.
+//
+// The error is that of Resolve. One that another caller is sending just now is left alone
+// (ErrInFlight); ask again once it has its outcome.
+func (c *Client) Unwanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
+	return c.want(ctx, ref, unwanted, how)
+}
+
+// Wanted lifts Unwanted. It sends nothing by itself: the next call by the operation's name does.
+func (c *Client) Wanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
+	return c.want(ctx, ref, wanted, how)
+}
+
+func (c *Client) want(ctx context.Context, ref Ref, as Resolution, how ResolveOptions) (Operation, error) {
+	op, err := c.Lookup(ctx, ref)
+	if err != nil {
+		return op, err
+	}
+	return c.Resolve(ctx, op.Seen, as, how)
 }

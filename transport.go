@@ -1,15 +1,12 @@
 package onceward
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
-
-	"github.com/onceward/onceward/internal/engine"
 )
 
 // transport is the RoundTripper that callers meet.
@@ -30,26 +27,6 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		asked(req.Context(), op, outcome, a.Err, time.Since(began))
 	}
 	return a.Response, a.Err
-}
-
-// requestFor is the request as a response refers to it: OperationOf finds the operation in
-// its context.
-func requestFor(req *http.Request, a *engine.Answer) *http.Request {
-	ctx := &operationContext{Context: req.Context(), op: operationOf(&a.Operation)}
-	ctx.op.Replayed = a.Replayed
-	return req.WithContext(ctx)
-}
-
-type operationContext struct {
-	context.Context
-	op Operation
-}
-
-func (ctx *operationContext) Value(key any) any {
-	if key == engine.OperationKey {
-		return &ctx.op
-	}
-	return ctx.Context.Value(key)
 }
 
 // unsuitable tells why attempts can't go through a transport: below it, or in it, there
