@@ -12,10 +12,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/receipts"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -34,6 +37,9 @@ type Options struct {
 
 	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
+
+	// Logger gets the errors of Webhook and Run. nil: slog.Default().
+	Logger *slog.Logger
 }
 
 // Message is one delivery of a message.
@@ -87,7 +93,7 @@ var consumerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 // New returns a Consumer, and makes the tables of receipts if they are missing. Its error says which option is missing or
 // wrong, or wraps the journal's.
 func New(ctx context.Context, o Options) (*Consumer, error) {
-	receipts, ok := o.Journal.(journal.Receipts)
+	store, ok := o.Journal.(journal.Receipts)
 	switch {
 	case o.Journal == nil:
 		return nil, errors.New("consume: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
@@ -98,17 +104,26 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	case o.Keep <= 0:
 		return nil, errors.New("consume: Options.Keep is not set: give longer than the source can deliver a message again")
 	}
-	if o.Begin == nil {
-		o.Begin = receipts.BeginTx
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
-	if err := receipts.MakeReceipts(ctx, ""); err != nil {
+	if o.Begin == nil {
+		o.Begin = store.BeginTx
+	}
+	if err := store.MakeReceipts(ctx, ""); err != nil {
 		return nil, fmt.Errorf("consume: make the tables of receipts: %w", err)
 	}
-	c := &Consumer{opts: o, receipts: receipts, now: time.Now}
+	c := &Consumer{opts: o, receipts: store, now: time.Now}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		c.now = clock.Now
 	}
 	return c, nil
+}
+
+// Run removes the marks of messages that are past Options.Keep, until ctx ends, and returns the error of ctx. It may run in
+// several processes. Server.Run of package server of the same journal does the same.
+func (c *Consumer) Run(ctx context.Context) error {
+	return receipts.Run(ctx, c.receipts, c.now, c.opts.Logger)
 }
 
 // maxKey is the longest key of a message that is kept as it is, in bytes.
@@ -179,7 +194,7 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 		}
 	}
 	if result == Done {
-		if err := do(ctx, tx); err != nil {
+		if err := do(seam.InTransaction(ctx), tx); err != nil {
 			return "", err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,7 +44,9 @@ func open(t *testing.T) *books {
 
 func (b *books) another(name string) *consume.Consumer {
 	b.t.Helper()
-	c, err := consume.New(b.t.Context(), consume.Options{Journal: b.journal, Name: name, Keep: 15 * 24 * time.Hour})
+	c, err := consume.New(b.t.Context(), consume.Options{
+		Journal: b.journal, Name: name, Keep: 15 * 24 * time.Hour, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(b.t, err)
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -86,7 +87,7 @@ const minSecret = 16
 // New returns a Server, and makes the tables of receipts if they are missing. Its error says which option is missing or wrong,
 // or wraps the journal's.
 func New(ctx context.Context, o Options) (*Server, error) {
-	receipts, ok := o.Journal.(journal.Receipts)
+	store, ok := o.Journal.(journal.Receipts)
 	switch {
 	case o.Journal == nil:
 		return nil, errors.New("server: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
@@ -116,16 +117,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Observe = func(context.Context, Outcome) {}
 	}
 	if o.Begin == nil {
-		o.Begin = receipts.BeginTx
+		o.Begin = store.BeginTx
 	}
 	naming := "keys"
 	if o.KeysPerEndpoint {
 		naming = "keys of each endpoint"
 	}
-	if err := receipts.MakeReceipts(ctx, naming); err != nil {
+	if err := store.MakeReceipts(ctx, naming); err != nil {
 		return nil, fmt.Errorf("server: make the tables of receipts: %w", err)
 	}
-	s := &Server{opts: o, receipts: receipts, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
+	s := &Server{opts: o, receipts: store, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		s.now = clock.Now
 	}
@@ -142,33 +143,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Reaped is how much Run has removed.
-const (
-	reapEvery   = 10 * time.Minute
-	reapAtATime = 100
-)
-
-// Run removes what is past its time, in small transactions, until ctx ends; its error is then ctx's. It may run in several
-// processes. An error of the journal is logged, and Run goes on.
+// Run removes expired receipts, in small transactions, until ctx ends, and returns the error of ctx. It may run in several
+// processes. It logs an error of the journal, and goes on.
 func (s *Server) Run(ctx context.Context) error {
-	for {
-		for {
-			n, err := s.receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: s.now()}, reapAtATime)
-			if err != nil && ctx.Err() == nil {
-				s.opts.Logger.ErrorContext(ctx, "onceward server: receipts could not be reaped; it is tried again", "error", err)
-			}
-			if err != nil || n < reapAtATime {
-				break
-			}
-		}
-		timer := time.NewTimer(reapEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-	}
+	return receipts.Run(ctx, s.receipts, s.now, s.opts.Logger)
 }
 
 // request is what is compared of a request, under each secret.

@@ -1,0 +1,104 @@
+package consume
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/webhook"
+)
+
+// Identity says which messages a verified webhook brings. One delivery may bring several.
+type Identity func(m webhook.Message, body []byte) ([]Message, error)
+
+var (
+	errHint    = errors.New("consume: the webhook is a hint, which anybody could have sent: fetch its object, and let that one's state decide")
+	errNoEvent = errors.New("consume: the webhook's scheme signs no identifier: use WholeBody if each event has a body of its own, or write an Identity")
+)
+
+// Events identifies a webhook's messages by the events' identifiers, or by the identifier of the delivery, as far as the
+// provider signs them. source names the provider. A hint, and a webhook without an identifier, is an error.
+func Events(source string) Identity {
+	return func(m webhook.Message, _ []byte) (messages []Message, err error) {
+		ids := m.Events
+		if len(ids) == 0 && m.ID != "" {
+			ids = []string{m.ID}
+		}
+		switch {
+		case !m.Evidence:
+			return nil, errHint
+		case len(ids) == 0:
+			return nil, errNoEvent
+		}
+		for _, id := range ids {
+			messages = append(messages, Message{ID: id, Source: source})
+		}
+		return messages, nil
+	}
+}
+
+// WholeBody identifies a webhook by its body. It is for schemes that sign no identifier, and for providers that repeat a
+// delivery byte by byte, and never send two events with the same bytes. A hint is an error.
+func WholeBody(source string) Identity {
+	return func(m webhook.Message, body []byte) ([]Message, error) {
+		if !m.Evidence {
+			return nil, errHint
+		}
+		sum := sha256.Sum256(body)
+		return []Message{{ID: "sha256 " + hex.EncodeToString(sum[:]), Source: source}}, nil
+	}
+}
+
+// webhookLimit is how long the messages of one delivery may take.
+const webhookLimit = 30 * time.Second
+
+// Webhook returns a handler that does each message of a webhook once. Give it to onceward.Client.Webhooks as next, or to a
+// webhook.Handler, which verify the request. It goes inside them: what the client hears of a delivery counts though the
+// message was done before.
+//
+// The messages of a delivery are done in their order, each in a transaction of its own. If one fails, the others are done all
+// the same, and the answer is 500, or 503 for ErrBusy: the provider's next delivery does the rest. Else it is 204.
+func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.Tx, m Message, body []byte) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := c.deliver(r, id, do)
+		switch {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, ErrBusy):
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			c.opts.Logger.ErrorContext(r.Context(), "onceward: a webhook could not be consumed; it was answered by 500", "consumer", c.opts.Name, "error", err)
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+}
+
+func (c *Consumer) deliver(r *http.Request, id Identity, do func(context.Context, journal.Tx, Message, []byte) error) error {
+	verified, ok := webhook.MessageOf(r.Context())
+	if !ok {
+		return errors.New("consume: the request was not verified: put Webhook behind onceward.Client.Webhooks or a webhook.Handler")
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	messages, err := id(verified, body)
+	if err != nil {
+		return err
+	}
+	// A provider that gives up waiting delivers again, and finds the messages done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), webhookLimit)
+	defer cancel()
+	var failures []error
+	for _, m := range messages {
+		_, err := c.Do(ctx, m, func(ctx context.Context, tx journal.Tx) error { return do(ctx, tx, m, body) })
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}

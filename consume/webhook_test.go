@@ -1,0 +1,182 @@
+package consume_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/consume"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/webhook"
+)
+
+// hook is a provider's endpoint whose webhooks a consumer does once.
+type hook struct {
+	*books
+	t        *testing.T
+	provider string
+	secret   string
+	handler  http.Handler
+}
+
+// deliver sends a signed body.
+func (h *hook) deliver(body string) int {
+	h.t.Helper()
+	r := httptest.NewRequest("POST", "/hooks", strings.NewReader(body))
+	signed, err := providertest.Sign(h.provider, providertest.Signing{Secret: h.secret, At: time.Now()}, r.Header, []byte(body))
+	require.NoError(h.t, err)
+	r.Body = io.NopCloser(strings.NewReader(string(signed)))
+	w := httptest.NewRecorder()
+	h.handler.ServeHTTP(w, r)
+	return w.Code
+}
+
+func openHook(t *testing.T, do func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error) *hook {
+	t.Helper()
+	b := open(t)
+	client, err := onceward.New(onceward.Config{
+		Journal: b.journal, Providers: []providers.Provider{providers.Stripe()}, Logger: slog.New(slog.DiscardHandler),
+		Reconcile: &onceward.Reconcile{}, Authorize: func(*http.Request) error { return nil },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	secret := "whsec_0123456789abcdef"
+	v, err := webhook.Stripe(secret)
+	require.NoError(t, err)
+	return &hook{b, t, "stripe", secret, client.Webhooks("stripe", v, b.Webhook(consume.Events("stripe"), do))}
+}
+
+// A webhook that the provider delivers again takes effect once, and every delivery is acknowledged.
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	var h *hook
+	fails := true
+	h = openHook(t, func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error {
+		assert.Contains(t, string(body), m.ID)
+		if err := book(m.ID)(ctx, tx); err != nil {
+			return err
+		}
+		if fails {
+			return errors.New("not today")
+		}
+		return nil
+	})
+	event := `{"id":"evt_1","object":"event","type":"charge.succeeded","data":{"object":{"id":"ch_1","object":"charge"}}}`
+	assert.Equal(t, http.StatusInternalServerError, h.deliver(event))
+	assert.Empty(t, h.ledger())
+	fails = false
+	for range 3 {
+		assert.Equal(t, http.StatusNoContent, h.deliver(event))
+	}
+	assert.Equal(t, http.StatusNoContent, h.deliver(strings.ReplaceAll(event, "evt_1", "evt_2")))
+	assert.Equal(t, []string{"evt_1", "evt_2"}, h.ledger())
+	forged := httptest.NewRecorder()
+	h.handler.ServeHTTP(forged, httptest.NewRequest("POST", "/hooks", strings.NewReader(strings.ReplaceAll(event, "evt_1", "evt_3"))))
+	assert.GreaterOrEqual(t, forged.Code, 400)
+	assert.Len(t, h.ledger(), 2)
+}
+
+// A delivery of several events does each once. If one fails, the next delivery does that one alone.
+func TestWebhookOfSeveralEvents(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	fails := "b"
+	id := func(webhook.Message, []byte) (messages []consume.Message, err error) {
+		for _, id := range []string{"a", "b", "c"} {
+			messages = append(messages, message(id))
+		}
+		return messages, nil
+	}
+	h := b.verified(consume.Identity(id), func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
+		if m.ID == fails {
+			return errors.New("not today")
+		}
+		return book(m.ID)(ctx, tx)
+	})
+	assert.Equal(t, http.StatusInternalServerError, ask(h, "body"))
+	assert.Equal(t, []string{"a", "c"}, b.ledger())
+	fails = ""
+	assert.Equal(t, http.StatusNoContent, ask(h, "body"))
+	assert.Equal(t, []string{"a", "c", "b"}, b.ledger())
+}
+
+// A scheme without identifiers is consumed by its body, and a hint not at all: whoever sends one first marks nothing.
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	evidence, hint := webhook.Message{Evidence: true}, webhook.Message{ID: "m-1", Events: []string{"e-1"}}
+	for name, row := range map[string]struct {
+		id   consume.Identity
+		m    webhook.Message
+		want int
+	}{
+		"events":             {consume.Events("x"), webhook.Message{Evidence: true, ID: "m-1", Events: []string{"e-1", "e-2"}}, 2},
+		"a message":          {consume.Events("x"), webhook.Message{Evidence: true, ID: "m-1"}, 1},
+		"no identifier":      {consume.Events("x"), evidence, 0},
+		"a body":             {consume.WholeBody("x"), evidence, 1},
+		"a hint":             {consume.Events("x"), hint, 0},
+		"a hint by its body": {consume.WholeBody("x"), hint, 0},
+	} {
+		messages, err := row.id(row.m, []byte("body"))
+		assert.Len(t, messages, row.want, name)
+		assert.Equal(t, row.want == 0, err != nil, name)
+	}
+	one, err := consume.WholeBody("x")(evidence, []byte("one"))
+	require.NoError(t, err)
+	other, err := consume.WholeBody("x")(evidence, []byte("other"))
+	require.NoError(t, err)
+	assert.NotEqual(t, one, other)
+
+	b := open(t)
+	unverified := b.Webhook(consume.Events("x"), func(context.Context, journal.Tx, consume.Message, []byte) error { return errors.New("called") })
+	assert.Equal(t, http.StatusInternalServerError, ask(unverified, "body"))
+}
+
+// verified puts a webhook's consumer behind a scheme that signs the body alone.
+func (b *books) verified(id consume.Identity, do func(context.Context, journal.Tx, consume.Message, []byte) error) http.Handler {
+	v, err := webhook.Shopify("0123456789abcdef0123")
+	require.NoError(b.t, err)
+	h := &webhook.Handler{Verifier: v, Next: b.Webhook(id, do)}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		require.NoError(b.t, err)
+		signed, err := providertest.Sign("shopify", providertest.Signing{Secret: "0123456789abcdef0123", At: time.Now()}, r.Header, body)
+		require.NoError(b.t, err)
+		r.Body = io.NopCloser(strings.NewReader(string(signed)))
+		h.ServeHTTP(w, r)
+	})
+}
+
+func ask(h http.Handler, body string) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("POST", "/hooks", strings.NewReader(body)))
+	return w.Code
+}
+
+// A message is forgotten once its time is over, and not before.
+func TestMessageIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := b.Do(ctx, message("m-1"), book("m-1"))
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, b.Run(ctx), context.Canceled)
+	n := 0
+	for _, err := range b.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+		require.NoError(t, err)
+		n++
+	}
+	assert.Equal(t, 1, n)
+}
