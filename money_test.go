@@ -189,3 +189,26 @@ func TestSecondEffectIsHeardDuringTheDelivery(t *testing.T) {
 		})
 	}
 }
+
+// A release no longer has the table of a provider, in an outage of that: nothing sends what is pending there any more. It is on
+// the list of what needs attention once it is overdue by a day, and off the list again once a process has the table.
+func TestPendingThatNoProcessSendsNeedsAttention(t *testing.T) {
+	t.Parallel()
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		via := (&line{}).Then(refuses())
+		l := &teller{process: start(t, via, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})}
+		require.ErrorIs(t, l.Ask(named(t, "invoice-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
+		require.NoError(t, l.Shutdown(t.Context()))
+		next := &teller{process: start(t, via, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}, Backoff: once})}
+		next.runs(23 * time.Hour)
+		assert.Empty(t, next.needsAttention())
+		next.runs(3 * time.Hour)
+		assert.Equal(t, []string{"invoice-1"}, next.needsAttention())
+		assert.Empty(t, via.Sent())
+		require.NoError(t, next.Shutdown(t.Context()))
+		again := &teller{process: start(t, via, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})}
+		again.runs(time.Minute)
+		assert.Empty(t, again.needsAttention())
+		assert.Equal(t, onceward.StateCompleted, again.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+	})
+}

@@ -6,13 +6,20 @@ import "time"
 // know of it: no process does it.
 const AttentionAfter = 15 * time.Minute
 
+// PendingAttentionAfter is how long a pending operation is overdue before a person has to know of it. It is long beside an
+// outage of its provider, after which its operations are sent one by one.
+const PendingAttentionAfter = 24 * time.Hour
+
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention;
-//   - an unknown operation that no process looks for: none has planned a look, or the look is overdue by AttentionAfter.
+//   - an unknown operation that no process looks for: none has planned a look, or the look is overdue by AttentionAfter;
+//   - a pending operation that no process sends: it is overdue by PendingAttentionAfter.
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {
 	case op.Attention != "":
 		return op.Attention
+	case op.State == StatePending && now.Sub(op.WakeAt) >= PendingAttentionAfter:
+		return "no process sends it: Run is not running, its provider is down, or no process has its table or its credential"
 	case op.State != StateUnknown:
 		return ""
 	case !op.lookPlanned() && onHold(*op):

@@ -75,6 +75,15 @@ var statsTests = []test{
 		c.decide(found, journal.Recorded)
 		assert.Equal(t, int64(3), stats().Undelivered, "what the look came to is to be delivered")
 		assert.Equal(t, int64(2), stats().NeedsAttention)
+		tomorrow := time.Now().Add(journal.PendingAttentionAfter)
+		var due []string
+		for _, op := range c.list(journal.Filter{States: []journal.State{journal.StatePending}}) {
+			if op.NeedsAttention(tomorrow) != "" {
+				due = append(due, op.ID)
+			}
+		}
+		assert.NotEmpty(t, due)
+		assert.Equal(t, due, ids(c.list(journal.Filter{States: []journal.State{journal.StatePending}, NeedsAttention: tomorrow})))
 
 		if flows, ok := h.Journal.(journal.Flows); ok {
 			assert.Zero(t, s.FlowsBegun)

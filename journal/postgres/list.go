@@ -157,7 +157,7 @@ func newPage(f journal.Filter) *page {
 		p.narrow = true
 	}
 	if !f.NeedsAttention.IsZero() {
-		and("("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli())
+		and("("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli())
 		p.narrow = true
 	}
 	if f.Scope != nil {
@@ -172,8 +172,9 @@ func newPage(f journal.Filter) *page {
 	return p
 }
 
-// needAttention is journal.Operation.NeedsAttention. Its parameter is that time less journal.AttentionAfter.
-const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?)"
+// needAttention is journal.Operation.NeedsAttention. Its parameters are that time less journal.AttentionAfter, and less
+// journal.PendingAttentionAfter.
+const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?) OR o.state = 1 AND o.wake_at <= ?"
 
 // isPending is as the index has it of those that are to be woken.
 const isPending = "o.state = 1"

@@ -19,6 +19,7 @@ const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $1),
 	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0 AND state <> 4)
 		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= $2))
+		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $3)
 		+ (SELECT count(*) FROM {{schema}}.flows WHERE state = 2 AND due_at <= $2),
 	(SELECT min(settled_at) FROM {{schema}}.operations WHERE state = 4),
 	u.n, u.earliest,
@@ -44,7 +45,7 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	err := j.read(ctx, func(row scanner) error {
 		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.NeedsAttention, &unknown, &s.Undelivered, &undelivered,
 			&s.Sessions, &last, &restored, &s.Begun, &s.FlowsRunning, &s.FlowsWaiting, &s.FlowsSetAside, &s.FlowsBegun)
-	}, counts, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli())
+	}, counts, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli())
 	if err != nil {
 		return journal.Stats{}, err
 	}
