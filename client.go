@@ -21,9 +21,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Client wraps an http.Client so that mutating requests take effect once. It is
-// safe for concurrent use. Make one by New for a process and journal, and end it
-// by Shutdown.
+// Client wraps an http.Client so that mutating requests take effect once. It is safe for concurrent use. Make one with
+// New for each process and journal, and end it with Shutdown.
 type Client struct {
 	cfg   Config
 	core  *core.Core
@@ -35,9 +34,8 @@ type Client struct {
 	worker     *background.Worker
 }
 
-// New makes a client. It does no I/O and starts no goroutine: the session starts
-// with the first operation. The error says what is wrong with the configuration
-// and how to mend it.
+// New makes a client. It does no I/O and starts no goroutine: the session starts with the first operation. The error
+// names the faulty field and how to mend it.
 func New(cfg Config) (*Client, error) {
 	if cfg.Journal == nil {
 		return nil, errors.New("onceward: Config.Journal is missing: open one by sqlite.Open, of package journal/sqlite")
@@ -121,8 +119,8 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// HTTPClient returns an http.Client for one's own code or a vendor's SDK: the
-// configured one's Jar, CheckRedirect and Timeout over this client's Transport.
+// HTTPClient returns an http.Client for your code or a vendor's SDK: Transport, with the Jar, CheckRedirect and
+// Timeout of Config.HTTPClient.
 func (c *Client) HTTPClient() *http.Client {
 	hc := *c.core.HTTPClient
 	hc.Transport = c.Transport()
@@ -132,17 +130,14 @@ func (c *Client) HTTPClient() *http.Client {
 // Transport returns the http.RoundTripper that HTTPClient uses.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
-// Shutdown ends the client. New work is refused with ErrShutdown at once; calls
-// that wait for their next attempt park; attempts under way are waited for until
-// ctx ends, then they are broken off and the resend rule decides what becomes of
-// them. What could not be recorded so far is tried until then, too. Last, the
-// session ends. The journal stays open and is the caller's to close. A hook that calls
-// Shutdown waits for itself, until ctx ends.
+// Shutdown ends the client and its session. It refuses new work with ErrShutdown at once. Calls that wait for their
+// next attempt park. Shutdown waits for running attempts until ctx ends, then breaks them off, and the resend rule
+// decides about their operations. Until ctx ends it also retries events that the journal failed to record. The caller
+// closes the journal afterwards. A hook that calls Shutdown waits for itself until ctx ends.
 //
-// The error is ctx's if attempts had to be broken off or events could not be
-// recorded, and the journal's, ErrJournalClosed at once where it was closed before an
-// answer was recorded: such an operation counts as sent. Shutting down twice is
-// harmless.
+// The error is ctx's if attempts were broken off or events could not be recorded, and otherwise the journal's. If the
+// journal was closed before an answer was recorded, the error is ErrJournalClosed at once, and the operation counts as
+// sent. A second Shutdown is harmless.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.core.Lifecycle.Close()
 	var errs []error
@@ -150,7 +145,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-c.core.Lifecycle.Done():
 	case <-ctx.Done():
 		select {
-		case <-c.core.Lifecycle.Done(): // there is nothing to break off
+		case <-c.core.Lifecycle.Done(): // nothing is left to break off
 		default:
 			errs = append(errs, ctx.Err())
 			c.breakOff()
@@ -163,7 +158,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// grace is for what was broken off to be recorded.
+// grace is the time to record operations that were broken off.
 const grace = time.Second
 
 func (c *Client) breakOff() {
@@ -175,7 +170,7 @@ func (c *Client) breakOff() {
 	}
 }
 
-// reconciles makes ready what Config.Reconcile needs.
+// reconciles prepares the finder for Config.Reconcile.
 func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	settings := reconcile.Settings{Tells: hooks.Tells()}
 	if c.cfg.Reconcile == nil {
@@ -202,19 +197,18 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	return nil
 }
 
-// Stats is how a client does at a moment: what it alone knows. The journal's own Stats are of
-// all that share it.
+// Stats is the state of one client at one moment. The journal's own Stats cover all clients that share it.
 type Stats struct {
-	Running int // claims under way, of calls, Run and Resume
-	Backlog int // events that the journal failed to record, and that are in memory alone
-	Offers  int // outcomes that OnSettled has still to take, as far as this client knows
+	Running int // claims in progress, of calls, Run and Resume
+	Backlog int // events that the journal failed to record, kept in memory
+	Offers  int // outcomes that this client has still to pass to OnSettled
 
-	// RetryBudget is by provider how much of Config.RetryBudget is used up, from 0 to 1; "" is
-	// for hosts that no table serves.
+	// RetryBudget has for each provider the used part of Config.RetryBudget, from 0 to 1. "" stands for hosts that no
+	// table serves.
 	RetryBudget map[string]float64
 }
 
-// Stats tells how the client does. It asks nothing of the journal, and never fails.
+// Stats returns the client's state. It does not use the journal, and never fails.
 func (c *Client) Stats() Stats {
 	s := Stats{Running: c.core.Lifecycle.Running(), Backlog: c.core.Backlog.Len(), Offers: c.deliveries.Len(), RetryBudget: map[string]float64{}}
 	now := c.core.Now()

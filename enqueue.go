@@ -9,33 +9,28 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enqueue records the operation that req is in the caller's own transaction, of the database that
-// the journal lies in, and sends nothing: Run sends it once the transaction is committed, in
-// whichever process is alive. Rolled back, it never was. tx is made by the journal's package, such
-// as sqlite.Tx of a *sql.Tx.
+// Enqueue records req's operation in the caller's own transaction of the journal's database, and sends nothing. Run
+// sends it after the commit, in any live process. After a rollback it never existed. Make tx with the journal's
+// package, such as sqlite.Tx of a *sql.Tx. Commit it soon, and use the journal for nothing else meanwhile.
 //
-// It has to be named by WithOperation (ErrNameNeeded): a transaction that is tried again, after
-// a serialization failure or a commit of which nobody knows whether it landed, would else enqueue
-// a second payment. By the same name and for the same request it is the first one again, which is
-// returned as it stands, sent or not; for another request it is ErrKeyReused. A call by the name
-// sends it at once, if it is due, and Wait waits for its outcome, which OnSettled gets.
+// The operation needs a name (ErrNameNeeded), since a repeated transaction would otherwise enqueue a second payment.
+// The same name with the same request returns the first operation as it stands, sent or not. With another request it
+// is ErrKeyReused. A call by the name sends the operation at once if it is due. Wait waits for its outcome, and
+// OnSettled receives it.
 //
-// Operation.Key is known at once. WithDue and WithNotAfter say when it is sent. The client that
-// enqueues is configured as the one that sends: its Config.Authorize is asked where the
-// provider scopes keys to credentials.
+// Operation.Key is known at once. WithDue and WithNotAfter set when it is sent. If the provider scopes keys to
+// credentials, Enqueue calls Config.Authorize, so configure this client like the one that sends.
 //
-// The body of req is read and closed, and another one with the same bytes put in its place, so that a
-// transaction that is tried again may enqueue the same req.
+// Enqueue reads and closes req's body and replaces it by one with the same bytes, so a repeated transaction may reuse
+// req.
 //
-// An error is an Error, after which nothing was recorded and tx can go on, unless the
-// database has ended it. Refused are a request that has no effect, one that brings a key
-// along, one whose body is a secret that is not kept or whose credential nobody could add
-// (ErrCredentialMissing), one under the name of an operation of which too little is kept to tell
-// whether it is the same (ErrAnswerGone), and one that another call is sending which may still cancel it
-// (ErrInFlight): try the transaction again, then. No operation is enqueued in a flow.
+// The error is an Error. Nothing was recorded, and tx can go on unless the database ended it. Enqueue rejects:
 //
-// The transaction is the caller's, to be committed soon: nothing else is asked of the
-// journal by whoever has it open.
+//   - a request without an effect, with a key of its own, or with a secret body (ErrInvalidRequest)
+//   - a request within a flow
+//   - a request whose credential no attempt could add (ErrCredentialMissing)
+//   - a name whose record is too small to compare with the request (ErrAnswerGone)
+//   - an operation that another call is sending and may still cancel (ErrInFlight): repeat the transaction then
 func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) (Operation, error) {
 	outbox, ok := c.core.Journal.(journal.Outbox)
 	switch {

@@ -15,7 +15,7 @@ import (
 
 func init() { seam.Of = func(c any) seam.Client { return &flowSeam{client: c.(*Client)} } }
 
-// flowSeam is what package flow sees of a client.
+// flowSeam gives package flow access to a client.
 type flowSeam struct{ client *Client }
 
 func (s *flowSeam) Journal() journal.Journal { return s.client.core.Journal }
