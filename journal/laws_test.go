@@ -27,23 +27,23 @@ type step struct {
 // law holds for every use of Next, whatever operation it is given.
 type law struct {
 	name  string
-	holds func(s step) bool
+	holds func(s *step) bool
 }
 
 var laws = []law{
-	{"an error is an EventError, asks for nothing and changes nothing but the window", func(s step) bool {
+	{"an error is an EventError, asks for nothing and changes nothing but the window", func(s *step) bool {
 		var refused *journal.EventError
 		return s.err == nil || errors.Is(s.err, journal.ErrInvalidEvent) && errors.As(s.err, &refused) &&
 			refused.Kind == s.ev.Kind && s.decision == journal.Ignored && s.unchanged()
 	}},
-	{"whoever gets no more than an answer changes nothing but the window", func(s step) bool {
+	{"whoever gets no more than an answer changes nothing but the window", func(s *step) bool {
 		switch s.decision {
 		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone, journal.Withdrawn:
 			return s.unchanged() || s.ev.Kind == journal.EventClock && s.err == nil
 		}
 		return true
 	}},
-	{"the clock changes nothing but the window and times, and not when it was first sent", func(s step) bool {
+	{"the clock changes nothing but the window and times, and not when it was first sent", func(s *step) bool {
 		if s.ev.Kind != journal.EventClock {
 			return true
 		}
@@ -55,13 +55,13 @@ var laws = []law{
 		}
 		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
 	}},
-	{"the clock has nothing rest for longer than it was to", func(s step) bool {
+	{"the clock has nothing rest for longer than it was to", func(s *step) bool {
 		return s.ev.Kind != journal.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
 	}},
-	{"when it may have been sent first is earlier than when it was", func(s step) bool {
+	{"when it may have been sent first is earlier than when it was", func(s *step) bool {
 		return s.next.SentSince.IsZero() || s.next.SentSince.Before(s.next.FirstSentAt)
 	}},
-	{"when it may have been sent first is forgotten by a clock that is believed, and by an adoption that says earlier", func(s step) bool {
+	{"when it may have been sent first is forgotten by a clock that is believed, and by an adoption that says earlier", func(s *step) bool {
 		if s.op.SentSince.IsZero() || s.next.SentSince.Equal(s.op.SentSince) || !s.sameLife() {
 			return true
 		}
@@ -69,7 +69,7 @@ var laws = []law{
 			s.ev.Kind == journal.EventAdopt && !s.op.SentSince.Before(s.next.FirstSentAt) ||
 			s.ev.Kind == journal.EventClock && s.ev.Unconfirmed.IsZero() && !s.ev.Since.IsZero() && !s.op.FirstSentAt.Before(s.ev.Since))
 	}},
-	{"under a clock that is not confirmed nothing is sent again, no window closed, and nothing reaped but what the journal's time says too", func(s step) bool {
+	{"under a clock that is not confirmed nothing is sent again, no window closed, and nothing reaped but what the journal's time says too", func(s *step) bool {
 		if s.ev.Unconfirmed.IsZero() {
 			return true
 		}
@@ -79,13 +79,13 @@ var laws = []law{
 		}
 		return true
 	}},
-	{"what is removed leaves nothing", func(s step) bool {
+	{"what is removed leaves nothing", func(s *step) bool {
 		return s.op.State == journal.StateAbsent || s.next.State != journal.StateAbsent || reflect.DeepEqual(s.next, journal.Operation{})
 	}},
-	{"a window is never opened again within a generation", func(s step) bool {
+	{"a window is never opened again within a generation", func(s *step) bool {
 		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()
 	}},
-	{"an enqueue leaves what was absent or cancelled pending, unclaimed and unsent, not due before it says, and else changes nothing", func(s step) bool {
+	{"an enqueue leaves what was absent or cancelled pending, unclaimed and unsent, not due before it says, and else changes nothing", func(s *step) bool {
 		if s.ev.Kind != journal.EventEnqueue || s.err != nil {
 			return true
 		}
@@ -104,10 +104,10 @@ var laws = []law{
 			(!n.MayHaveRun || s.op.MayHaveRun) && n.Enqueued && n.Claim == s.op.Claim && n.SettledAt.IsZero() && !n.Delivered && !n.ByHand && !n.Told &&
 			n.NotAfter.Equal(s.ev.Intent.NotAfter) && n.DueAt.Equal(latest(passed, s.ev.Due)) && n.Naming == s.naming()
 	}},
-	{"what was enqueued is of one begin's intent: its own, or of the one that sends it", func(s step) bool {
+	{"what was enqueued is of one begin's intent: its own, or of the one that sends it", func(s *step) bool {
 		return s.decision != journal.Execute || s.next.Enqueued == (s.op.Enqueued && s.op.State != journal.StateCancelled)
 	}},
-	{"nothing is sent for the first time after the time until which it may be", func(s step) bool {
+	{"nothing is sent for the first time after the time until which it may be", func(s *step) bool {
 		by := s.op.NotAfter
 		if s.decision != journal.Execute || s.op.MayHaveRun {
 			return true
@@ -118,7 +118,7 @@ var laws = []law{
 		}
 		return by.IsZero() || !latest(s.ev.At, s.ev.Last).After(by)
 	}},
-	{"nothing is cancelled as too late that is not, or that may have run", func(s step) bool {
+	{"nothing is cancelled as too late that is not, or that may have run", func(s *step) bool {
 		if s.ev.Kind != journal.EventBegin && s.ev.Kind != journal.EventClaim || s.next.State != journal.StateCancelled || s.op.State == journal.StateCancelled ||
 			s.op.Naming != journal.Named || s.op.BodyWithheld {
 			return true
@@ -126,7 +126,7 @@ var laws = []law{
 		return !s.op.MayHaveRun && !s.op.NotAfter.IsZero() && latest(s.ev.At, s.ev.Last).After(s.op.NotAfter) &&
 			(s.ev.Unconfirmed.IsZero() || s.ev.At.After(s.op.NotAfter) && s.ev.Last.After(s.op.NotAfter))
 	}},
-	{"a claim's number grows by one with an Execute and never otherwise", func(s step) bool {
+	{"a claim's number grows by one with an Execute and never otherwise", func(s *step) bool {
 		switch {
 		case s.next.State == journal.StateAbsent:
 			return s.decision != journal.Execute
@@ -137,11 +137,11 @@ var laws = []law{
 		}
 		return s.next.Claim == s.op.Claim+1
 	}},
-	{"what is executed is held by the asker and counts as sent", func(s step) bool {
+	{"what is executed is held by the asker and counts as sent", func(s *step) bool {
 		return s.decision != journal.Execute || s.next.State == journal.StateInFlight && s.next.Holder == s.ev.Session &&
 			s.next.MayHaveRun && (!s.next.FirstSentAt.IsZero() || s.ev.At.IsZero())
 	}},
-	{"only a Begin or a Claim leads to an Execute, never of what is settled by an answer or unknown", func(s step) bool {
+	{"only a Begin or a Claim leads to an Execute, never of what is settled by an answer or unknown", func(s *step) bool {
 		if s.decision != journal.Execute {
 			return true
 		}
@@ -156,7 +156,7 @@ var laws = []law{
 		}
 		return false
 	}},
-	{"what may have run is executed only as the resend rule allows, and not before it is due", func(s step) bool {
+	{"what may have run is executed only as the resend rule allows, and not before it is due", func(s *step) bool {
 		if s.decision != journal.Execute || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight {
 			return true
 		}
@@ -172,19 +172,19 @@ var laws = []law{
 			WindowClosed: s.next.WindowClosed, Clock: s.ev.At, Last: s.ev.Last, Failed: s.op.Failed, Unconfirmed: s.ev.Unconfirmed,
 		}).Answer
 	}},
-	{"what may have run is executed with its key in the form that it was sent in", func(s step) bool {
+	{"what may have run is executed with its key in the form that it was sent in", func(s *step) bool {
 		return s.decision != journal.Execute || !s.op.MayHaveRun || s.op.State == journal.StateCancelled || s.op.Form == "" || s.next.Form == s.op.Form
 	}},
-	{"what is due later is executed sooner only by a caller, after a pause of ours, where nothing may have run", func(s step) bool {
+	{"what is due later is executed sooner only by a caller, after a pause of ours, where nothing may have run", func(s *step) bool {
 		return s.decision != journal.Execute || s.op.State != journal.StatePending || !s.op.DueAt.After(s.ev.At) ||
 			s.ev.Kind == journal.EventBegin && s.op.DueOwn && !s.op.MayHaveRun && s.ev.Intent.Patience > 0 &&
 				!s.op.UpdatedAt.Add(s.ev.Intent.Patience).After(s.ev.At)
 	}},
-	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s step) bool {
+	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s *step) bool {
 		told := s.op.State == journal.StatePending && s.op.Told
 		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || !s.op.BodyWithheld && (s.op.Naming == journal.Named || !told && !s.ev.NamedOnly)
 	}},
-	{"a claim passes over what is not of its providers, or of no contract that is known", func(s step) bool {
+	{"a claim passes over what is not of its providers, or of no contract that is known", func(s *step) bool {
 		if s.ev.Kind != journal.EventClaim || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight || s.op.State == journal.StateInFlight && s.live {
 			return true
 		}
@@ -194,13 +194,13 @@ var laws = []law{
 		}
 		return known && (s.ev.From == nil || slices.Contains(s.ev.From, s.op.Provider)) || s.unchanged() && s.decision == journal.Ignored
 	}},
-	{"another mode is misuse, of whatever has begun", func(s step) bool {
+	{"another mode is misuse, of whatever has begun", func(s *step) bool {
 		if !asks(s.ev.Kind) || s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled || s.op.Tombstone || s.err != nil {
 			return true
 		}
 		return s.op.Mode == "" || s.ev.Intent.Mode == "" || s.op.Mode == s.ev.Intent.Mode || s.decision == journal.Misuse
 	}},
-	{"somebody's word is on what they saw", func(s step) bool {
+	{"somebody's word is on what they saw", func(s *step) bool {
 		if s.ev.Kind != journal.EventResolve || s.decision != journal.Recorded {
 			return true
 		}
@@ -214,13 +214,13 @@ var laws = []law{
 		return s.ev.Generation == s.op.Generation && (s.ev.Resolution == journal.Executed || s.ev.Claim == s.op.Claim) &&
 			r != nil && r.Resolution == s.ev.Resolution && r.By == s.ev.By && r.Why == s.ev.Cause
 	}},
-	{"a failure is forgotten only by a harmless release or with its generation", func(s step) bool {
+	{"a failure is forgotten only by a harmless release or with its generation", func(s *step) bool {
 		if !s.op.Failed || s.next.Failed || !s.sameLife() {
 			return true
 		}
 		return releases(s.ev.Kind) && s.ev.Kind != journal.EventDoubt && !s.ev.Failed && !s.op.Found.Failed
 	}},
-	{"a generation begins only after a cancelled one or by a resolution", func(s step) bool {
+	{"a generation begins only after a cancelled one or by a resolution", func(s *step) bool {
 		if s.next.Generation == s.op.Generation || s.op.State == journal.StateAbsent || s.next.State == journal.StateAbsent {
 			return true
 		}
@@ -229,7 +229,7 @@ var laws = []law{
 				asks(s.ev.Kind) && s.op.State == journal.StateCancelled && (s.op.ByHand || s.op.Fingerprint != s.ev.Intent.Fingerprint) ||
 				s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.SendAgain && s.decision == journal.Recorded)
 	}},
-	{"identity, key and request stay the same within a generation", func(s step) bool {
+	{"identity, key and request stay the same within a generation", func(s *step) bool {
 		if s.op.State == journal.StateAbsent || s.next.State == journal.StateAbsent {
 			return true
 		}
@@ -248,7 +248,7 @@ var laws = []law{
 			s.decision == journal.Recorded && s.ev.Kind == journal.EventEnqueue
 		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
 	}},
-	{"terms are kept or narrowed within a generation", func(s step) bool {
+	{"terms are kept or narrowed within a generation", func(s *step) bool {
 		if !s.sameLife() || s.next.Terms == s.op.Terms {
 			return true
 		}
@@ -258,18 +258,18 @@ var laws = []law{
 		}
 		return asks(s.ev.Kind) && s.next.Terms == s.op.Terms.Narrow(s.ev.Intent.Terms)
 	}},
-	{"only the holder parks, doubts or cancels, under the current claim", func(s step) bool {
+	{"only the holder parks, doubts or cancels, under the current claim", func(s *step) bool {
 		if !releases(s.ev.Kind) || s.decision != journal.Recorded {
 			return true
 		}
 		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.ev.Asker != 0 && s.op.Asker == s.ev.Asker
 		return s.op.State == journal.StateInFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
 	}},
-	{"whoever releases what has an answer gets the answer", func(s step) bool {
+	{"whoever releases what has an answer gets the answer", func(s *step) bool {
 		answered := s.op.State == journal.StateCompleted && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
-	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and a cut one by what is found; it ends only by being reaped", func(s step) bool {
+	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and a cut one by what is found; it ends only by being reaped", func(s *step) bool {
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
@@ -288,10 +288,10 @@ var laws = []law{
 		kept := s.next.State == journal.StateCompleted && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
 		return kept || s.ev.Kind == journal.EventReap && s.op.Delivered
 	}},
-	{"a named operation with an answer leaves a tombstone", func(s step) bool {
+	{"a named operation with an answer leaves a tombstone", func(s *step) bool {
 		return s.op.State != journal.StateCompleted || s.op.Naming != journal.Named || s.next.State == journal.StateCompleted
 	}},
-	{"only what is settled, delivered and past its keep is reaped", func(s step) bool {
+	{"only what is settled, delivered and past its keep is reaped", func(s *step) bool {
 		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
 		if reaped && s.op.State == journal.StateCancelled && s.op.Unwanted != nil && s.op.Naming != journal.Generated {
 			return false // whoever asks by its name would send it
@@ -299,7 +299,7 @@ var laws = []law{
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
 			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
 	}},
-	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation, but not beyond the journal's time", func(s step) bool {
+	{"the first send moves only back to what the claim found, and only if nothing was sent, or by an adoption to the creation, but not beyond the journal's time", func(s *step) bool {
 		if !s.sameLife() || s.op.FirstSentAt.IsZero() || s.next.FirstSentAt.Equal(s.op.FirstSentAt) {
 			return true
 		}
@@ -309,21 +309,21 @@ var laws = []law{
 		}
 		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
 	}},
-	{"what may have run is taken back only by a harmless release or a resolution", func(s step) bool {
+	{"what may have run is taken back only by a harmless release or a resolution", func(s *step) bool {
 		if !s.op.MayHaveRun || s.next.MayHaveRun || !s.sameLife() {
 			return true
 		}
 		return releases(s.ev.Kind) && s.ev.Kind != journal.EventDoubt && !s.ev.Open && !s.op.Found.MayHaveRun ||
 			s.ev.Kind == journal.EventResolve && s.ev.Resolution == journal.NotExecuted
 	}},
-	{"nothing is cancelled by a release that may have run", func(s step) bool {
+	{"nothing is cancelled by a release that may have run", func(s *step) bool {
 		return !releases(s.ev.Kind) || s.decision != journal.Recorded || s.next.State != journal.StateCancelled ||
 			!s.ev.Open && !s.op.Found.MayHaveRun
 	}},
-	{"a doubt is unknown", func(s step) bool {
+	{"a doubt is unknown", func(s *step) bool {
 		return s.ev.Kind != journal.EventDoubt || s.decision != journal.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
 	}},
-	{"a new outcome belongs to the session that led to it until it is delivered", func(s step) bool {
+	{"a new outcome belongs to the session that led to it until it is delivered", func(s *step) bool {
 		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State || answersAnew(s) || s.next.Attention != "" {
 			return true
 		}
@@ -332,24 +332,24 @@ var laws = []law{
 		}
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
 	}},
-	{"an answer after another outcome that was told is nobody's, and is offered", func(s step) bool {
+	{"an answer after another outcome that was told is nobody's, and is offered", func(s *step) bool {
 		return !answersAnew(s) || !s.next.Delivered && s.next.Holder == ""
 	}},
-	{"a new outcome that needs attention is nobody's, and is offered", func(s step) bool {
+	{"a new outcome that needs attention is nobody's, and is offered", func(s *step) bool {
 		isNew := s.next.State > journal.StateInFlight && s.next.State != s.op.State
 		return !isNew || s.next.Attention == "" || !s.next.Delivered && s.next.Holder == ""
 	}},
-	{"an operation that becomes pending is nobody's and is woken", func(s step) bool {
+	{"an operation that becomes pending is nobody's and is woken", func(s *step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
 			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
 	}},
-	{"a live holder is never disturbed but by itself, an answer or the clock", func(s step) bool {
+	{"a live holder is never disturbed but by itself, an answer or the clock", func(s *step) bool {
 		if s.op.State != journal.StateInFlight || !s.live || s.next.State == journal.StateInFlight && s.next.Claim == s.op.Claim {
 			return true
 		}
 		return releases(s.ev.Kind) || s.ev.Kind == journal.EventComplete
 	}},
-	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s step) bool {
+	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s *step) bool {
 		if s.ev.Kind != journal.EventAdopt || s.decision != journal.Recorded {
 			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.StateAbsent || s.op.State == journal.StateCompleted ||
 				s.op.State == journal.StateInFlight && s.live || s.decision == journal.Weighed
@@ -358,7 +358,7 @@ var laws = []law{
 		return s.next.MayHaveRun && !s.next.FirstSentAt.After(s.op.CreatedAt) && s.next.LastEndedAt.Equal(latest(s.ev.At, s.ev.Last)) &&
 			(s.next.State == journal.StateUnknown || s.next.State == journal.StatePending && stays)
 	}},
-	{"proof of second effects is never dropped", func(s step) bool {
+	{"proof of second effects is never dropped", func(s *step) bool {
 		if s.next.State == journal.StateAbsent {
 			return true
 		}
@@ -371,7 +371,7 @@ var laws = []law{
 func asks(k journal.EventKind) bool { return k == journal.EventBegin || k == journal.EventEnqueue }
 
 // answersAnew: it was cancelled, or dead, and has an answer by now.
-func answersAnew(s step) bool {
+func answersAnew(s *step) bool {
 	return s.next.State == journal.StateCompleted && (s.op.State == journal.StateCancelled || s.op.State == journal.StateUnknown && s.op.Attention != "")
 }
 
@@ -381,19 +381,19 @@ func releases(k journal.EventKind) bool {
 
 // sameLife tells whether the operation was there before and after, in one
 // generation.
-func (s step) sameLife() bool {
+func (s *step) sameLife() bool {
 	return s.op.State != journal.StateAbsent && s.next.State != journal.StateAbsent && s.op.Generation == s.next.Generation
 }
 
 // naming is what the operation has after the step: its own, or its intent's.
-func (s step) naming() journal.Naming {
+func (s *step) naming() journal.Naming {
 	if s.op.State == journal.StateAbsent {
 		return s.ev.Intent.Naming
 	}
 	return s.op.Naming
 }
 
-func (s step) unchanged() bool {
+func (s *step) unchanged() bool {
 	op, next := s.op, s.next
 	if next.WindowClosed {
 		op.WindowClosed = true
@@ -404,7 +404,7 @@ func (s step) unchanged() bool {
 // brokenLaws applies Next twice and names the laws that it breaks.
 func brokenLaws(op journal.Operation, live bool, ev journal.Event) []string {
 	opBefore, evBefore := copyOperation(op), copyEvent(ev)
-	s := step{op: op, live: live, ev: ev}
+	s := &step{op: op, live: live, ev: ev}
 	s.next, s.decision, s.err = journal.Next(op, live, ev)
 	again, decision, err := journal.Next(op, live, ev)
 
