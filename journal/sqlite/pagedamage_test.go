@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,35 +116,40 @@ func pagesOf(t *testing.T, path string) (size int, roots map[string]int) {
 // What lies on a page that can't be read is an error wherever it is asked for: it never
 // counts as absent.
 func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
-	defer sqlite.ClaimInOneGo()() // which one of several commits would come to less than all of it on a slow machine
+	t.Cleanup(sqlite.ClaimInOneGo()) // one of several commits would come to less than all of it on a slow machine
 	path := everything(t)
 	pageSize, roots := pagesOf(t, path)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	look := func(name string, file []byte) map[string]string {
+	look := func(t *testing.T, name string, file []byte) map[string]string {
 		to := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(to, file, 0o600))
 		copyFile(t, path+"-sidecar", to+"-sidecar")
 		return toldOf(t, to)
 	}
-	want := look("whole", whole)
+	want := look(t, "whole", whole)
 	for question, says := range want {
 		require.NotEqual(t, "error", says, question)
 	}
-	noticed := 0
-	for name, page := range roots {
-		damaged := append([]byte(nil), whole...)
-		clear(damaged[(page-1)*pageSize : page*pageSize])
-		for question, says := range look(name, damaged) {
-			if says == "error" {
-				noticed++
-				continue
-			}
-			assert.Equal(t, want[question], says, "%s, without %s", question, name)
+	var noticed atomic.Int32
+	t.Run("without", func(t *testing.T) { // which returns once all of its subtests have
+		for name, page := range roots {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				damaged := append([]byte(nil), whole...)
+				clear(damaged[(page-1)*pageSize : page*pageSize])
+				for question, says := range look(t, name, damaged) {
+					if says == "error" {
+						noticed.Add(1)
+						continue
+					}
+					assert.Equal(t, want[question], says, question)
+				}
+			})
 		}
-	}
-	assert.Positive(t, noticed)
+	})
+	assert.Positive(t, noticed.Load())
 }
 
 // What a dead session held is an error where it can't be found.

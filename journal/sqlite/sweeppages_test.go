@@ -149,24 +149,25 @@ func TestDamagedSweep(t *testing.T) {
 
 // A journal that sweeps its operations one by one answers every event as one that sweeps all of them at once, whatever the clock does meanwhile.
 func TestSweepsOneByOneOrAtOnce(t *testing.T) {
-	for n := range soak.Times(4, 100) {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			seed := soak.Seed(t, uint64(n))
-			synctest.Test(t, func(t *testing.T) { sweepsAlike(t, seed) })
-		})
-	}
-}
-
-func sweepsAlike(t *testing.T, seed uint64) {
-	var results [2][]journal.Result
-	for n, atOnce := range []int{1000, 1} {
+	seed := soak.Seed(t, 1)
+	results := make([][2][]journal.Result, soak.Times(4, 100))
+	for way, atOnce := range []int{1000, 1} {
 		restore := sqlite.SweepAtOnce(atOnce)
-		results[n] = sweptHistory(t, rand.New(rand.NewPCG(seed, 1)))
+		t.Run(fmt.Sprint(atOnce), func(t *testing.T) { // which returns once all of its subtests have
+			for n := range results {
+				t.Run(fmt.Sprint(n), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { results[n][way] = sweptHistory(t, rand.New(rand.NewPCG(seed, uint64(n)))) })
+				})
+			}
+		})
 		restore()
 	}
-	require.Len(t, results[1], len(results[0]))
-	for i, want := range results[0] {
-		require.Equal(t, want, results[1][i], "event %d", i)
+	for n, ways := range results {
+		require.Len(t, ways[1], len(ways[0]), "history %d", n)
+		for i, want := range ways[0] {
+			require.Equal(t, want, ways[1][i], "history %d, event %d", n, i)
+		}
 	}
 }
 
