@@ -279,10 +279,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		return
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
-	r.base = journal.ReceiptEvent{ReceiptKey: journal.ReceiptKey{Scope: "t " + caller.Tenant, Key: key}, Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
-	if e.opts.KeysPerEndpoint {
-		r.base.Key = r.firstPlace() + "\x00" + key
-	}
+	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 
 	// A recorded answer is given, however many wait for the key.

@@ -326,6 +326,35 @@ func TestHandlerThatCommits(t *testing.T) {
 	assert.Equal(t, journal.ReceiptReserved, receipt.State)
 }
 
+// A key whose outcome is unknown is settled by a person, with an answer or as not done.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	for name, done := range map[string]bool{"done": true, "not done": false} {
+		for _, perEndpoint := range []bool{false, true} {
+			s := open(t, func(o *server.Options) { o.KeysPerEndpoint = perEndpoint })
+			commits := true
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tx, err := server.Tx(r.Context()); assert.NoError(t, err) && commits {
+					assert.NoError(t, tx.Commit())
+				}
+			}), server.Endpoint{})
+			require.Equal(t, http.StatusConflict, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code, name)
+			k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "payments.create", Key: "key-0001"}
+			found := server.Resolution{By: "ada"}
+			if done {
+				found.Answer = &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
+			}
+			require.ErrorIs(t, s.server.Resolve(t.Context(), k, server.Resolution{}), journal.ErrInvalidEvent)
+			require.NoError(t, s.server.Resolve(t.Context(), k, found))
+			require.ErrorIs(t, s.server.Resolve(t.Context(), k, found), journal.ErrInvalidEvent)
+			commits = false
+			got := ask(h, "POST", "/payments", "1", keyed("key-0001"))
+			assert.Equal(t, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[done], got.Code)
+			assert.Equal(t, done, got.Header().Get("Idempotent-Replayed") == "true")
+		}
+	}
+}
+
 // A handler that overlooks that SQLite has rolled its transaction back is not answered as if it had paid.
 func TestHandlerWhoseTransactionIsRolledBack(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Resolution is what a person has found out about a key whose outcome is unknown.
+type Resolution struct {
+	// Answer is given to callers who ask again. It has a status, the headers that are kept, and a body. nil: the request took
+	// no effect, and the key is free.
+	Answer *journal.Answer
+
+	By, Why string // who says so, and how that is known; they are recorded with an Answer. One of the two is required.
+}
+
+// Resolve settles a key whose requests are answered by outcome-unknown, since its handler has committed the transaction by
+// itself. k names the key: Caller.Tenant and Key, and with Options.KeysPerEndpoint the first name of the endpoint. If the
+// request took effect after all, a Resolution without an Answer lets it take effect twice.
+//
+// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. journal.Receipts.ListReceipts lists such keys, by
+// the state journal.ReceiptReserved.
+func (s *Server) Resolve(ctx context.Context, k Key, r Resolution) error {
+	ev := journal.ReceiptEvent{
+		Kind: journal.ReceiptResolve, ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), At: s.now(),
+		Resolution: journal.NotExecuted, By: r.By, Why: r.Why,
+	}
+	if r.Answer != nil {
+		ev.Resolution, ev.Answer = journal.Executed, r.Answer
+	}
+	tx, err := s.opts.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	result, err := s.receipts.ReceiveTx(ctx, tx, ev)
+	switch {
+	case err != nil:
+		return err
+	case result.Decision != journal.Recorded:
+		return &RefusedError{inFlight}
+	}
+	return tx.Commit(ctx)
+}
+
+// receiptKey names the receipt of a tenant's key. place is the first name of the endpoint.
+func (s *Server) receiptKey(tenant, place, key string) journal.ReceiptKey {
+	if s.opts.KeysPerEndpoint {
+		key = place + "\x00" + key
+	}
+	return journal.ReceiptKey{Scope: "t " + tenant, Key: key}
+}
