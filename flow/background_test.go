@@ -441,3 +441,31 @@ func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
 		assert.Equal(t, flow.StateFinished, p.flow("order-991").State)
 	})
 }
+
+// A release lacks the version that a flow began under. Its callers ask for it again and again. They don't keep it off the
+// list of what needs attention, and a process with that version finishes it.
+func TestCallersOfAnUnregisteredVersionHideNoFlow(t *testing.T) {
+	t.Parallel()
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		first := newShop(t, l, 1, onceward.Config{Journal: j})
+		ask := func(s *shop) error {
+			return errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"charge"}}))
+		}
+		l.Instead(refuses(), refuses(), refuses(), refuses(), refuses(), refuses(), refuses())
+		require.Error(t, ask(first))
+		require.NoError(t, first.Shutdown(t.Context()))
+		next := newShop(t, l, 2, onceward.Config{Journal: j})
+		for range 60 {
+			pass(time.Minute)
+			require.ErrorIs(t, ask(next), flow.ErrUnregistered)
+		}
+		f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-991"})
+		require.NoError(t, err)
+		recorded, err := j.(journal.Flows).GetFlow(t.Context(), f.Ref)
+		require.NoError(t, err)
+		assert.NotEmpty(t, recorded.NeedsAttention(time.Now()))
+		again := newShop(t, l, 1, onceward.Config{Journal: j})
+		require.NoError(t, ask(again))
+	})
+}

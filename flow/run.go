@@ -125,20 +125,15 @@ func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *function, replays bool) (result []byte, err error) {
 	if f.Function.Name != "" {
 		if function = r.known(f.Function); function == nil {
-			return nil, r.putBack(f)
+			return nil, unregistered(f)
 		}
 	}
 	return r.newRun(f, replays).work(ctx, function)
 }
 
-// putBack leaves a flow to a process that has its function.
-func (r *Runner) putBack(f *journal.Flow) error {
-	told := &Error{Flow: flowOf(f), Kind: ErrUnregistered,
-		Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
-	if f.State == StateRunning {
-		_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: told.Err.Error()}, told)
-	}
-	return told
+// unregistered is the error for a flow that somebody runs who has its function.
+func unregistered(f *journal.Flow) error {
+	return &Error{Flow: flowOf(f), Kind: ErrUnregistered, Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
 }
 
 // work runs the function and records what comes of it. However it is left, a panic of

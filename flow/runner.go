@@ -241,6 +241,8 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 				return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrInFlight, Err: cause}
 			}
 			poll = min(2*poll, 250*time.Millisecond)
+		case journal.Ignored:
+			return nil, unregistered(f)
 		default:
 			failed := &Error{Flow: flowOf(f), Kind: kindOf(f, res.Decision)}
 			if failed.Kind == ErrGivenUp {
@@ -288,7 +290,7 @@ func (r *Runner) ask(ctx context.Context, id string, input []byte, function *fun
 	a := &ask{r, journal.FlowEvent{
 		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
 		Key: key, Input: input, InputDigest: "v1:" + hex.EncodeToString(digest[:]),
-		InboundEndpoint: endpoint,
+		InboundEndpoint: endpoint, Functions: r.registered(),
 	}}
 	if hook := r.trace.Parent; hook != nil {
 		a.event.Trace = seam.TraceParent(hook(ctx))

@@ -76,7 +76,7 @@ type FlowEvent struct {
 	WaitsFor Ref       // Park: the operation that it waits for
 	Limit    int       // Fail: how many failures are one too many
 
-	Functions []FlowFunction // Claim: those that the asker can run
+	Functions []FlowFunction // Claim, Begin: those that the asker can run; a Begin of a flow that has another is Ignored. nil, Begin: all
 	Found     bool           // Retry: an operation of it took effect after all, and may have to be undone
 	Keep      time.Duration  // Reap
 }

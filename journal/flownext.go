@@ -75,6 +75,9 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 			return f, Later, nil
 		}
 	}
+	if ev.Functions != nil && f.Function.Name != "" && !slices.Contains(ev.Functions, f.Function) {
+		return f, Ignored, nil // it stays overdue for whoever has its function
+	}
 	return holdFlow(f, ev), Execute, nil
 }
 
