@@ -20,69 +20,57 @@ import (
 
 const inboundHeader = keyheader.Name
 
-// InboundOptions are what Client.Inbound can do otherwise. The zero value is the default.
+// InboundOptions configures Client.Inbound.
 type InboundOptions struct {
-	// AllowKeyless serves requests without a key that Inbound would refuse. Names below
-	// such a request are the tenant's: its scope, and no parent, so that a name which follows
-	// from the business is the same operation however often it is asked for. Calls without
-	// a name get a parent that is made up for this one request. Nobody can ask for them again:
-	// a caller who repeats a keyless request makes them a second time, beside those of the
-	// first time that are still pending.
+	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request
+	// is the tenant's own operation, without a parent, so the same name is the same operation in each request. Unnamed
+	// calls get a parent that is made up for this one request. A repeated keyless request makes them again, beside
+	// pending ones of the first.
 	AllowKeyless bool
 
-	// Endpoint names the endpoint that a request is for, in at most 200 bytes; it is called concurrently. The journal keeps
-	// the name with each operation and flow that the request begins. If a caller reuses the key at another endpoint, a step
-	// of the same name there is refused with ErrKeyReused; answer it with 422. Default, and of an empty name: method and path, as in "POST /rides".
-	// Set it if an endpoint is served under several paths, or to keep a name when a route changes.
+	// Endpoint names the endpoint of a request, in at most 200 bytes. It is called concurrently. The journal keeps the
+	// name with each operation and flow that the request begins. If a caller reuses the key at another endpoint, a
+	// step of the same name there is rejected with ErrKeyReused: answer it with 422. Set it if an endpoint is served
+	// under several paths, or to keep a name when a route changes. Default, also for an empty name: method and path,
+	// as in "POST /rides".
 	Endpoint func(*http.Request) string
 
-	// KeysPerEndpoint counts one key at two endpoints as two keys. The names and keys of the calls below then include the
-	// endpoint. Never change it, nor an endpoint's name, while callers may repeat a key: the calls would be made again.
+	// KeysPerEndpoint treats one key at two endpoints as two keys. The names and keys of the calls below then include
+	// the endpoint. Never change it, nor an endpoint's name, while callers may repeat a key: the calls would be made
+	// again.
 	KeysPerEndpoint bool
 }
 
-// maxInboundEndpoint is the longest name of an endpoint, in bytes. A longer one is recorded as its digest.
+// maxInboundEndpoint is the longest name of an endpoint, in bytes. The digest of a longer one is recorded.
 const maxInboundEndpoint = 200
 
-// Inbound returns middleware for a service that is asked with idempotency keys of
-// its own. It makes the Idempotency-Key of a request the parent of every operation
-// under that request's context, through this client or another: whoever asks again
-// with the same key, after a crash or a lost answer, has the outbound calls of the
-// first time repeated with the same keys, each taking effect once. Their steps are
-// named, or made up, as under WithParent; but a name is then a step of that one
-// inbound key, not one of the business.
+// Inbound returns middleware for a service whose callers send idempotency keys. It makes the Idempotency-Key of a
+// request the parent of every operation under that request's context, through this client or another. A caller who
+// repeats the key, after a crash or a lost answer, repeats the same outbound calls with the same keys, and each takes
+// effect once. Their steps are named, or made up, as with WithParent. A name is a step of that one key.
 //
-// A request without a key, or with one that can't be a key, is answered by 400 and a
-// problem (RFC 9457, application/problem+json) that says what is wrong: it could not be
-// repeated, and what it asks for would be nobody's. InboundOptions.AllowKeyless serves those
-// without a key. A GET, HEAD or OPTIONS always passes; without a key its calls are unnamed as they
-// are elsewhere, and names and carried keys below it are the tenant's.
+// A request without a valid key is answered by 400 and a problem (RFC 9457) that says why, since it could not be
+// repeated. InboundOptions.AllowKeyless serves requests without a key. A GET, HEAD or OPTIONS always passes. Without a
+// key its unnamed calls are treated as outside of Inbound, and names and carried keys below it belong to the tenant.
 //
-// tenant names whose request it is, after authentication: wrap Inbound in what
-// authenticates. It is called concurrently, for each request but a GET, HEAD or OPTIONS
-// without a key: for these once a name or a carried key is used below them. What it returns is the scope
-// of the operations: not empty, since there is no default, but written out where there
-// is a single tenant. An error of it is logged and the request answered by 500. Below,
-// WithScope may set no other scope; an empty WithParent takes operations out from under
-// the request.
+// tenant names the tenant after authentication, so wrap Inbound in your authentication. The name becomes the scope of
+// the operations. It is never empty: with a single tenant, return a constant. tenant is called concurrently, for each
+// request. For a GET, HEAD or OPTIONS without a key it is called only once a name or carried key is used below. Its
+// error is logged, and the request answered by 500. Below, WithScope may set no other scope. An empty WithParent takes
+// operations out from under the request.
 //
-// A key is a stranger's to choose. The keys made of it are DeriveKey's, of
-// Config.Secret, "child", tenant, inbound key and step; Ref.Parent is "inbound ", a
-// space included, and the inbound key, which no parent of one's own can be. So no
-// inbound key reaches the operations of another tenant or the application's own, nor
-// guesses a key on the wire.
+// The caller chooses the key, so no key derives from it alone. Keys are DeriveKey's, of Config.Secret, "child",
+// tenant, inbound key and step. Ref.Parent is "inbound ", with the space, and the inbound key, which your own parents
+// can't be. So no inbound key reaches operations of another tenant or your own, or reveals a key on the wire.
 //
-// The header's value is the key itself, or a structured field string (RFC 9651
-// section 3.3.3), whose parameters are ignored: "k-1" with and without its quotes is
-// one key. Two header lines, a comma or a semicolon outside of quotes, which may be two
-// lines that a proxy has joined or parameters, and what Key.Validate refuses, are no key.
+// The header's value is the key itself, or a structured field string (RFC 9651 section 3.3.3), whose parameters are
+// ignored. k-1 and "k-1" are one key. Invalid are two header lines, a comma or semicolon outside of quotes, and keys
+// that Key.Validate rejects.
 //
-// Inbound reads no body and records no responses: next runs again each time, and has to make the same calls in the same
-// order, with the same bodies. A step with another request than before is ErrKeyReused. So is a step that an earlier
-// request made at another endpoint (InboundOptions.Endpoint): answer it with 422.
+// Inbound reads no body and records no response. next runs again each time, and must make the same calls in the same
+// order with the same bodies. A step whose request differs is ErrKeyReused.
 //
-// The error is for a nil tenant, and wraps a *DeriveError for a client without
-// Config.Secret: its hosts would make different keys for one inbound key.
+// Inbound returns an error if tenant is nil, and one that wraps a *DeriveError if the client has no Config.Secret.
 func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
 		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")
@@ -127,7 +115,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(w, r.WithContext(in.under(r, tenant, key)))
 }
 
-// safe tells methods by which nobody asks for an effect.
+// safe reports whether requests of a method ask for no effect.
 func safe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
@@ -143,7 +131,7 @@ func (in *inbound) tenantOf(r *http.Request) (string, error) {
 	return tenant, err
 }
 
-// under is r's context with the inbound key as its parent, or a made-up one for want of a key.
+// under returns r's context with the inbound key as its parent. Without a key it makes up a parent.
 func (in *inbound) under(r *http.Request, tenant string, key Key) context.Context {
 	ctx, at, whole := r.Context(), in.endpointOf(r), string(key)
 	if in.perEndpoint {
@@ -181,14 +169,13 @@ func (in *inbound) endpointOf(r *http.Request) string {
 	return name
 }
 
-// beside is the context of a safe request without a key.
+// beside returns the context of a safe request without a key.
 func (in *inbound) beside(r *http.Request) context.Context {
 	p := &naming.Parent{Tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
 	return naming.With(r.Context(), naming.Naming{Account: naming.Of(r.Context()).Account, Parent: p})
 }
 
-// inboundKey returns the key that a request came with, or "" if it came with none.
-// The error is a *KeyError.
+// inboundKey returns the key of a request, or "" if it has none. The error is a *KeyError.
 func inboundKey(h http.Header) (Key, error) {
 	value, malformed := keyheader.Parse(h)
 	if malformed != "" {
@@ -203,8 +190,7 @@ func inboundKey(h http.Header) (Key, error) {
 	return Key(value), nil
 }
 
-// problem answers by a problem of RFC 9457 without a type, whose title is the
-// status's own.
+// problem answers with a problem of RFC 9457 without a type, titled by its status.
 func problem(w http.ResponseWriter, status int, detail string) {
 	body, _ := json.Marshal(struct {
 		Title  string `json:"title"`

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// MaxKeyLength is the greatest length of a key, in bytes: Stripe's limit, the widest among the payment
-	// providers. A provider may state a lower one.
+	// MaxKeyLength is the greatest length of a key, in bytes: Stripe's limit, the widest of the payment providers. A
+	// provider may have a lower one.
 	MaxKeyLength = 255
 
-	// MinSecretLength is the least length of a secret that [DeriveKey] takes, in bytes: 128 bits.
+	// MinSecretLength is the least length of a secret for [DeriveKey], in bytes: 128 bits.
 	MinSecretLength = 16
 )
 
-// ErrInvalidKey is what errors.Is finds in every error of [Key.Validate].
+// ErrInvalidKey is in the chain of every error of [Key.Validate].
 var ErrInvalidKey = errors.New("onceward: invalid key")
 
-// KeyError says why a key was refused. It never holds the key.
+// KeyError says why a key was rejected. It never holds the key.
 type KeyError struct {
 	// Reason completes the sentence "the key …".
 	Reason string
@@ -42,28 +42,25 @@ type DeriveError struct {
 // Error returns the reason.
 func (e *DeriveError) Error() string { return "onceward: no key can be derived: " + e.Reason }
 
-// Key is an idempotency key as it travels on the wire, the same for every attempt of an operation's generation. The
-// keys made here are lower-case UUIDs, which fit the length and alphabet of every provider known to this module; those
-// that a client makes have the version that the provider's table asks for. A key is sent to the provider and kept by it:
-// never put personal data in one.
+// Key is an idempotency key as sent, the same for every attempt of an operation's generation. The provider keeps it:
+// never put personal data in one. Keys of this package are lower-case UUIDs, which every known provider accepts. A
+// client's own keys have the UUID version that the provider's table requires.
 type Key string
 
-// NewKey returns a random key: a lower-case UUID of version 4 (RFC 9562 section 5.4). It is safe for concurrent use
-// and panics only where the operating system has no randomness to give.
+// NewKey returns a random key: a lower-case UUID of version 4 (RFC 9562 section 5.4). It is safe for concurrent use.
+// It panics only if the operating system has no randomness.
 func NewKey() Key { return Key(naming.NewKey()) }
 
 // Child returns the key of one step under k: a UUID of version 8 (RFC 9562 section 5.8) from SHA-256 over k and step.
-// It is the same on every host, in every run and in every later release. Whoever knows k can compute it, so k should
-// be a key of our own making; under a key that a stranger chose, use [DeriveKey].
+// It is the same on every host, in every run and in every later release. Every holder of k can compute it, so k must
+// be your own key. For a key that a caller chose, use [DeriveKey].
 func (k Key) Child(step string) Key { return Key(naming.Child(string(k), "", step)) }
 
 // DeriveKey returns the key that secret gives to the list of parts: a UUID of version 8 (RFC 9562 section 5.8) from
-// HMAC-SHA256. No two different lists share an input, so ("a", "bc") and ("ab", "c") give different keys. The same
-// secret and parts give the same key on every host, in every run and in every later release; without the secret it
-// can't be guessed.
+// HMAC-SHA256. It is the same on every host, in every run and in every later release, and can't be guessed without the
+// secret. No two different lists share an input: ("a", "bc") and ("ab", "c") give different keys.
 //
-// The error is a [*DeriveError] if secret is shorter than [MinSecretLength], or if there are no parts, since one key
-// would then serve every operation.
+// The error is a [*DeriveError] if secret is shorter than [MinSecretLength] or there are no parts.
 func DeriveKey(secret []byte, parts ...string) (Key, error) {
 	if len(secret) < MinSecretLength {
 		reason := fmt.Sprintf("a secret of %d bytes, at least %d are needed", len(secret), MinSecretLength)
@@ -75,9 +72,9 @@ func DeriveKey(secret []byte, parts ...string) (Key, error) {
 	return Key(naming.Derive(secret, parts...)), nil
 }
 
-// Validate reports whether k can be sent as a key: 1 to [MaxKeyLength] characters of visible ASCII (0x21 to 0x7E, no
-// space) without an @, which would mean that the key holds an address. The error is a [*KeyError], in which errors.Is
-// finds [ErrInvalidKey]. A provider may ask for less length or a smaller alphabet.
+// Validate returns an error unless k can be sent as a key: 1 to [MaxKeyLength] characters of visible ASCII (0x21 to
+// 0x7E) without an @, which suggests an address. The error is a [*KeyError], and errors.Is finds [ErrInvalidKey]. A
+// provider may require less length or a smaller alphabet.
 func (k Key) Validate() error {
 	if k == "" {
 		return &KeyError{Reason: "is empty"}
@@ -96,7 +93,7 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// LogValue lets log/slog print a shortened key: enough to follow an operation through a log, not enough to ask the
+// LogValue returns a shortened key for log/slog: enough to follow an operation through a log, too little to ask the
 // provider for its answer.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.short()) }
 

@@ -12,20 +12,20 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Wait returns an operation once it has an outcome, its answer included: whoever sends
-// it, here or in another process. It sends nothing itself, and looks into the journal at
-// least once a second.
+// Wait returns an operation, with its answer, once it has an outcome, from any process. It sends nothing, and reads the
+// journal at least once a second. A completed operation has no error, whatever its answer says. Other errors are an
+// Error, with the operation:
 //
-// The error of a completed operation is nil, whatever its answer says. It is an Error
-// with ErrNotSent for one that is cancelled, with ErrOutcomeUnknown for one that is
-// unknown, which Resolve may still settle: at once, or with Config.Reconcile, which has
-// its provider, once nothing is looked for any more or ctx ends; and with ErrPending or ErrInFlight, and the
-// cause, where ctx ends or the client is shut down first: Error.InBackground tells
-// whether Run or Resume would send it. The operation is returned in each case. The error
-// of one that the journal does not have is ErrNotFound, at once.
+//   - ErrNotSent for a cancelled operation
+//   - ErrOutcomeUnknown for an unknown one, at once. With Config.Reconcile it comes once the client no longer looks for
+//     the operation, or ctx ends. Resolve may still settle it
+//   - ErrPending or ErrInFlight, and the cause, if ctx ends or the client is shut down first. Error.InBackground says
+//     whether Run or Resume would send it
+//
+// If the journal has no such operation, the error is ErrNotFound, at once.
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
-		finished := c.core.Singleflight.Finished(ref) // before the look, so that none is missed
+		finished := c.core.Singleflight.Finished(ref) // before Get, so that no end is missed
 		op, err := c.core.Read(ctx, ref)
 		switch {
 		case err != nil:
@@ -51,9 +51,8 @@ func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
 	return e.Operation, e
 }
 
-// Lookup returns an operation as it is recorded, its answer included: for callers
-// whose SDK hides the response. The error of one that the journal does not have
-// is ErrNotFound.
+// Lookup returns an operation as recorded, with its answer, for callers whose SDK hides the response. The error is
+// ErrNotFound if the journal has no such operation.
 func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
@@ -62,10 +61,9 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	return operationOf(&op), nil
 }
 
-// LookupKey returns the operation whose first request carried key, with or without a name, as it is recorded. It is for a
-// caller that crashed and knows only its key. req is a request like the first one. Its method, URL, account headers and
-// context count (see WithScope and WithAccount), and it is not sent. The error is ErrNotFound if the journal has no such
-// operation in that scope.
+// LookupKey returns the operation whose first request carried key, named or not, as recorded. It is for a caller that
+// crashed and knows only its key. req is like the first request, and is not sent. Its method, URL, account headers and
+// context count (see WithScope and WithAccount). The error is ErrNotFound if that scope has no such operation.
 func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
@@ -79,17 +77,16 @@ func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 
 // Filter selects operations for Operations. The zero Filter selects all.
 type Filter struct {
-	States []State // none: every state
-	Scope  *string // nil: every scope
-	Limit  int     // 0: no limit
+	States []State // Empty means every state
+	Scope  *string // Nil means every scope
+	Limit  int     // Zero means no limit
 
 	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, and unknown ones
 	// that no process looks for.
 	NeedsAttention bool
 }
 
-// Operations yields the recorded operations, oldest first, without their answers.
-// It ends after the first error.
+// Operations yields the recorded operations, oldest first, without their answers. It ends after the first error.
 func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
 		filter := journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}

@@ -13,18 +13,18 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Ref names an operation: scope, parent and ID, which together are its identity.
+// Ref identifies an operation by scope, parent and ID.
 type Ref = journal.Ref
 
-// State is where an operation stands.
+// State is the state of an operation.
 type State = journal.State
 
 // The states of an operation.
 const (
-	StatePending   = journal.StatePending   // held by nobody, due at a time
+	StatePending   = journal.StatePending   // no process holds it, due at a time
 	StateInFlight  = journal.StateInFlight  // being sent
 	StateCompleted = journal.StateCompleted // the answer is recorded
-	StateUnknown   = journal.StateUnknown   // may have taken effect, and resending can't tell
+	StateUnknown   = journal.StateUnknown   // may have taken effect, and may not be resent
 	StateCancelled = journal.StateCancelled // provably without effect, given up
 )
 
@@ -33,48 +33,47 @@ type Answer = journal.Answer
 
 // Operation is what a client knows of one logical effect.
 type Operation struct {
-	Seen             // its Ref, and how far it had come: what Resolve takes
-	Provider  string // name of the provider; "" for a host that none serves
-	Endpoint  string // pattern of the endpoint in its table; "" for one that none lists
-	Method    string // of its request; "" where that is not known any more
+	Seen             // its Ref, generation and claim: Resolve takes them
+	Provider  string // name of the provider; "" for a host without one
+	Endpoint  string // pattern of the endpoint in its table; "" if none lists it
+	Method    string // of its request; "" if no longer known
 	URL       string // likewise, without its query
-	Key       Key    // on the wire; "" where the endpoint takes none
+	Key       Key    // as sent; "" if the endpoint takes none
 	State     State
-	Attempts  int       // made so far in this generation, those that never left included
+	Attempts  int       // in this generation, including those that never left
 	CreatedAt time.Time // when it was first asked for
 	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this
 	SettledAt time.Time // when it got its present outcome
 	Cause     string    // why it is pending, unknown or cancelled
-	Replayed  bool      // the answer was recorded before, here or at the provider
-	Answer    *Answer   // completed: what was recorded; nil where it is left out
-	Resolved  *Resolved // who said last what became of it, and why; nil: nobody did
+	Replayed  bool      // the answer was recorded before, in the journal or at the provider
+	Answer    *Answer   // the recorded answer of a completed operation; nil if it is left out
+	Resolved  *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
 
-	// What was done to find out what became of it: see Config.Reconcile.
-	Looks     int        // made since it became unknown
-	LookAt    time.Time  // unknown: not looked for before this; zero: it is not
-	Attention string     // why a person has to look at it, as nothing is looked for any more or something contradicts it; else ""
-	Object    string     // kind and id of what proves that it took effect; "" where that is not known
-	Evidence  []Evidence // what was seen: who says what became of it; the first and the latest, oldest first
-	Unwanted  *Resolved  // who said that it is not wanted any more; nil: it is
+	// The results of looking for it: see Config.Reconcile.
+	Looks     int        // look-ups since it became unknown
+	LookAt    time.Time  // unknown: not looked up before this; zero if it is not looked up
+	Attention string     // why a person has to look at it; "" if none has to. docs/runbook.md lists the reasons
+	Object    string     // kind and id of the object that proves that it took effect; "" if not known
+	Evidence  []Evidence // findings and their sources: the first and the latest, oldest first
+	Unwanted  *Resolved  // who withdrew it; nil if no one did
 
-	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is of none. An operation that an
-	// earlier release began has at most the flow's name.
+	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is no step. An operation that
+	// an earlier release began has at most the flow's name.
 	Flow FlowRef
 
-	// InboundKey is the key of the inbound request that the operation is a step of, by itself or by its flow. Empty if the
-	// operation is no step of an inbound request with a key.
+	// InboundKey is the key of the inbound request that the operation is a step of, itself or through its flow. Empty
+	// means that there is none.
 	InboundKey Key
 
-	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of: see InboundOptions.Endpoint.
-	// Empty if the operation is no step of an inbound request.
+	// InboundEndpoint names the endpoint of that request: see InboundOptions.Endpoint. Empty means that there is none.
 	InboundEndpoint string
 
-	// Trace is the W3C traceparent of the call that asked for it, as Trace.Parent or the request's
-	// header told it; "" where there was none.
+	// Trace is the W3C traceparent of the call that began it, from Trace.Parent or the request's header. Empty means
+	// that there is none.
 	Trace string
 
-	// Named tells an operation with a name. The ID of another is its key, which is not to be
-	// printed or counted by.
+	// Named reports whether the operation has a name. The ID of an unnamed one is its key: don't print it or use it as
+	// a label.
 	Named bool
 }
 
@@ -109,10 +108,10 @@ func operationOf(op *journal.Operation) Operation {
 	}
 }
 
-// FlowRef names the flow of an operation: its ID, its parent, and its handle in the journal.
+// FlowRef names the flow of an operation by ID, parent and its handle in the journal.
 type FlowRef = journal.FlowRef
 
-// flowRefOf is the flow of an operation, as far as its record tells.
+// flowRefOf returns the flow of an operation, as far as its record has it.
 func flowRefOf(op *journal.Operation) FlowRef {
 	if name, isFlow := seam.FlowOf(op.Parent); isFlow && op.Flow.ID == "" {
 		return FlowRef{ID: name}
@@ -120,8 +119,7 @@ func flowRefOf(op *journal.Operation) FlowRef {
 	return op.Flow
 }
 
-// evidenceOf is the operation's evidence without the answers that are kept with it until its
-// claim ends.
+// evidenceOf returns the operation's evidence without the answers that are stored with it until its claim ends.
 func evidenceOf(op *journal.Operation) []Evidence {
 	list := slices.Clone(op.Evidence)
 	for i := range list {
@@ -130,7 +128,7 @@ func evidenceOf(op *journal.Operation) []Evidence {
 	return list
 }
 
-// title is how errors and logs call the operation: its name, or its shortened key.
+// title returns the operation's name, or its shortened key, for errors and logs.
 func (op *Operation) title() string {
 	if !op.Named {
 		return "key " + Key(op.ID).short()
@@ -138,7 +136,7 @@ func (op *Operation) title() string {
 	return op.ID
 }
 
-// printed is what errors say of which operation it is, and how far it has come.
+// printed returns the operation's title, generation and claim for errors.
 func (op *Operation) printed() string {
 	var b strings.Builder
 	b.WriteString(op.title())
@@ -154,8 +152,8 @@ func (op *Operation) printed() string {
 	return b.String()
 }
 
-// parent is what errors and logs print of the operation's parent: a flow by its name,
-// else a key, shortened; nothing of one that only holds carried keys.
+// parent returns the operation's parent for errors and logs: a flow by its name, or a shortened key. It is empty for a
+// parent that only holds carried keys.
 func (op *Operation) parent() (kind, name string) {
 	at := strings.LastIndexByte(op.Ref.Parent, ' ')
 	switch {
@@ -173,8 +171,8 @@ type contextKey struct{ name string }
 
 var heardKey = &contextKey{"operations of a webhook"}
 
-// OperationOf returns the operation that a response belongs to, or false if the
-// response did not pass through a Client or had no effect to journal.
+// OperationOf returns the operation of a response. It returns false if the response did not pass through a Client or
+// its request had no effect to record.
 func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false
@@ -186,46 +184,44 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	return *op, true
 }
 
-// Seen is an operation and how far it had come when a person or a program read it. Every Operation has it, and so has every
-// Error. Errors and logs print its parts, so that it can be written by hand:
+// Seen identifies an operation and the state in which its reader saw it. Operation and Error have one. Errors and logs
+// print its parts, so you can write one by hand:
 //
 //	onceward.Seen{Ref: onceward.Ref{ID: "invoice-991/charge"}, Generation: 0, Claim: 3}
 type Seen struct {
 	Ref
-	Generation int   // 0, unless an earlier life of it provably had no effect
-	Claim      int64 // counts how often somebody set out to send it, from 1
+	Generation int   // counts the earlier lives that provably had no effect
+	Claim      int64 // counts the claims, from 1
 }
 
-// Resolution is what a person has found out about an operation without an outcome.
+// Resolution is a decision about an operation without an outcome.
 type Resolution = journal.Resolution
 
-// The resolutions that Resolve takes.
+// The resolutions for Resolve.
 const (
-	// Executed: it took effect, though it be cancelled. Of an operation that is completed, it supplies an answer
-	// that is missing.
+	// Executed means that the operation took effect, even if it is cancelled. For a completed one it supplies a
+	// missing answer.
 	Executed = journal.Executed
 
-	// NotExecuted: it had no effect; cancelled, and its name may be asked again.
+	// NotExecuted means that it had no effect. It is cancelled, and a caller may ask for its name again.
 	NotExecuted = journal.NotExecuted
 
-	// SendAgain: it had no effect; Run and Resume send its next generation.
+	// SendAgain means that it had no effect. Run and Resume send its next generation.
 	SendAgain = journal.SendAgain
 
-	// Hold: it is not to be sent while a person finds out what became of it. It is
-	// unknown until it is resolved or released. An operation that is unknown already is not held,
-	// as nothing sends it.
+	// Hold keeps a pending operation from being sent while a person finds out about it. It is unknown until it is
+	// resolved or released. An unknown operation needs no Hold, since nothing sends it.
 	Hold = journal.Hold
 
-	// Release: an operation on hold goes on as it would have without that.
+	// Release ends a Hold. The operation goes on as it would have without it.
 	Release = journal.Release
 )
 
-// Resolved is a person's word on an operation: the person, the resolution, the reason, and how far the operation had come when
-// the person read it.
+// Resolved is a recorded decision: the person, the resolution, the reason, and the generation and claim that the
+// person had seen.
 type Resolved = journal.Resolved
 
-// requestFor is the request as a response refers to it: OperationOf finds the operation in
-// its context.
+// requestFor returns req with a context in which OperationOf finds the operation.
 func requestFor(req *http.Request, a *engine.Answer) *http.Request {
 	ctx := &operationContext{Context: req.Context(), op: operationOf(&a.Operation)}
 	ctx.op.Replayed = a.Replayed
@@ -244,5 +240,5 @@ func (ctx *operationContext) Value(key any) any {
 	return ctx.Context.Value(key)
 }
 
-// Evidence is what was seen of an operation by a look, a webhook or code of one's own.
+// Evidence is a finding about an operation, from a look-up, a webhook or your own code.
 type Evidence = journal.Evidence

@@ -7,15 +7,13 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 )
 
-// WithOperation names the operation that the next mutating request under ctx is:
-// "invoice-991/charge". The name is what finds the operation again after a crash,
-// so it follows from the business and is the same on every run; it holds no
-// personal data. One name is one effect: a second, different request under it is
-// ErrKeyReused, the same one gets the recorded answer.
+// WithOperation names the operation of the next mutating request under ctx, such as "invoice-991/charge". After a
+// crash the name finds the operation again. So derive it from the business, the same on every run, without personal
+// data. One name is one effect. The same request under it gets the recorded answer. A different request is
+// ErrKeyReused.
 //
-// It returns a context that names an operation for calls without an effect too
-// (a look-up, a token refresh at an endpoint that its table marks NoEffect), which it
-// leaves alone. A token refresh at any other endpoint would be the operation.
+// Calls without an effect under ctx stay unaffected: a read, or a token refresh at an endpoint that its table marks
+// NoEffect. A token refresh at any other endpoint would become the operation.
 func WithOperation(ctx context.Context, id string) context.Context {
 	n := naming.Of(ctx)
 	n.ID, n.Named = id, true
@@ -29,36 +27,30 @@ func WithScope(ctx context.Context, scope string) context.Context {
 	return naming.With(ctx, n)
 }
 
-// WithAccount labels the requests under ctx with the account at the provider that they
-// act for, where nothing but their credential tells: a seller, a sub-merchant, a tenant's
-// own account. The label is any text that is the same whenever the account is; it is not
-// sent, and no more of it than a digest is recorded. One name for two accounts is then
-// ErrKeyReused and not one operation, without which a name that was begun for one seller
-// would be sent on with another's token; one carried key for two accounts is two
-// operations, as it is at the provider. A flow's function labels its own context, from its
-// input: whoever runs it later has no other.
+// WithAccount labels the requests under ctx with their account at the provider, if only the credential shows it: a
+// seller, a sub-merchant, a tenant's own account. Use any text that is the same for the same account. It is not sent,
+// and the journal records only a digest.
+//
+// One name for two accounts is ErrKeyReused. Without the label, an operation begun for one seller could be sent with
+// another's token. One carried key for two accounts is two operations, as at the provider. A flow's function must
+// label its own context from its input, since a later run has no other.
 func WithAccount(ctx context.Context, label string) context.Context {
 	n := naming.Of(ctx)
 	n.Account = label
 	return naming.With(ctx, n)
 }
 
-// WithParent makes the operations under ctx children of a key of one's own: an
-// operation named "charge" under it gets the key parent.Child("charge"), the same
-// on every run; within a scope, one that is that scope's own. The name is its step.
-// Never pass a key that a stranger chose: see Client.Inbound for those. An empty key
-// takes ctx out from under its parent. Below an inbound request (Client.Inbound) another
-// parent stands in the scope of that request's tenant.
+// WithParent makes the operations under ctx children of parent, a key of your own. An operation named "charge" gets
+// the key parent.Child("charge"), the same on every run. Within a scope it gets one that is specific to the scope.
+// Never pass a key that a caller chose: see Client.Inbound for those. An empty key takes ctx out from under its
+// parent. Below an inbound request another parent stays in the scope of that request's tenant.
 //
-// The step of an unnamed operation is made up of its method, host and path, such as
-// "POST api.stripe.com/v1/charges". The next alike one is "… #2" once the caller has
-// the whole answer of the first. Until then, and with the same carried key, it is the
-// first one asked again, so that a caller who retries makes no second effect. Alike
-// ones that run at once are ErrNameNeeded. The count is that of the context which
-// WithParent returned: make one for each run, and derive the others from it.
+// The step of an unnamed operation is made of its method, host and path, such as "POST api.stripe.com/v1/charges". The
+// next alike one is "… #2" once the caller has read the whole answer of the first. Until then, or with the same
+// carried key, it is a retry of the first. Alike ones that run at once are ErrNameNeeded. Each context that WithParent
+// returns counts for itself: make one for each run, and derive the others from it.
 //
-// An operation with a parent counts as named, the step made up or not: it is
-// journaled and never passes straight through, whatever its host.
+// An operation with a parent counts as named: it is recorded and never passes through, whatever its host.
 func WithParent(ctx context.Context, parent Key) context.Context {
 	var p *naming.Parent
 	if parent != "" {
@@ -68,31 +60,30 @@ func WithParent(ctx context.Context, parent Key) context.Context {
 	return naming.With(ctx, naming.Of(ctx).Under(p))
 }
 
-// WithDue has an operation that is enqueued under ctx not be sent before t: who asks for it by its
-// name before that gets ErrPending. It says nothing of a request that is sent at once. A time after the
-// year 9999 is the end of that year.
+// WithDue delays operations enqueued under ctx until t. A caller who asks by the name before that gets ErrPending. It
+// does not affect other requests. A time after the year 9999 becomes the end of that year.
 func WithDue(ctx context.Context, t time.Time) context.Context {
 	n := naming.Of(ctx)
 	n.Due = recordable(t)
 	return naming.With(ctx, n)
 }
 
-// WithNotAfter has the operation under ctx not be sent for the first time after t, by when an attempt gets its connection. It
-// is cancelled then, which OnSettled is told, and who asks for it after that gets ErrNotSent. One that may have been sent before
-// is not concerned: what became of it is to be found out. Who asks for what is pending, begun by others without such a time or
-// with a later one, does not send it after t, and gets ErrPending: it stays as it was begun. What a person
-// had sent again (SendAgain) is sent by whoever asks.
+// WithNotAfter forbids the first send of the operation under ctx after t. An attempt must have its connection by t.
+// The operation is then cancelled, OnSettled receives it, and a later caller gets ErrNotSent. An operation that may
+// have been sent before is not affected. A pending operation that another caller began without such a time, or with a
+// later one, is not sent by this call after t. This call gets ErrPending, and the operation stays as it was. An
+// operation that Resolve released by SendAgain is sent by every caller.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	n := naming.Of(ctx)
 	n.NotAfter = recordable(t)
 	return naming.With(ctx, n)
 }
 
-// recordable is t, or what is closest to it of the times that a journal keeps and JSON can tell: whoever says
-// "never" by the last second that there is would else have it turn round into the past.
+// recordable returns the time closest to t that a journal keeps and JSON can express. Without it, the last possible
+// time, meant as "never", would overflow into the past.
 func recordable(t time.Time) time.Time {
 	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
-	switch second := t.Unix(); { // t itself may have turned round, and be before all others
+	switch second := t.Unix(); { // t itself may have overflowed, and be before all others
 	case t.IsZero():
 		return t
 	case second < 0:

@@ -7,27 +7,28 @@ import (
 	"github.com/onceward/onceward/internal/background"
 )
 
-// Report is what one pass of Resume, or the passes of Run so far, did.
+// Report sums up one pass of Resume, or the passes of Run so far.
 type Report struct {
-	Claimed   int // operations that were taken over or whose time had come
-	Completed int // of these, those that have their answer now
-	Parked    int // … that are pending, due later
-	Unknown   int // … that may have taken effect, and resending can't tell
-	Cancelled int // … that provably had no effect
-	Settled   int // outcomes that OnSettled took
-	Unsettled int // outcomes that OnSettled failed on; it gets them again
-	Reaped    int // operations past their keep that were shrunk or removed
+	Claimed   int // operations claimed from dead processes, or because they were due
+	Completed int // of these, completed
+	Parked    int // … pending, due later
+	Unknown   int // … unknown
+	Cancelled int // … cancelled
+	Settled   int // outcomes for which OnSettled returned nil
+	Unsettled int // outcomes for which OnSettled failed; it receives them again
+	Reaped    int // operations past their keep, shrunk or removed
 
-	// PassedOver are operations that are due and were not claimed by Resume: their
-	// provider is not in Config.Providers, or was not when they were begun, their credential
-	// is withheld and can't be added here, or is another by now, they have no name and
-	// NamedOnly is set, the last attempts at their provider have failed, or it may still be
-	// working on what another process has sent. They stay pending.
+	// PassedOver counts due operations that Resume could not claim. They stay pending. Reasons:
+	//
+	//   - no table has their provider, or none had when they began
+	//   - a credential that is withheld and can't be added, or that has changed
+	//   - an unnamed operation and NamedOnly
+	//   - a provider whose last attempts failed
+	//   - a request of another process that the provider may still be working on
 	PassedOver int
 
-	// Problems are what stands in the way of operations that have no answer, the
-	// first hundred of them: errors.Is finds ErrCredentialMissing,
-	// ErrOutcomeUnknown, ErrPending and ErrKeyReused.
+	// Problems has the errors of operations without an answer, at most the first hundred. errors.Is finds
+	// ErrCredentialMissing, ErrOutcomeUnknown, ErrPending and ErrKeyReused.
 	Problems []*Error
 
 	Flows FlowReport
@@ -40,21 +41,21 @@ func (r Report) String() string {
 		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Flows, r.Elapsed.Round(time.Millisecond))
 }
 
-// FlowReport is what one pass of Resume, or the passes of Run so far, did with flows.
+// FlowReport sums up the flows of one pass of Resume, or of the passes of Run so far.
 type FlowReport struct {
-	Claimed      int // flows that were taken over or whose time had come
-	Finished     int // of these, those that have come to their end
-	Waiting      int // … that wait for an operation, or for another try
-	SetAside     int // … that failed too often
-	GivenUp      int // … that are undone
-	Unregistered int // flows that wait for a function which is not registered; not claimed
+	Claimed      int // flows claimed from dead processes, or because they were due
+	Finished     int // of these, ended
+	Waiting      int // … waiting for an operation or the next try
+	SetAside     int // … failed too often
+	GivenUp      int // … undone
+	Unregistered int // flows without a registered function; not claimed
 
-	// Problems are why flows have not finished, for the first hundred of them. If this process runs flows, each is a
+	// Problems says why flows have not finished, for at most the first hundred. If this process runs flows, each is a
 	// *flow.Error.
 	Problems []error
 }
 
-// String returns nothing where there was nothing to do.
+// String returns "" if there were no flows.
 func (r FlowReport) String() string {
 	if r.Claimed == 0 && r.Unregistered == 0 {
 		return ""
@@ -63,7 +64,7 @@ func (r FlowReport) String() string {
 		r.Claimed, r.Finished, r.Waiting, r.SetAside, r.GivenUp, r.Unregistered)
 }
 
-// reportOf makes the Report of the counts.
+// reportOf makes a Report from the counts.
 func reportOf(n *background.Counts) Report {
 	r := Report{
 		Claimed: n.Claimed, Completed: n.Completed, Parked: n.Parked, Unknown: n.Unknown, Cancelled: n.Cancelled,

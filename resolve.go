@@ -17,42 +17,37 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// ResolveOptions is what comes with a resolution.
+// ResolveOptions has the details of a resolution.
 type ResolveOptions struct {
-	By, Why string  // kept with the operation, without what may be a credential
-	Answer  *Answer // of Executed: what the provider answered; nil: not known
+	By, Why string  // kept with the operation, without possible credentials
+	Answer  *Answer // with Executed, the provider's answer; nil if not known
 
-	// Candidate is the object that is the operation's, with Executed: the kind and id of one of its candidates, or the id alone.
-	// It then proves this operation and no other. Any other object is a [*CandidateError]. Empty: no object is named.
+	// Candidate is the operation's object, with Executed: kind and id of one of its candidates, or the id alone. It
+	// then proves this operation and no other. Any other object is a [*CandidateError]. Empty means that no object is
+	// named.
 	Candidate string
 
-	// Force has NotExecuted and SendAgain be recorded though there is evidence that the
-	// operation took effect: the evidence is another's, or wrong.
+	// Force records NotExecuted and SendAgain despite evidence that the operation took effect.
 	Force bool
 }
 
-// Resolve settles an operation that is unknown or pending by somebody's word, and by Executed one
-// that is cancelled: whoever said that it was not executed, and what was refused. seen is
-// what they looked at: Operation.Seen, of an Error, of Lookup or Operations. If the
-// operation has moved since, nothing is changed and the error is an Error with
-// ErrMoved, which says where it stands: for Executed if it is in another generation,
-// since evidence of one says nothing of the next; for the others also if somebody set
-// out to send it. A pending one can be put on Hold first, so that it does not.
+// Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled one. seen
+// is Operation.Seen, from an Error, Lookup or Operations.
 //
-// Whoever says NotExecuted or SendAgain asserts it: if the provider did execute it, the
-// next generation is a second effect.
+// If the operation has changed since, Resolve changes nothing, and the error is an Error with ErrMoved and the present
+// state. For Executed only another generation is such a change. For the others a further claim is one too. To prevent
+// that, put a pending operation on Hold first.
 //
-// For Executed, the answer, if there is one, is recorded as the operation's. Of a
-// completed operation it is recorded if there is none so far: none was given, it was
-// left out for its size or as a secret, or it was cut off. An answer that is not the
-// provider's by its table (a gateway's page in place of JSON: see
-// providers.Provider.Answers) is replaced; Answer.Replaced keeps it. A recognised one
-// stands. What is answered from an answer by hand has Operation.Answer.ByHand, and the
-// response the header Onceward-Answer: by hand.
+// NotExecuted and SendAgain are your assertion. If the provider did execute the operation, the next generation is a
+// second effect.
 //
-// The error is an Error with ErrInFlight while another caller is sending it, wraps
-// ErrNotFound where there is none, and ErrInvalidEvent where the
-// outcome, or the answer, is known already.
+// With Executed, how.Answer becomes the operation's answer. A completed operation takes it only if it has none, or a
+// cut-off one. If the recorded answer is not the provider's by its table, such as a gateway's page
+// (providers.Provider.Answers), the new one replaces it, and Answer.Replaced keeps it. A replay of an answer by hand
+// has Operation.Answer.ByHand and the header "Onceward-Answer: by hand".
+//
+// The error is an Error with ErrInFlight while another caller is sending the operation. It wraps ErrNotFound if the
+// operation does not exist, and ErrInvalidEvent if its outcome or answer is known already.
 func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, seen.Ref)
 	if err != nil {
@@ -112,7 +107,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	case journal.Gone:
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
-	defer c.core.Wake() // whatever the hook does
+	defer c.core.Wake() // even if the hook panics
 	c.core.WakeFlowOf(ctx, op.Ref)
 	c.core.Note(ctx, slog.LevelInfo, core.LogResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
 	c.core.Resolved(ctx, now, resolution)
@@ -121,11 +116,11 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 
 // CandidateError says that an operation has no such candidate.
 type CandidateError struct {
-	Candidate  string   // as it was given, without what may be a secret
-	Candidates []string // kind and id of each that the operation has
+	Candidate  string   // as given, without possible secrets
+	Candidates []string // kind and id of the operation's candidates
 }
 
-// Error names the candidates, or says that there are none.
+// Error names the operation's candidates, if any.
 func (e *CandidateError) Error() string {
 	has := "it has none"
 	if len(e.Candidates) > 0 {
@@ -153,8 +148,8 @@ func candidateOf(op *journal.Operation, named string, generation int) (string, e
 	return "", none
 }
 
-// recognises tells whether the answer that is recorded of an operation is the
-// provider's by what its table says now. What is no success was read by a rule.
+// recognises reports whether the recorded answer is the provider's by its present table. Answers other than successes
+// were read by a rule.
 func (c *Client) recognises(op *journal.Operation) bool {
 	a, u := op.Answer, core.Parsed(op.Request.URL)
 	if a == nil || u == nil || a.Status/100 != 2 {
@@ -167,9 +162,9 @@ func (c *Client) recognises(op *journal.Operation) bool {
 	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
 }
 
-// Reconcile looks now for one operation that is unknown or has a cut-off answer, and says what is known of it then. It does
-// so whatever the schedule says, and after the operation was given up. One operation is looked for once a minute; else the journal's
-// present word is returned. The error is as Wait's; nil for one that is completed.
+// Reconcile looks now for one operation that is unknown or has a cut-off answer, and returns the result. It ignores
+// the schedule, and looks even after GiveUpAfter. It looks at most once a minute for one operation, and otherwise
+// returns the recorded state. The error is nil for a completed operation, and otherwise like Wait's.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
@@ -198,20 +193,19 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 
 const unwanted, wanted = journal.Unwanted, journal.Wanted
 
-// Unwanted says that an operation is not wanted any more. From then on no process sends it, by its name or in the background,
-// until Wanted lifts that. If nothing of it may have run, it is cancelled. Else it is unknown, and goes on being looked for. If
-// it turns out to have taken effect, OnSettled gets it with Operation.Unwanted, even if its caller has the answer. Nothing is
-// reversed by itself: the application decides about that. (A flow that is still under way gets its own operation instead.) If
-// the operation is proven absent, it is cancelled. The journal keeps a cancelled one, whole and beyond Config.Keep, for as long
-// as it is not wanted.
+// Unwanted withdraws an operation: no process sends it, by its name or in the background, until Wanted lifts that. If
+// nothing of it may have run, it is cancelled. Otherwise it is unknown, and the client goes on looking for it. If it
+// is proven absent, it is cancelled. If it took effect, OnSettled receives it with Operation.Unwanted, even if its
+// caller has the answer. A running flow receives its own operation instead. Your application decides whether to
+// reverse the effect. The journal keeps a withdrawn, cancelled operation whole, beyond Config.Keep.
 //
-// The error is that of Resolve. One that another caller is sending just now is left alone
-// (ErrInFlight); ask again once it has its outcome.
+// The error is Resolve's. While another caller is sending the operation, it is ErrInFlight and nothing changes: call
+// Unwanted again once the operation has its outcome.
 func (c *Client) Unwanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.want(ctx, ref, unwanted, how)
 }
 
-// Wanted lifts Unwanted. It sends nothing by itself: the next call by the operation's name does.
+// Wanted lifts Unwanted. It sends nothing. The next call by the operation's name does.
 func (c *Client) Wanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.want(ctx, ref, wanted, how)
 }

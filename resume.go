@@ -6,20 +6,20 @@ import (
 	"fmt"
 )
 
-// Resume makes one pass over the journal: it takes over what dead processes held,
-// sends what is due and the resend rule allows, oldest first, and offers outcomes
-// that reached nobody to OnSettled; then it looks once for what is unknown and due for that
-// (Config.Reconcile); then it runs the flows that were cut off or are
-// due, where a flow.Runner knows their functions. It is for a program that ends by itself, such as a
-// job, and wants the report. Any other starts Run instead, whose first pass is the same.
+// Resume makes one pass over the journal, and returns its report. It is for programs that end by themselves, such as
+// jobs. Other programs call Run, whose first pass is the same. A pass does this in order:
 //
-// Each provider has slots of its own, so that one that hangs holds up no other, and is
-// passed over once its attempts fail one after another. What a process does not know
-// the provider of, it leaves to those that do.
+//   - It claims operations that dead processes left, and sends due operations, oldest first, if the resend rule
+//     allows.
+//   - It passes undelivered outcomes to OnSettled.
+//   - It looks once for unknown operations whose look-up is due (Config.Reconcile).
+//   - It runs interrupted and due flows, if a flow.Runner has their functions.
 //
-// What it can't finish is in the report, not in the error: the error is the
-// journal's, ctx's, or ErrShutdown. After an error the report says what was done
-// until then.
+// Each provider has its own slots, so one that hangs delays no other. A provider whose attempts fail in a row is
+// passed over. Operations of an unknown provider are left to other processes.
+//
+// The report has the operations that Resume could not finish. The error is the journal's, ctx's, or ErrShutdown. With
+// an error the report says what was done until then.
 func (c *Client) Resume(ctx context.Context) (Report, error) {
 	counts, err := c.worker.Resume(ctx)
 	if err != nil {
@@ -28,12 +28,10 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	return reportOf(&counts), err
 }
 
-// Run repeats what Resume does at the times that operations and flows become due,
-// looks for what is unknown when it is due for that (Config.Reconcile), notices other
-// processes' deaths within seconds, and reaps what is past its keep. It
-// returns nil once the client is shut down, ctx's error once ctx ends, or
-// ErrJournalClosed; other errors of the journal are logged, and it goes on. What is
-// being sent when it ends stays pending, for the next Run.
+// Run repeats the pass of Resume whenever operations, flows or look-ups are due. It notices the death of other
+// processes within seconds, and reaps answers past their keep. It returns nil once the client is shut down, ctx's
+// error once ctx ends, and ErrJournalClosed. It logs other errors of the journal and goes on. Operations that it is
+// sending when it ends stay pending for the next Run.
 func (c *Client) Run(ctx context.Context) error {
 	err := c.worker.Run(ctx)
 	if errors.Is(err, ErrJournalClosed) {
@@ -42,7 +40,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Wake has Run of this client look now for operations that are due. Call it after the commit of a transaction that enqueued an
-// operation. Without it Run finds the operation within a second, or within five if the client has neither enqueued nor sent an
-// enqueued one before. Wake waits for nothing, and a needless call does no harm.
+// Wake makes Run of this client look now for due operations. Call it after the commit of a transaction that enqueued
+// one. Without it Run finds the operation within a second, or within five if the client has neither enqueued nor sent
+// an enqueued one before. It returns at once, and a needless call is harmless.
 func (c *Client) Wake() { c.core.Wake() }

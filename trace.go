@@ -13,89 +13,75 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Trace is a set of hooks, in the manner of net/http/httptrace and of pgx's tracers. Any may
-// be nil; JoinTraces makes one of several. They are called synchronously, some of them
-// concurrently, and must return soon. What they get holds no secret, header or body, but for
-// errors: one may have the words of Config.Authorize, of a transport or of OnSettled. The
-// context is that of whoever does it: a caller's, or Run's or Resume's; inside a claim it is
-// what Started returned. A hook that returns a nil context returns the one that it was given.
+// Trace is a set of hooks, like those of net/http/httptrace. Any may be nil. JoinTraces combines several. Hooks are
+// called synchronously, some concurrently, and must return soon. Their arguments hold no secret, header or body. Only
+// errors may hold the words of Config.Authorize, a transport or OnSettled. The context is the caller's, or Run's or
+// Resume's. Inside a claim it is the one that Started returned. A hook that returns a nil context keeps the given one.
 type Trace struct {
-	// Parent returns the W3C traceparent of what ctx is part of, "" for none, which is kept with an
-	// operation that is begun under it: later work can be linked to it. nil: it is what the
-	// caller's request has in its header Traceparent. Neither tracestate nor baggage is kept.
+	// Parent returns the W3C traceparent for ctx, or "". It is recorded with an operation begun under ctx, so later
+	// work can link to it. Neither tracestate nor baggage is kept. Default: the request's Traceparent header.
 	Parent func(ctx context.Context) string
 
-	// Asked is called at the end of every call that asks for an operation, with what it comes
-	// to and how long it took. err is what the call returns, nil with a response; op is as the
-	// call knows it, which is less where it never got to the journal.
+	// Asked is called after every call that asks for an operation, with its outcome and duration. err is the
+	// call's error. op has less if the operation was never recorded.
 	Asked func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration)
 
-	// Started is called when a claim was recorded, so that the operation counts as sent, and
-	// its first attempt is next. It returns the context of the claim, which has to be derived
-	// from ctx: attempts are made under it, and the hooks below get it.
+	// Started is called after a claim was recorded and before its first attempt. It returns the context of the claim,
+	// derived from ctx, for the attempts and the hooks below.
 	Started func(ctx context.Context, op Operation, why Why) context.Context
 
-	// Ended is called once a claim's end is recorded, or kept in memory where the journal
-	// failed. err is nil for a completed operation, and else says why it is pending, unknown or
-	// cancelled. It is also called, without a Started, for what Run or Resume found that must
-	// not be sent any more.
+	// Ended is called once a claim's end is recorded, or kept in memory if the journal failed. err is nil for a
+	// completed operation, and otherwise says why it is pending, unknown or cancelled. It is also called, without
+	// Started, for an operation that Run or Resume found and that may not be sent any more.
 	Ended func(ctx context.Context, op Operation, err error)
 
-	// AttemptStarted is called before an attempt, which is the n-th of its claim, from 1. The
-	// request is sent under the context that it returns, which has to be derived from ctx: another one
-	// is only given to AttemptEnded.
+	// AttemptStarted is called before an attempt, the n-th of its claim, from 1. The request is sent under the context
+	// that it returns if that derives from ctx. AttemptEnded receives that context in any case.
 	AttemptStarted func(ctx context.Context, op Operation, n int) context.Context
 
 	// AttemptEnded is called after each attempt with the context of its AttemptStarted.
 	AttemptEnded func(ctx context.Context, op Operation, a Attempt)
 
-	// KeyReplaced is called when a request carried a key and the journal's, or a
-	// parent's, was sent instead.
+	// KeyReplaced is called if a request carried a key and the journal's, or a parent's, was sent instead.
 	KeyReplaced func(ctx context.Context, op Operation)
 
 	// Delayed is called before an operation waits for its next attempt.
 	Delayed func(ctx context.Context, op Operation, pause time.Duration)
 
-	// Conflicted is called when a second answer came for an operation that has one.
-	// The recorded one was handed over. secondEffect says that the second proves an
-	// effect of its own. status is 0 where a look or a webhook tells of it.
+	// Conflicted is called if an operation that has an answer receives a second one. The caller got the recorded one.
+	// secondEffect reports that the second proves another effect. status is 0 for a look-up or webhook.
 	Conflicted func(ctx context.Context, op Operation, status int, secondEffect bool)
 
-	// Looked is called when a look, or a webhook, has told something of an operation, which is
-	// as it stands after that.
+	// Looked is called after a look-up or webhook said something about an operation, with the operation after that.
 	Looked func(ctx context.Context, op Operation, e Evidence)
 
 	// Settled is called after each call of OnSettled, or Reconcile.OnUnknown, with its error.
 	Settled func(ctx context.Context, op Operation, err error)
 
-	// Resolved is called when somebody's word on an operation was recorded: op.Resolved says
-	// whose, or op.Unwanted.
+	// Resolved is called after a person's decision was recorded, in op.Resolved or op.Unwanted.
 	Resolved func(ctx context.Context, op Operation, resolution Resolution)
 
 	// Reaped is called when Run has reaped n operations and flows.
 	Reaped func(ctx context.Context, n int)
 
-	// SessionLost is called when the client finds that its session was taken over, or taken
-	// away: what it has under way belongs to others. It goes on with another one.
+	// SessionLost is called if the client's session was taken over or taken away. Its running operations belong to
+	// other sessions then. The client goes on with a new session.
 	SessionLost func(ctx context.Context)
 
-	// JournalFailed is called when an event, such as "begin" or "complete", could not be recorded. An
-	// intent is given up then, and its caller told; everything else is kept in memory and
-	// tried again.
+	// JournalFailed is called if an event, such as "begin" or "complete", could not be recorded. If it was the intent,
+	// the call fails. Every other event is kept in memory and retried.
 	JournalFailed func(ctx context.Context, op Operation, event string, err error)
 
-	// PassFailed is called when a pass of Run's over the journal failed: over what is due, over
-	// what is to be looked for, or over the flows. It is made again.
+	// PassFailed is called if one of Run's passes failed: over due operations, look-ups or flows. Run repeats it.
 	PassFailed func(ctx context.Context, err error)
 
-	// Progress is called by Resume and Run at most once a second, and once at the
-	// end of a pass that did something.
+	// Progress is called by Resume and Run at most once a second, and at the end of a pass that did something.
 	Progress func(Report)
 }
 
 // Attempt is one try on the wire.
 type Attempt struct {
-	Number   int               // within this claim, from 1
+	Number   int               // in this claim, from 1
 	Status   int               // 0 if there was no answer
 	Proto    string            // of the answer, such as "HTTP/2.0"; "" if there was none
 	Verdict  providers.Verdict // 0 if there was no answer
@@ -107,7 +93,7 @@ type Attempt struct {
 // Why says why a claim was made.
 type Why struct {
 	Reason     Reason
-	Background bool // by Run or Resume, and not by a call
+	Background bool // by Run or Resume, not by a call
 }
 
 // Reason is one of the Reason… constants.
@@ -121,7 +107,7 @@ const (
 	ReasonGeneration Reason = "generation" // its earlier life had no effect by somebody's word, or by evidence
 )
 
-// Outcome is what a call comes to, one of the Outcome… constants.
+// Outcome is the result of a call, one of the Outcome… constants.
 type Outcome string
 
 // The outcomes of a call.
@@ -139,13 +125,13 @@ const (
 	OutcomeJournal   Outcome = "journal_error"   // ErrJournal, ErrJournalRestored
 )
 
-// Outcomes are all outcomes of a call, for who counts them.
+// Outcomes returns all outcomes of a call, such as for counters.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeExecuted, OutcomeReplayed, OutcomeShared, OutcomePending, OutcomeInFlight, OutcomeKeyReused,
 		OutcomeUnknown, OutcomeGone, OutcomeCancelled, OutcomeRefused, OutcomeJournal}
 }
 
-// outcomeOf is what a call has come to, and the operation as hooks get it.
+// outcomeOf returns the outcome of a call, and the operation for hooks.
 func outcomeOf(a *engine.Answer) (Operation, Outcome) {
 	if e, is := a.Err.(*Error); is {
 		op := e.Operation
@@ -182,7 +168,7 @@ func outcomeOfError(e *Error) Outcome {
 	return OutcomeRefused
 }
 
-// whyOf tells why a claim was made from what it found.
+// whyOf returns why a claim was made, from the operation that it found.
 func whyOf(op *journal.Operation, background bool) Why {
 	why := Why{Reason: ReasonAgain, Background: background}
 	switch {
@@ -191,12 +177,12 @@ func whyOf(op *journal.Operation, background bool) Why {
 	case op.Found.State == journal.StateAbsent, op.Claim == 1:
 		why.Reason = ReasonNew
 	case op.Found.State == journal.StatePending && op.Found.MayHaveRun && op.LastEndedAt.Equal(op.UpdatedAt):
-		why.Reason = ReasonTakenOver // the claim is what ended the dead one's
+		why.Reason = ReasonTakenOver // the claim ended the dead process's claim
 	}
 	return why
 }
 
-// observer is what package core calls for these hooks and a logger. A nil logger discards.
+// observer adapts the hooks and a logger to package core. A nil logger discards.
 func (t *Trace) observer(log *slog.Logger) core.Observer {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -244,7 +230,7 @@ func (t *Trace) observer(log *slog.Logger) core.Observer {
 	return o
 }
 
-// progress is what package background calls for the hook Progress; nil if there is none.
+// progress adapts the hook Progress to package background. It returns nil if there is none.
 func (t *Trace) progress() func(background.Counts) {
 	hook := t.Progress
 	if hook == nil {
@@ -253,7 +239,7 @@ func (t *Trace) progress() func(background.Counts) {
 	return func(n background.Counts) { hook(reportOf(&n)) }
 }
 
-// told has a hook get what of makes of an operation. It returns nil if there is none.
+// told adapts a hook, with its operation made by of. It returns nil if there is none.
 func told[T any](hook func(context.Context, Operation, T), of func(*journal.Operation) Operation) func(context.Context, *journal.Operation, T) {
 	if hook == nil {
 		return nil
@@ -261,15 +247,15 @@ func told[T any](hook func(context.Context, Operation, T), of func(*journal.Oper
 	return func(ctx context.Context, op *journal.Operation, what T) { hook(ctx, of(op), what) }
 }
 
-// withoutAnswer is operationOf for those that get no answer.
+// withoutAnswer is operationOf without the answer.
 func withoutAnswer(op *journal.Operation) Operation {
 	o := operationOf(op)
 	o.Answer = nil
 	return o
 }
 
-// JoinTraces returns a Trace that calls the hooks of each of them, in this order. The context
-// that one returns is the next one's.
+// JoinTraces returns a Trace that calls the hooks of all traces in order. Each hook receives the context that the one
+// before returned.
 func JoinTraces(traces ...*Trace) *Trace {
 	joined := new(Trace)
 	for _, t := range traces {
@@ -365,7 +351,7 @@ func (t *Trace) join(u Trace) {
 	t.PassFailed = one(t.PassFailed, u.PassFailed)
 }
 
-// orElse is what a hook returned, or what it was given.
+// orElse returns the hook's context, or the given one if that is nil.
 func orElse(returned, given context.Context) context.Context {
 	if returned == nil {
 		return given
@@ -373,7 +359,7 @@ func orElse(returned, given context.Context) context.Context {
 	return returned
 }
 
-// both calls two hooks about an operation.
+// both joins two hooks about an operation.
 func both[T any](a, b func(context.Context, Operation, T)) func(context.Context, Operation, T) {
 	switch {
 	case a == nil:
@@ -387,7 +373,7 @@ func both[T any](a, b func(context.Context, Operation, T)) func(context.Context,
 	}
 }
 
-// one calls two hooks about no operation alone.
+// one joins two hooks that have no operation.
 func one[T any](a, b func(context.Context, T)) func(context.Context, T) {
 	switch {
 	case a == nil:
@@ -401,7 +387,7 @@ func one[T any](a, b func(context.Context, T)) func(context.Context, T) {
 	}
 }
 
-// logged is what logs tell of an operation: one group.
+// logged returns an operation's group of log attributes.
 func logged(op *journal.Operation) slog.Attr {
 	o := operationOf(op)
 	group := []any{"id", o.title()}

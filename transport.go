@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// transport is the RoundTripper that callers meet.
+// transport is the client's RoundTripper.
 type transport struct{ client *Client }
 
-// RoundTrip sends a request. The way of a request is Do of the engine.
+// RoundTrip sends a request through the engine.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	began := time.Now() // a duration, not a date
 	a := t.client.engine.Do(req)
@@ -29,8 +29,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.Response, a.Err
 }
 
-// unsuitable tells why attempts can't go through a transport: below it, or in it, there
-// is another client of this package, or one that repeats requests by itself.
+// unsuitable returns an error if a transport contains another client of this package, or one that repeats requests by
+// itself.
 func unsuitable(rt http.RoundTripper) error {
 	return unsuitableIn(reflect.ValueOf(rt), 8)
 }
@@ -41,8 +41,8 @@ var (
 	retryableType    = reflect.TypeFor[*retryablehttp.Client]()
 )
 
-// unsuitableIn looks through the fields of a RoundTripper for the next one. It only looks at types and pointers, since fields
-// that are not exported are not for others to use.
+// unsuitableIn searches the fields of a RoundTripper for the next one. It reads only types and pointers, since
+// unexported fields are not for other packages.
 func unsuitableIn(v reflect.Value, depth int) error {
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -57,7 +57,7 @@ func unsuitableIn(v reflect.Value, depth int) error {
 		return errors.New("onceward: Config.HTTPClient goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
 			"give the http.Client below it; Config.Backoff is the policy of retries")
 	case reflect.TypeFor[*http.Transport]():
-		return nil // the end of the line
+		return nil // it wraps no other
 	}
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()

@@ -16,27 +16,25 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// Event is one delivery of a provider's webhooks, or what a queue has kept of one.
+// Event is one delivery of a provider's webhooks, direct or from a queue.
 type Event struct {
 	Body []byte // as it was signed
 
-	// Evidence says that its signature was verified, by a scheme that proves who wrote the
-	// body: webhook.Message.Evidence. Without it nothing is believed, and what it is
-	// about is looked for.
+	// Evidence says that the signature was verified by a scheme that proves the body's author
+	// (webhook.Message.Evidence). Without it the client believes nothing in the event, and only looks for its
+	// operation.
 	Evidence bool
 
-	Header http.Header // of the delivery; only Content-Type is looked at. nil: the body is JSON
+	Header http.Header // of the delivery; only Content-Type is read. Nil means that the body is JSON
 }
 
-// Hear takes note of what a provider tells by a webhook of one of this journal's operations, by
-// the provider's table (providers.Provider.Events). For those that don't come by
-// Client.Webhooks: from a queue, or another host. What took effect, or was refused, is recorded with
-// the evidence and the event's id in one commit; a second delivery of it changes nothing. What
-// comes before the response is weighed when its attempt ends: the caller's own answer wins.
+// Hear records a provider's event about one of this journal's operations, by the provider's table
+// (providers.Provider.Events). Use it for events from a queue or another host, and Client.Webhooks for direct ones. An
+// effect or refusal is recorded with the evidence and the event's id in one commit. A second delivery changes nothing.
+// An event that precedes the response is applied when the attempt ends: the caller's own answer wins.
 //
-// It returns the operations that the event is about, as they stand then. An error wraps what the journal said:
-// nothing is recorded, and the event has to be delivered again. A body that tells nothing, or of
-// nothing in this journal, is no error.
+// It returns the operations of the event, as they stand then. An error wraps the journal's: nothing was recorded, and
+// the event must be delivered again. An event about no operation of this journal is no error.
 func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
 	p := c.core.Called(provider)
 	switch {
@@ -60,23 +58,17 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	return about, err
 }
 
-// Webhooks returns a handler for the webhooks of a provider, one of Config.Providers by its
-// name. It verifies each request by v (see webhook.Handler for what becomes of those that are
-// refused), has Hear take note of it, and hands it to next, whatever it is about, with
-// its body to be read again: what an application does about an event is next's, and next
-// may get one more than once.
+// Webhooks returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request with
+// v, records its event as Hear does, then calls next with the body rewound. next receives every verified event, and
+// may receive one more than once. OperationsOf returns the event's operations from the context of next's request. For
+// rejected requests see webhook.Handler.
 //
-// next's answer is the answer, but for a 503 where the journal failed, or has been restored and not
-// been adopted: the provider then sends the event again. A nil next answers 204.
-// A body over a megabyte is refused, and lost to next too, unless the handler's MaxBody is set to more.
+// next writes the answer. If the journal failed, or was restored and not adopted, the answer is 503, and the provider
+// delivers the event again. A nil next answers 204. A body over a megabyte is rejected before next, unless the
+// handler's MaxBody is larger. If v's scheme signs nothing, the client only looks for the event's operation.
 //
-// What v verifies without evidence, since the scheme signs nothing, only has its operation
-// looked for.
-//
-// The context of next's request has the operations that the event is about: see OperationsOf.
-//
-// Webhooks panics on a mistake in the program: v is nil or verifies another provider's scheme
-// (providers.Provider.WebhookSchemes), there is no such provider, or Config.Reconcile is nil.
+// Webhooks panics if v is nil or verifies another provider's scheme (providers.Provider.WebhookSchemes), if there is
+// no such provider, or if Config.Reconcile is nil.
 func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
 	if v == nil {
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
@@ -102,7 +94,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 	}
 }
 
-// hearRequest is for a request that was verified.
+// hearRequest serves a verified request.
 func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider string, next http.Handler) {
 	var about []Operation
 	body, err := io.ReadAll(r.Body) // from memory
@@ -124,7 +116,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }
 
-// heard is Hear for what the application gets whatever becomes of it here.
+// heard is Hear, with a panic as an error, so that the application gets every delivery.
 func (c *Client) heard(ctx context.Context, provider string, e Event) (about []Operation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -135,23 +127,22 @@ func (c *Client) heard(ctx context.Context, provider string, e Event) (about []O
 	return c.Hear(ctx, provider, e)
 }
 
-// OperationsOf returns the operations that a webhook is about, as they stood once Client.Webhooks had recorded the event.
-// ctx is the context of the request that Client.Webhooks hands to its next handler. A settled operation keeps its outcome:
-// an event that comes later, such as a payout that fails days after it was paid, changes nothing in the journal. The
-// handler compares the event with Operation.State and books the difference. OperationsOf returns nil if the event is about
-// no operation of the journal.
+// OperationsOf returns the operations of a webhook, as they stood after Client.Webhooks recorded the event. ctx is the
+// context of the request to its next handler. A settled operation keeps its outcome: a later event, such as a payout
+// that fails days after it was paid, changes nothing in the journal. So the handler compares the event with
+// Operation.State and books the difference. It returns nil if the event is about no operation of the journal.
 func OperationsOf(ctx context.Context) []Operation {
 	about, _ := ctx.Value(heardKey).([]Operation)
 	return about
 }
 
-// unheard is where an answer goes that the provider does not get.
+// unheard discards an answer that the provider does not get.
 type unheard struct{ header http.Header }
 
 func (u *unheard) Header() http.Header            { return u.header }
 func (u *unheard) Write(text []byte) (int, error) { return len(text), nil }
 func (u *unheard) WriteHeader(int)                {}
 
-// LookOf tells, in Config.Authorize, whether a request only looks for what became of an
-// operation, and of which: whose credential it is that reads what that one has written.
+// LookOf reports in Config.Authorize whether a request only looks for an operation, and for which one. Add the
+// credential that can read that operation's object.
 func LookOf(ctx context.Context) (ref Ref, looks bool) { return reconcile.LookOf(ctx) }
