@@ -502,3 +502,33 @@ func TestFlowGoesOnByEveryClock(t *testing.T) {
 		}
 	}
 }
+
+// A begin by a caller that has other functions alone leaves a flow as it is, overdue for whoever has its function.
+func TestFlowIsNotBegunWithoutItsFunction(t *testing.T) {
+	ride := journal.FlowFunction{Name: "ride", Version: 1}
+	due := journal.Flow{Function: ride, InputDigest: "i", State: journal.FlowStateWaiting, DueAt: noon.Add(-time.Hour), Claim: 1}
+	cutOff := journal.Flow{Function: ride, InputDigest: "i", State: journal.FlowStateRunning, Holder: "A", Claim: 1}
+	unnamed := due
+	unnamed.Function = journal.FlowFunction{}
+	later := []journal.FlowFunction{{Name: "ride", Version: 2}}
+	for _, row := range []struct {
+		name     string
+		flow     journal.Flow
+		has      []journal.FlowFunction
+		decision journal.Decision
+	}{
+		{"it is due", due, later, journal.Ignored},
+		{"its process is dead", cutOff, later, journal.Ignored},
+		{"the caller has it", due, append(later, ride), journal.Execute},
+		{"the caller says nothing of what it has", due, nil, journal.Execute},
+		{"its function has no name", unnamed, later, journal.Execute},
+	} {
+		ev := journal.FlowEvent{Kind: journal.FlowEventBegin, At: noon, Session: "B", InputDigest: "i", Function: row.flow.Function, Functions: row.has}
+		after, decision, err := journal.NextFlow(row.flow, false, ev)
+		require.NoError(t, err, row.name)
+		assert.Equal(t, row.decision, decision, row.name)
+		if decision == journal.Ignored {
+			assert.Equal(t, row.flow, after, row.name)
+		}
+	}
+}
