@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Archived is an operation as a line of JSON: in the archive that a store writes as it reaps,
-// and in what the command onceward exports. Its names are promised; there may be more of
-// them in later releases.
+// Archived is an operation as a line of JSON, in the archive that a store writes as it reaps and in exports by the
+// command onceward. The names of its fields are stable. Later releases may add more.
 type Archived struct {
 	Scope    string `json:"scope,omitempty"`
 	Parent   string `json:"parent,omitempty"`

@@ -2,18 +2,18 @@ package journal
 
 import "time"
 
-// AttentionAfter is how long the look at an unknown operation, or the run of a flow, is overdue before a person has to
-// know of it: no process does it.
+// AttentionAfter is how long the look-up of an unknown operation, or the run of a flow, may be overdue before it needs
+// attention, since no process does it.
 const AttentionAfter = 15 * time.Minute
 
-// PendingAttentionAfter is how long a pending operation is overdue before a person has to know of it. It is long beside an
-// outage of its provider, after which its operations are sent one by one.
+// PendingAttentionAfter is how long a pending operation may be overdue before it needs attention. It is long compared
+// with an outage of its provider, after which its operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
-//   - an operation with a reason in Attention;
-//   - an unknown operation that no process looks for: none has planned a look, or the look is overdue by AttentionAfter;
-//   - a pending operation that no process sends: it is overdue by PendingAttentionAfter.
+//   - an operation with a reason in Attention
+//   - an unknown operation that no process looks for: none has planned a look-up, or it is overdue by AttentionAfter
+//   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {
 	case op.Attention != "":
@@ -39,8 +39,8 @@ func (op *Operation) Undelivered() bool {
 	return op.State > StateInFlight && !op.Delivered && !looked
 }
 
-// lookPlanned reports whether the client that made the operation unknown planned a look, or another did since. A client
-// without Config.Reconcile leaves it due at the moment at which it became unknown.
+// lookPlanned reports whether the client that made the operation unknown, or a later one, planned a look-up. A client
+// without Config.Reconcile leaves LookAt at the moment at which the operation became unknown.
 func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
 
 // NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if it is set

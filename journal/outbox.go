@@ -5,62 +5,53 @@ import (
 	"time"
 )
 
-// Tx is a transaction of the database that a journal lies in. Only the packages of stores
-// make one, from their driver's transaction or by Outbox.BeginTx, and a store refuses that
-// of another. As the driver's, it is used by one goroutine at a time.
+// Tx is a transaction of a journal's database. Only the packages of stores make one, from their driver's transaction
+// or by Outbox.BeginTx. A store refuses the Tx of another store. Like the driver's, only one goroutine uses it at a
+// time.
 type Tx interface {
 	// Driver returns the driver's own transaction, such as a *sql.Tx, for the application's
 	// writes beside the journal's.
 	Driver() any
-	// Commit makes durable what was done in the transaction. An error leaves it open
-	// whether that was done, unless the driver says that it was rolled back.
+	// Commit makes the transaction durable. After an error the result is unknown, unless the driver says that it
+	// rolled back.
 	Commit(ctx context.Context) error
-	// Rollback undoes it. After Commit it changes nothing.
+	// Rollback undoes the transaction. After Commit it changes nothing.
 	Rollback(ctx context.Context) error
 }
 
-// Outbox is a Journal that can also record an operation, or that its outcome
-// was delivered, in a transaction of its database: with the application's own writes, all
-// of it or none. It is optional. Its methods are safe for concurrent use as the Journal's
-// are, and refuse with ErrRestored as it does.
+// Outbox is a Journal that can also record an operation, or the delivery of its outcome, in a transaction of its
+// database together with the application's own writes. It is optional. Its methods are safe for concurrent use like
+// the Journal's, and return ErrRestored like them.
 //
-// A transaction of the caller's may hold up others who ask for the operation that it names,
-// or everybody, until it ends: it is kept short, and never held while anything is asked of
-// the journal outside of it.
+// A caller's transaction may block other callers of the same operation, or all writers, until it ends. Keep it short,
+// and use the journal for nothing else while it is open.
 //
 // This interface does not grow.
 type Outbox interface {
 	Journal
 
-	// BeginTx starts a transaction of the journal's database that will write, durable once
-	// it is committed.
+	// BeginTx starts a writing transaction of the journal's database. It is durable once it is committed.
 	BeginTx(ctx context.Context) (Tx, error)
 
-	// EnqueueTx applies ev, of kind EventEnqueue, within tx. It is recorded if tx commits, and
-	// seen by others from then on; the Operation of the result does not exist if tx is rolled
-	// back. One that stands already is in the result as well, and is changed by nobody else
-	// until tx ends. After an *EventError, and after Misuse, tx can go on.
+	// EnqueueTx applies ev, of kind EventEnqueue, within tx. Others see the result once tx commits. If tx is rolled
+	// back, the Operation of the result does not exist. An existing operation is in the result too, and no other
+	// process changes it until tx ends. After an *EventError, and after Misuse, tx can go on.
 	//
-	// The journal's latest time need not move by it, nor be known to it: ev.Last and the result's may
-	// be an earlier one.
+	// EnqueueTx need not move the journal's latest time. ev.Last and the result's may be earlier than that.
 	EnqueueTx(ctx context.Context, tx Tx, ev Event) (Result, error)
 
-	// DeliverTx applies ev, of kind EventDeliver, in a transaction of its own, and then has f
-	// write in it whatever the outcome leads to; both are one commit. f neither commits nor
-	// rolls back. Where the event is not recorded any more, as the outcome was delivered or
-	// another has come since, f is not called, and the decision is Ignored. After an error
-	// of f, which is returned as it is, nothing is recorded. Any other error leaves it open
-	// whether the commit has landed: whoever delivers again then is told.
-	//
-	// It is durable when it returns, other than Apply of EventDeliver is.
+	// DeliverTx applies ev, of kind EventDeliver, in a transaction of its own, and calls f to write in it. Both are
+	// one commit, durable when DeliverTx returns. f neither commits nor rolls back. If the outcome was delivered
+	// already, or another outcome has come since, DeliverTx does not call f, and the decision is Ignored. If f returns
+	// an error, nothing is recorded and DeliverTx returns that error. After any other error it is unknown whether the
+	// commit landed. The next delivery of the outcome finds out.
 	DeliverTx(ctx context.Context, ev Event, f func(ctx context.Context, tx Tx) error) (Result, error)
 }
 
-// Clock is what a Journal does besides that many machines share: it tells the time. It is
-// optional; where a Journal has one, events are stamped by it (Event.At), and not by the clock of
-// the machine that asks, so that nobody's own clock counts.
+// Clock is a Journal for many machines that tells the time. It is optional. If a Journal has one, clients stamp events
+// (Event.At) by it and not by their machine's clock.
 type Clock interface {
-	// Now is the time of all who share the journal. Within a process it never goes back. It
-	// does no I/O, and is safe for concurrent use.
+	// Now returns the time of all clients of the journal. Within a process it never goes back. It does no I/O, and is
+	// safe for concurrent use.
 	Now() time.Time
 }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Finding is what a look or an event told of one generation of an operation.
+// Finding is the result of a look-up or an event about one generation of an operation.
 type Finding uint8
 
 const (
-	// FindingInconclusive: nothing can be told. Evidence.Why says what was missing.
+	// FindingInconclusive settles nothing. Evidence.Why says what was missing.
 	FindingInconclusive Finding = iota + 1
-	// FindingAmbiguous: more than one object may be this operation's, or one contradicts it.
+	// FindingAmbiguous means that several objects may be the operation's, or that one contradicts it.
 	FindingAmbiguous
-	// FindingAbsent: there is no object, and Absence says what that is worth.
+	// FindingAbsent means that there is no object. Absence says what that proves.
 	FindingAbsent
-	// FindingInProgress: the provider has it and has not decided.
+	// FindingInProgress means that the provider has the request and has not decided.
 	FindingInProgress
-	// FindingRefused: the provider did its work and nothing took effect.
+	// FindingRefused means that the provider processed the request and nothing took effect.
 	FindingRefused
-	// FindingTookEffect: it took effect.
+	// FindingTookEffect means that it took effect.
 	FindingTookEffect
-	// FindingReversed: it took effect, and that was taken back later.
+	// FindingReversed means that it took effect and the effect was later reversed.
 	FindingReversed
 )
 
@@ -37,19 +37,18 @@ func (f Finding) String() string {
 	return fmt.Sprintf("Finding(%d)", f)
 }
 
-// TookEffect reports whether the finding says that there was an effect: one that was
-// taken back later had taken place.
+// TookEffect reports whether there was an effect. A reversed effect counts.
 func (f Finding) TookEffect() bool { return f == FindingTookEffect || f == FindingReversed }
 
-// Basis is what ties evidence to the operation, the weakest first. Only a mark of the operation settles it, or
-// the word of the program's own look-up, which ranks like a person.
+// Basis is the link between evidence and the operation, the weakest first. Evidence settles an operation only by a
+// mark of it, or as the finding of the program's own look-up, which ranks like a person.
 type Basis uint8
 
 const (
-	BasisNone      Basis = iota // nothing was found that could be tied to it
-	BasisFields                 // fields that agree, and the caller's reference if another operation has it: no mark
-	BasisPerson                 // somebody's word
-	BasisReference              // the reference that was made for its generation, or one of the caller's that no other operation ever had; the one object that the request names
+	BasisNone      Basis = iota // nothing was found that belongs to it
+	BasisFields                 // only fields agree, or the caller's reference if another operation has it: no mark
+	BasisPerson                 // a person's decision
+	BasisReference              // the reference made for its generation; a caller's that no other operation ever had; or the one object that the request names
 	BasisKey                    // its key
 )
 
@@ -70,30 +69,28 @@ const (
 	SourceRepeat = "repeat" // a repeat under its own reference, by an earlier release
 )
 
-// Evidence is what was seen of an operation, elsewhere than in the answer to an attempt
-// of it. It has no secret, no key and no body, but for Answer.
+// Evidence is a finding about an operation from another source than the answer to its own attempt. It has no secret,
+// no key and no body, except in Answer.
 type Evidence struct {
 	At         time.Time
 	Generation int
 	Source     string // one of the sources
-	Actor      string // who looked or heard: a process, a person
-	Target     string // what was looked at, without its query
-	Status     int    // of the answer to the look
+	Actor      string // the process or person that looked or heard
+	Target     string // the URL of the look-up, without its query
+	Status     int    // of the look-up's answer
 	Pages      int
 	Finding    Finding
 	Basis      Basis
-	Object     string // kind and id of what was found, several by ", "; "" where nothing was
-	Digest     string // of what was read
-	Rule       string // source of the fact by which it was read
-	Why        string // of what is not conclusive, what was missing; else ""
+	Object     string // kind and id of each found object, joined by ", "; "" if there is none
+	Digest     string // of the bytes that were read
+	Rule       string // source of the fact that decided
+	Why        string // what was missing for a conclusive finding; else ""
 
-	// Answer is what is handed over if this completes the operation, while that is not
-	// decided: as long as a claim is out.
+	// Answer is the answer if this evidence completes the operation. It is kept only until the claim has ended.
 	Answer *Answer
 }
 
-// Objects are kind and id of each object that was found: several, where they may be one
-// operation's.
+// Objects returns kind and id of each found object. Several may belong to one operation.
 func (e *Evidence) Objects() []string {
 	if e.Object == "" {
 		return nil
@@ -101,59 +98,56 @@ func (e *Evidence) Objects() []string {
 	return strings.Split(e.Object, ", ")
 }
 
-// maxEvidence is how much of it an operation keeps: the first and the latest.
+// maxEvidence limits the evidence that an operation keeps: the first and the latest.
 const maxEvidence = 9
 
-// MaxEvidenceAnswer is how large an answer's body is, in bytes, that is kept with evidence
-// until the claim ends: of a larger one, the answer is kept as Omitted.
+// MaxEvidenceAnswer is the largest body of an answer kept with evidence until the claim ends, in bytes. A larger one
+// makes the answer Omitted.
 const MaxEvidenceAnswer = 64 << 10
 
-// EvidenceKeep is how long an operation of which there is evidence, one that would be gone and may be
-// named by an event, and the memory of an
-// event that was heard, are kept at least: providers repeat their events for up to 30 days.
+// EvidenceKeep is how long the journal at least keeps the memory of a heard event, and operations with evidence or
+// that an event may still name. Providers repeat their events for up to 30 days.
 const EvidenceKeep = 35 * 24 * time.Hour
 
-// Round is what an earlier generation could be recognised by.
+// Round identifies the object of an earlier generation.
 type Round struct {
 	Generation     int
 	Key, Reference string
 }
 
-// maxRounds is how many earlier generations are kept, the latest.
+// maxRounds limits the earlier generations that are kept, the latest ones.
 const maxRounds = 16
 
-// Field is a part of the request that an object which is this operation's has to agree with.
+// Field is a part of the request that an object of this operation must agree with.
 type Field struct{ Name, Value string }
 
-// Absence is what is known of a look that found nothing. Nothing is proven by what is
-// left zero.
+// Absence describes a look-up that found nothing. A zero field proves nothing.
 type Absence struct {
 	// Began is when the look began, by the asker's clock.
 	Began time.Time
-	// Whole: the answer was a 2xx, its list was there, and every page was read.
+	// Whole says that the answer was a 2xx, its list was there, and every page was read.
 	Whole bool
-	// ByRequest: what was looked for really was in the frozen request, and can't have
-	// been changed since.
+	// ByRequest says that the searched value was in the frozen request, and can't have been changed since.
 	ByRequest bool
-	// Consistent: what exists is visible at once. Else it is after VisibleAfter, 0: not
+	// Consistent says that an object is visible at once. Otherwise it is visible after VisibleAfter. Zero means not
 	// stated.
 	Consistent   bool
 	VisibleAfter time.Duration
-	// Horizon is how old an object is that the look may not show any more; 0: none is.
+	// Horizon is the age from which the look-up may no longer show an object. Zero means no limit.
 	Horizon time.Duration
-	// Handling is today's word on how long one request is worked on at most; 0: not
-	// stated. Terms.Handling counts too, and the longer one of the two.
+	// Handling is the longest time that the provider works on one request, by today's table. Zero means not stated.
+	// The longer of this and Terms.Handling counts.
 	Handling time.Duration
-	// Control is when a completed operation was first sent that the same look found, in
-	// the same account and by the same path, and which its own answer completed; zero: none.
+	// Control is when a completed operation was first sent that the same look-up found, in the same account and by the
+	// same path. Its own answer completed it. Zero means that there is none.
 	Control time.Time
-	// Account is the proven identity that was looked as; "": not proven.
+	// Account is the proven identity of the look-up's credential. Empty means that it is not proven.
 	Account string
-	// Skewed: the provider's clock and ours were apart by more than the margin, at some time.
+	// Skewed says that the provider's clock and ours differed by more than the margin at some time.
 	Skewed bool
 }
 
-// By says what an operation is looked up by.
+// By selects the value for a look-up in the journal.
 type By uint8
 
 const (
@@ -171,54 +165,49 @@ func (b By) String() string {
 	return fmt.Sprintf("By(%d)", b)
 }
 
-// Match is an operation that was found by what it can be recognised by, and in which of
-// its generations.
+// Match is an operation found by one of its identifying values, with the generation that has the value.
 type Match struct {
 	Operation  Operation // without bodies
 	Generation int
 }
 
-// Heard names an event of a provider's.
+// Heard identifies an event of a provider.
 type Heard struct {
 	Provider, Account string
 	ID                string // the event's own, or a digest that stands for it
 }
 
-// Reconciler is what a Journal does besides that finds out what became of unknown
-// operations. It is optional: without it nothing is looked for. Its methods are safe for
-// concurrent use as the Journal's are, and refuse with ErrRestored as it does what
-// decides: Looks and Hear.
+// Reconciler is a Journal that can record what became of unknown operations. It is optional: without it no client
+// looks for them. Its methods are safe for concurrent use like the Journal's. Looks and Hear return ErrRestored like
+// them.
 //
-// An object proves one operation: before it runs Next on an EventEvidence that names one, a
-// Reconciler sets Event.Taken where another operation of the provider and account is proven
-// by it (Operation.Proves), reaped ones included; likewise for an EventResolve that names one; and for an EventComplete, where
-// evidence proved the other. For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another
-// operation of the provider and account has that, or had it before it was reaped.
+// An object proves one operation. So a Reconciler sets Event.Taken before it runs Next if another operation of the
+// provider and account is proven by the event's object (Operation.Proves), reaped ones included. It does so for an
+// EventEvidence or EventResolve that names an object, and for an EventComplete if evidence proved the other operation.
+// For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another operation of the provider
+// and account has that reference, or had it before it was reaped.
 //
 // This interface does not grow.
 type Reconciler interface {
-	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit
-	// unknown operations whose look is due at ev.At, those due longest coming first,
-	// passing over those that ev.From leaves out. The results are whole, bodies included.
+	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit unknown operations whose
+	// look-up is due at ev.At, those due longest first. It skips those that ev.From excludes. The results are whole,
+	// with bodies.
 	Looks(ctx context.Context, ev Event, limit int) ([]Result, error)
 
-	// Hear records that an event was heard and applies evs, of the kinds EventEvidence and
-	// EventHint, in one commit. Where it was heard before, and remembered, nothing is done
-	// and first is false. An event that Next refuses is reported by its *EventError, and
-	// nothing of the others is recorded. It remembers for EvidenceKeep at least.
+	// Hear records that an event was heard and applies evs, of the kinds EventEvidence and EventHint, in one commit.
+	// If the journal remembers the event, Hear does nothing and first is false. If Next refuses an event, Hear returns
+	// its *EventError and records nothing. It remembers an event for at least EvidenceKeep.
 	Hear(ctx context.Context, heard Heard, evs []Event) (results []Result, first bool, err error)
 
-	// FindBy returns the operations of the provider that can be recognised by value, in
-	// whichever state, tombstones included, those created first coming first. It finds by
-	// key, reference and object those that are unsettled, and every one that has a
-	// reference, an object or evidence; others, whose answer came without anything of
-	// this, it need not.
+	// FindBy returns the operations of the provider that have the value, in any state, tombstones included, those
+	// created first coming first. It finds by key, reference and object every unsettled operation, and every one with
+	// a reference, an object or evidence. It need not find others.
 	FindBy(ctx context.Context, provider string, by By, value string) ([]Match, error)
 }
 
-// RoundBy returns the latest generation of the operation which can be recognised by value
-// and of which something may have been sent, and whether there is one. By an object the generation may be that of the
-// operation's answer, which has to be there then; whether there is one does not depend on it.
+// RoundBy returns the latest generation that has the value and of which something may have been sent, and whether
+// there is one. By an object the generation may be that of the operation's answer, which has to be there then. Whether
+// there is one does not depend on the answer.
 func (op *Operation) RoundBy(by By, value string) (generation int, found bool) {
 	if value == "" {
 		return 0, false
