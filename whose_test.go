@@ -1,6 +1,7 @@
 package onceward_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -9,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // asked counts how often the bank is asked whose a credential is, each time for as long as is said.
@@ -80,5 +83,36 @@ func TestWhoseIsAskedOnce(t *testing.T) {
 			assert.Equal(t, row.known, l.Recorded(onceward.Ref{ID: name}).Account != journal.OwnCredential, name)
 		}
 		assert.Equal(t, 2, *n)
+	})
+}
+
+// A client without Config.Reconcile asks a provider whose a credential is, too, and paces that.
+func TestAccountsAreAskedWithinABudgetWithoutReconcile(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			e := &p.Endpoints[0]
+			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+		})
+		asks := 0
+		l.fakes(func(r *http.Request) *http.Response {
+			if r.URL.Path == "/me" {
+				asks++
+				return nil
+			}
+			return answers(http.StatusServiceUnavailable, "{}")
+		})
+		const more = 2 * backoff.DefaultCapacity // each success puts a fifth of a token back
+		name := func(i int) string { return fmt.Sprintf("invoice-%d", i) }
+		for i := range more {
+			require.ErrorIs(t, l.pays(name(i)).Err, onceward.ErrPending)
+		}
+		require.Equal(t, 1, asks)
+		pass(2 * time.Hour) // by then all are due
+
+		plain := &teller{box: l.box, process: start(t, l.via, onceward.Config{Journal: l.Journal, Providers: []providers.Provider{l.box.Provider()}, Backoff: once})}
+		for i := range more {
+			require.Error(t, plain.pays(name(i), with("Authorization", fmt.Sprintf("Bearer %d", i))).Err)
+		}
+		assert.LessOrEqual(t, asks, 1+backoff.DefaultCapacity*5/4)
 	})
 }
