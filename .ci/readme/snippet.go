@@ -29,6 +29,7 @@ var packages = map[string]string{
 	"providers":    "github.com/onceward/onceward/providers",
 	"providertest": "github.com/onceward/onceward/providers/providertest",
 	"server":       "github.com/onceward/onceward/server",
+	"servertest":   "github.com/onceward/onceward/server/servertest",
 	"slog":         "log/slog",
 	"sqlite":       "github.com/onceward/onceward/journal/sqlite",
 	"strings":      "strings",

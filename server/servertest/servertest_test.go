@@ -1,0 +1,137 @@
+package servertest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/server"
+	"github.com/onceward/onceward/server/servertest"
+)
+
+// Package server keeps all rules.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "shop.db"), sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	defer j.Close()
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec("CREATE TABLE ledger (id INTEGER PRIMARY KEY, amount TEXT)")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	s, err := server.New(t.Context(), server.Options{
+		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+	})
+	require.NoError(t, err)
+	h := s.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tx, err := server.Tx(r.Context())
+		if err != nil {
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		booked, err := tx.ExecContext(r.Context(), "INSERT INTO ledger (amount) VALUES (?)", string(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		id, _ := booked.LastInsertId()
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
+		w.Header().Set("Location", fmt.Sprint("/payments/", id))
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"id":%d}`, id)
+	}), server.Endpoint{})
+	servertest.Check(t, h, servertest.Request{Body: `{"amount":1}`, Other: `{"amount":2}`, Effects: func() (n int) {
+		tx, err := j.BeginSQL(context.Background())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		require.NoError(t, tx.QueryRow("SELECT count(*) FROM ledger").Scan(&n))
+		return n
+	}})
+}
+
+// faults are the rules that a handler broke.
+type faults struct {
+	*testing.T
+	mu    sync.Mutex
+	found []string
+}
+
+func (f *faults) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.found = append(f.found, fmt.Sprintf(format, args...))
+}
+
+// Handlers as they are often written break rules, and each failure shows its request.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		handler func(effect func() int) http.HandlerFunc
+		breaks  []string
+	}{
+		"no keys at all": {func(effect func() int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, effect()) }
+		}, []string{
+			"a repeated request takes no effect", "a repeated request gets the first answer", "another request under a key is refused",
+			"a request without a key is refused", "requests at once under one key take effect once",
+		}},
+		"a map of answers by key": {func(effect func() int) http.HandlerFunc {
+			var mu sync.Mutex
+			answers := map[string]string{}
+			return func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				key := r.Header.Get("Idempotency-Key")
+				if answers[key] == "" {
+					answers[key] = fmt.Sprint(effect())
+				}
+				fmt.Fprint(w, answers[key])
+			}
+		}, []string{
+			"another request under a key is refused", "another request under a key learns nothing", "a request with two keys is refused",
+		}},
+		"a refusal without a time": {func(effect func() int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.Header.Get("Idempotency-Key"), "servertest-once") {
+					w.WriteHeader(http.StatusConflict)
+					return
+				}
+				fmt.Fprint(w, effect())
+			}
+		}, []string{"a 409 says when to ask again", "after requests at once the key has an answer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			effects := 0
+			f := &faults{T: t}
+			servertest.Check(f, row.handler(func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				effects++
+				return effects
+			}), servertest.Request{Body: "a", Other: "b", Effects: func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				return effects
+			}})
+			all := strings.Join(f.found, "\n")
+			for _, rule := range row.breaks {
+				assert.Contains(t, all, "servertest: "+rule)
+			}
+			assert.Contains(t, all, "The request that shows it:\nPOST /\nIdempotency-Key: servertest-")
+		})
+	}
+}
