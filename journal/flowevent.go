@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// FlowEventKind says what happened to a flow, or what is asked of it.
+// FlowEventKind is the kind of a FlowEvent.
 type FlowEventKind uint8
 
 const (
-	// FlowEventBegin: a caller asks for the flow. Needs Session and InputDigest.
+	// FlowEventBegin asks for the flow on behalf of a caller. Needs Session and InputDigest.
 	FlowEventBegin FlowEventKind = iota + 1
-	// FlowEventClaim: Resume or Run asks for it. Needs Session.
+	// FlowEventClaim asks for it on behalf of Resume or Run. Needs Session.
 	FlowEventClaim
-	// FlowEventRecord: steps are behind it. Needs Claim and Steps.
+	// FlowEventRecord records finished steps. Needs Claim and Steps.
 	FlowEventRecord
-	// FlowEventPark: the claim is given up, and the flow goes on at Due. Needs Claim.
+	// FlowEventPark gives the claim up; the flow goes on at Due. Needs Claim.
 	FlowEventPark
-	// FlowEventFail: likewise, because it failed; or it is set aside. Needs Claim and Limit.
+	// FlowEventFail does the same after a failure, or sets the flow aside. Needs Claim and Limit.
 	FlowEventFail
-	// FlowEventFinish: its function came to its end. Needs Claim.
+	// FlowEventFinish says that its function returned. Needs Claim.
 	FlowEventFinish
-	// FlowEventGiveUp: it is to be undone. With Claim, by the function itself, which goes
-	// on to undo it; without, by somebody's word.
+	// FlowEventGiveUp begins to undo it. With Claim, the function itself decided so, and goes on to undo it. Without,
+	// a person did.
 	FlowEventGiveUp
-	// FlowEventUndo: everything is undone. Needs Claim.
+	// FlowEventUndo says that everything is undone. Needs Claim.
 	FlowEventUndo
-	// FlowEventRetry: somebody's word that it may be run again, now, its failures
-	// forgiven. With Found, one that was given up is undone once more.
+	// FlowEventRetry lets it run again now, its failures forgiven, by a person's decision. With Found, a flow that was
+	// given up is undone once more.
 	FlowEventRetry
-	// FlowEventReap: shrink it, if its keep has passed. Needs Keep.
+	// FlowEventReap shrinks it if its keep has passed. Needs Keep.
 	FlowEventReap
-	// FlowEventClock: as EventClock is for operations. Needs Last.
+	// FlowEventClock is EventClock for flows. Needs Last.
 	FlowEventClock
 )
 
@@ -48,11 +48,11 @@ func (k FlowEventKind) String() string {
 type FlowEvent struct {
 	Kind   FlowEventKind
 	Ref    Ref
-	Handle int64 // Flow.Handle where it is known: spares the look-up by Ref
+	Handle int64 // Flow.Handle if known: spares the look-up by Ref
 
 	At      time.Time // the asker's clock
 	Last    time.Time // Clock: the latest time the journal has seen
-	Session string    // who asks
+	Session string    // the asking session
 	Claim   int64     // the claim that the event is made under
 
 	// Of a Begin. Key and Input are those of a new flow.
@@ -64,24 +64,24 @@ type FlowEvent struct {
 	// InboundEndpoint names the endpoint of the inbound request that the flow is a step of. A FlowEventBegin from another
 	// endpoint is Misuse. Empty means that no endpoint is compared.
 	InboundEndpoint string
-	Trace           string // Intent.Trace's like, of a new flow
-	Sooner          bool   // it may go on before it is due: what it waits for has its outcome
+	Trace           string // like Intent.Trace, of a new flow
+	Sooner          bool   // it may go on before it is due, since its operation has its outcome
 
-	// Steps are recorded with an event that is made under a claim and takes place.
-	// One whose Seq is recorded already is left as it is.
+	// Steps are recorded with an event that is made under a claim and takes place. A Seq that is recorded already
+	// stays.
 	Steps []StepRecord
 
 	Due      time.Time // Park, Fail: not run before this; zero: at once
 	Cause    string    // Park, Fail, GiveUp: why
 	WaitsFor Ref       // Park: the operation that it waits for
-	Limit    int       // Fail: how many failures are one too many
+	Limit    int       // Fail: the number of failures that sets it aside
 
-	Functions []FlowFunction // Claim, Begin: those that the asker can run; a Begin of a flow that has another is Ignored. nil, Begin: all
+	Functions []FlowFunction // Claim, Begin: those that the asker can run; a Begin of another one's flow is Ignored. Begin: nil means all
 	Found     bool           // Retry: an operation of it took effect after all, and may have to be undone
 	Keep      time.Duration  // Reap
 }
 
-// FlowResult is what became of a FlowEvent.
+// FlowResult is the result of a FlowEvent.
 type FlowResult struct {
 	Flow Flow
 	// Decision is Execute, Replay (finished), Wait, Later, Misuse, Stop (given up or
@@ -89,8 +89,7 @@ type FlowResult struct {
 	Decision Decision
 }
 
-// FlowEventError says why a FlowEvent was refused. Nothing was changed.
-// ErrInvalidEvent is found in it.
+// FlowEventError says why a FlowEvent was refused. Nothing was changed. errors.Is finds ErrInvalidEvent in it.
 type FlowEventError struct {
 	Kind   FlowEventKind
 	State  FlowState

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// NextFlow is the state machine of flows: what f becomes by ev, and what the asker is
-// to do. It is pure and total. live reports whether the session in f.Holder is alive;
-// the zero Flow stands for one that the journal does not have. With an error, or the
-// decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is
-// unchanged. ev.Steps are for the store to append where the decision is Recorded.
+// NextFlow is the state machine of flows: it returns f after ev, and what the asker is to do. It is pure and total.
+// live reports whether the session in f.Holder is alive. The zero Flow stands for one that the journal does not have.
+// With an error, or the decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is unchanged.
+// The store appends ev.Steps if the decision is Recorded.
 //
 // NextFlow shares slices of f and ev with its result and writes to none.
 func NextFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
@@ -76,12 +75,12 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		}
 	}
 	if ev.Functions != nil && f.Function.Name != "" && !slices.Contains(ev.Functions, f.Function) {
-		return f, Ignored, nil // it stays overdue for whoever has its function
+		return f, Ignored, nil // it stays overdue for a process that has its function
 	}
 	return holdFlow(f, ev), Execute, nil
 }
 
-// holdFlow is the next claim, which the asker gets.
+// holdFlow gives the asker the next claim.
 func holdFlow(f Flow, ev FlowEvent) Flow {
 	f.State, f.Holder, f.Claim = FlowStateRunning, ev.Session, f.Claim+1
 	f.DueAt, f.Cause, f.WaitsFor = time.Time{}, "", Ref{}
@@ -103,7 +102,7 @@ func claimFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	return holdFlow(f, ev), Execute, nil
 }
 
-// underClaim is for what the holder of a claim says.
+// underClaim applies an event of the holder of a claim.
 func underClaim(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	switch {
 	case f.State == FlowStateAbsent:
@@ -144,7 +143,7 @@ func parkFlow(f Flow, ev FlowEvent) Flow {
 	return f
 }
 
-// atOnce has a flow wait for nothing but whoever runs it, by its own clock too: the asker's may be ahead of that.
+// atOnce makes a flow due at once, by the clock of every process: the asker's may be ahead.
 func atOnce(f Flow, ev FlowEvent) Flow {
 	due := earlier(ev.At, f.UpdatedAt)
 	if f.State == FlowStateWaiting {
@@ -160,8 +159,7 @@ func endFlow(f Flow, state FlowState, ev FlowEvent) Flow {
 	return f
 }
 
-// giveUpFlow leaves a flow to be undone: to its own function, or to whoever claims it
-// next.
+// giveUpFlow leaves a flow to be undone by its own function, or by the next claim.
 func giveUpFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	switch f.State {
 	case FlowStateAbsent:
@@ -200,7 +198,7 @@ func retryFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 		return atOnce(f, ev), Recorded, nil
 	case FlowStateGivenUp:
 		if !ev.Found || f.Tombstone {
-			return f, Ignored, nil // what it made is undone, or its steps are forgotten
+			return f, Ignored, nil // its operation is undone, or its steps are forgotten
 		}
 		f.Failures, f.EndedAt, f.WaitsFor = 0, time.Time{}, Ref{}
 		ev.Cause = "an operation of it took effect after all"
@@ -219,8 +217,7 @@ func reapFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	return f, Recorded, nil
 }
 
-// flowCameBack is for a waiting flow that was parked by a clock which stood ahead, as
-// cameBack is for an operation.
+// flowCameBack corrects a waiting flow that was parked by a clock that ran ahead, as cameBack does for an operation.
 func flowCameBack(f Flow, ev FlowEvent) (Flow, Decision, error) {
 	if f.State != FlowStateWaiting || !wasAhead(f.UpdatedAt, ev.At, ev.Last) {
 		return f, Ignored, nil

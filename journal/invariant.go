@@ -7,11 +7,10 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Violations names every invariant of the state machine that op breaks, as a store
-// has it between two events; last is the latest time that the store has seen. What
-// Next makes, from nothing and by whatever events, breaks none: a violation means that
-// the store or its medium changed or lost something. Request and Answer need not have
-// their bodies.
+// Violations returns the invariants of the state machine that op breaks, in the form that a store has between two
+// events. last is the latest time that the store has seen. Every result of Next, from nothing and by any events,
+// breaks none. A violation means that the store or its medium changed or lost something. Request and Answer need not
+// have their bodies.
 func Violations(op Operation, last time.Time) []string {
 	var v violations
 	v.must(op.State > StateAbsent && int(op.State) < len(stateNames), "its state is one of the states")
@@ -81,8 +80,8 @@ func Violations(op Operation, last time.Time) []string {
 	return v
 }
 
-// FlowViolations names every invariant of the flows' state machine that f breaks, its
-// steps included. Input and results need not be there.
+// FlowViolations returns the invariants of the flows' state machine that f breaks, its steps included. It needs
+// neither input nor results.
 func FlowViolations(f Flow) []string {
 	var v violations
 	v.must(f.State > FlowStateAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")

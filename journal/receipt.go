@@ -13,7 +13,7 @@ import (
 // ReceiptKey names a receipt. Two receipts of one scope never have the same key.
 type ReceiptKey struct {
 	Scope string // whose keys these are: a tenant's, or a consumer's
-	Key   string // as the request brought it, or as the message is told from others
+	Key   string // from the request, or the identity of the message
 }
 
 // ReceiptState is the state of a receipt.
@@ -46,15 +46,15 @@ type Receipt struct {
 	Place       string // name of the endpoint or consumer that received it
 	State       ReceiptState
 	Claim       int64  // counts how often the key was reserved, from 1
-	Fingerprint string // what another request under the key is told by: the caller within the scope counts
+	Fingerprint string // tells another request under the key: the caller within the scope counts
 
 	CreatedAt    time.Time
 	SettledAt    time.Time // when the answer was recorded; the zero time while it is reserved
 	ExpiresAt    time.Time // the answer is given until then
 	RefusedUntil time.Time // the key is refused from ExpiresAt until then, and is new afterwards
 
-	// Answer has Status, Header and Body alone. A message's Status is 0, and its Body what its function returned. nil: there
-	// is none, or it has expired and was reaped.
+	// Answer has only Status, Header and Body. A message's Status is 0, and its Body is the return value of its
+	// function. Nil means that there is none, or that it has expired and was reaped.
 	Answer *Answer
 	Cause  string // who resolved it, and why; else ""
 }

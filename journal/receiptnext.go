@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// NextReceipt is the state machine of receipts: what r becomes by ev, and what the asker is to do. It is pure, but for
-// ev.Same, and total. The zero Receipt stands for one that the journal does not have. The decisions are Execute, Replay,
-// Misuse, Stop, Gone, Recorded, Stale and Ignored; with any but Execute and Recorded, and with an error, the receipt is
-// unchanged. NextReceipt shares what r and ev have with its result and writes to none of it.
+// NextReceipt is the state machine of receipts: it returns r after ev, and what the asker is to do. It is pure, except
+// for ev.Same, and total. The zero Receipt stands for one that the journal does not have. The decisions are Execute,
+// Replay, Misuse, Stop, Gone, Recorded, Stale and Ignored. With any but Execute and Recorded, and with an error, the
+// receipt is unchanged. NextReceipt shares data of r and ev with its result and writes to none of it.
 func NextReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	ev.At, ev.Last = stamp(ev.At), stamp(ev.Last)
 	next, err := stepReceipt(r, ev)
@@ -38,7 +38,7 @@ func invalidReceipt(r Receipt, ev ReceiptEvent, reason string) (ReceiptResult, e
 	return ReceiptResult{}, &ReceiptEventError{Kind: ev.Kind, State: r.State, Reason: reason}
 }
 
-// receive is for a request under a key. A request that differs from the recorded one learns nothing of it.
+// receive applies a request under a key. A request that differs from the recorded one learns nothing of it.
 func receive(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	switch {
 	case ev.Place == "" || ev.Fingerprint == "" || ev.Same == nil || ev.Keep <= 0 || ev.Refuse < 0:
@@ -66,8 +66,8 @@ func receive(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	return ReceiptResult{Decision: Replay}, nil
 }
 
-// begun is a new life of a key. It lasts from the later of the asker's time and the journal's, so that a clock that is
-// behind ends none early.
+// begun begins a new life of a key. It lasts from the later of the asker's time and the journal's, so a slow clock
+// ends none early.
 func begun(r Receipt, ev ReceiptEvent) ReceiptResult {
 	from := later(ev.At, ev.Last)
 	next := Receipt{
@@ -125,7 +125,7 @@ func reapReceipt(r Receipt, ev ReceiptEvent) ReceiptResult {
 	return ReceiptResult{Receipt: r, Decision: Recorded}
 }
 
-// receiptNow is the time that has passed for sure: a clock that has leapt ahead by itself ends nothing.
+// receiptNow returns the time that has passed for sure: a clock that has jumped ahead ends nothing.
 func receiptNow(ev ReceiptEvent) time.Time {
 	return passed(Event{At: ev.At, Last: ev.Last, Unconfirmed: ev.Unconfirmed})
 }

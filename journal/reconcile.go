@@ -247,29 +247,29 @@ func (op *Operation) roundOfObject(object string) (int, bool) {
 	return op.Generation, true
 }
 
-// OwnCredential is the Account of an operation where only the credential tells whose it is: a look
-// with the same one is in its account, whichever that is.
+// OwnCredential is the Account of an operation if only the credential shows it. A look-up with the same credential is
+// in the same account, whichever that is.
 const OwnCredential = "(of its own credential)"
 
-// isName: the account is known by a name of the provider's.
+// isName reports whether the account is known by a name of the provider's.
 func isName(account string) bool { return account != "" && account != OwnCredential }
 
-// Proves reports whether the operation is proven by this object, in this account, or will
-// be once its claim has ended. An account that is not known is every account.
+// Proves reports whether this object, in this account, proves the operation, or will once its claim has ended. An
+// unknown account matches every account.
 func (op *Operation) Proves(account, object string) bool {
 	return op.MayBeIn(account) && (sameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && sameObject(e.Object, object) }))
 }
 
-// MayBeIn reports whether the operation may be one of the account. One that is not known may be every account's.
+// MayBeIn reports whether the operation may belong to the account. An unknown account may be any.
 func (op *Operation) MayBeIn(account string) bool {
 	return !isName(account) || !isName(op.Account) || account == op.Account
 }
 
-// NoKind is the word before the id of an object whose kind nothing states.
+// NoKind is the word before the id of an object without a known kind.
 const NoKind = "object"
 
-// sameObject compares what two of those say who name an operation's objects. Where one of them knows no kind, the ids are
-// all that there is to compare: an answer names no kind where its table has none, and a program's own look-up may.
+// sameObject compares two names of an operation's objects. If one has no kind it compares only the ids. An answer
+// names no kind if its table has none, and the program's own look-up may name one.
 func sameObject(a, b string) bool {
 	if a == b {
 		return true

@@ -7,17 +7,16 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Memory says what a provider remembers of a key: the constants of package providers,
-// whose type it is.
+// Memory is a provider's memory of a key: see the constants of package providers.
 type Memory = memory.Memory
 
-// Terms is what the resend rule needs to know of the provider. It is frozen in
-// the operation at Begin; later claims may narrow it, never widen it.
+// Terms has the facts about the provider for the resend rule. The operation's Begin freezes them. Later claims may
+// narrow them, never widen them.
 type Terms struct {
 	Remembers Memory
-	Retention time.Duration // how long the provider remembers a key; 0: nothing is promised
-	Guard     bool          // a second request is not executed while the first is worked on
-	Handling  time.Duration // without a guard: the longest that a request is worked on; 0: not stated
+	Retention time.Duration // how long the provider remembers a key; zero means that nothing is promised
+	Guard     bool          // the provider does not execute a second request during the first
+	Handling  time.Duration // without a guard, the longest work on one request; zero means not stated
 }
 
 // Narrow returns the stricter of t and u, clause by clause.
@@ -30,8 +29,8 @@ func (t Terms) Narrow(u Terms) Terms {
 	}
 }
 
-// stricterHandling takes the longer time of two sides, except that "not stated" is stricter
-// than any, and that a side with a guard has no need to state one beside one without.
+// stricterHandling returns the longer time of two sides. "Not stated" is stricter than any. A side with a guard need
+// not state one beside a side without.
 func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other time.Duration) time.Duration {
 	switch {
 	case guard && !otherGuard && handling <= 0:
@@ -44,8 +43,8 @@ func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other
 	return max(handling, other)
 }
 
-// Window is how long after the first send a resend is safe: the retention less
-// the margin. It is 0 where resending is never proven safe.
+// Window is how long after the first send a resend is safe: the retention less the margin. It is 0 if resending is
+// never proven safe.
 func (t Terms) Window() time.Duration {
 	if t.Remembers < memory.SuccessesLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
 		return 0
@@ -53,12 +52,11 @@ func (t Terms) Window() time.Duration {
 	return t.Retention - t.Margin()
 }
 
-// Margin is what is kept of the retention for clocks that disagree and requests
-// that dawdle: a quarter of it, at most an hour.
+// Margin is the part of the retention reserved for clocks that disagree and slow requests: a quarter of it, at most an
+// hour.
 func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
 
-// leapMargin is the margin, or the longest there is where nothing is retained: a table that is listed later may
-// state a retention.
+// leapMargin is the margin, or the longest possible one without a retention, since a later table may state one.
 func (t Terms) leapMargin() time.Duration {
 	if t.Retention <= 0 {
 		return longestMargin
@@ -70,28 +68,27 @@ const longestMargin = time.Hour
 
 func marginOf(d time.Duration) time.Duration { return min(d/4, longestMargin) }
 
-// Question is everything that the resend rule looks at.
+// Question is the input of the resend rule.
 type Question struct {
 	MayHaveRun   bool
 	Failed       bool // an attempt may have been answered by a failure that had an effect
 	Terms        Terms
 	FirstSentAt  time.Time // when the first attempt of this generation may have left
-	SentBy       time.Time // the latest that FirstSentAt may have been, where that is the earliest; else zero
-	LastEndedAt  time.Time // when our last attempt ended or, after a takeover, the takeover
+	SentBy       time.Time // the latest possible FirstSentAt, if FirstSentAt is the earliest possible; else zero
+	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
 	WindowClosed bool
 	Clock        time.Time // the asker's
 	Last         time.Time // the latest time that the journal has seen
-	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero: it is
+	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero means that it is
 
-	// Unwanted: somebody said that it is not to be sent any more.
+	// Unwanted means that an operator withdrew the operation.
 	Unwanted bool
 
-	// Doubted: an earlier release sent it once more after its caller was told that its outcome is unknown.
+	// Doubted means that an earlier release sent it once more after its caller received ErrOutcomeUnknown.
 	Doubted bool
 
-	// Idempotent: the asker is the caller's own call, which is still running, and
-	// the method is idempotent by RFC 9110 section 9.2.2, and the operation is
-	// neither named nor keyed.
+	// Idempotent means that the asker is the caller's own call, which is still running, the method is idempotent by
+	// RFC 9110 section 9.2.2, and the operation has neither name nor key.
 	Idempotent bool
 }
 
@@ -120,21 +117,17 @@ func (p PermissionAnswer) String() string {
 	return fmt.Sprintf("PermissionAnswer(%d)", p)
 }
 
-// MaySend is the resend rule: the one place that decides whether an operation
-// may be sent, first or again. It is pure. Of what is not wanted any more it says Never.
-// Else it says SendNow if and only if
+// MaySend is the resend rule: the one place that decides whether an operation may be sent, first or again. It is pure.
+// It returns Never for a withdrawn operation. Otherwise it returns SendNow if and only if
 //
 //   - nothing may have run; or
-//   - the provider deduplicates this call by its key, and the window that began
-//     with the first send is still open; or
-//   - the caller's own call is running, and its method is idempotent and neither
-//     named nor keyed.
+//   - the provider deduplicates this call by its key, and the window that began with the first send is still open; or
+//   - the caller's own call is running, and its method is idempotent and neither named nor keyed.
 //
-// A provider without an in-flight guard might execute a second request beside
-// the first, so its window opens only once the stated handling time has passed.
-// A clock behind the journal's by more than the margin proves nothing about the
-// window until it has caught up. One that has jumped proves, until the jump is
-// confirmed, only that a window is over, and only where the journal's time says so too.
+// A provider without an in-flight guard might execute a second request beside the first, so its window opens only once
+// the stated handling time has passed. A clock behind the journal's by more than the margin proves nothing about the
+// window until it has caught up. A clock that has jumped proves, until the jump is confirmed, only that a window is
+// over, and only if the journal's time says so too.
 func MaySend(q Question) Permission {
 	if q.Unwanted {
 		return never("somebody said that it is not wanted any more")
@@ -151,8 +144,8 @@ func MaySend(q Question) Permission {
 	return q.inside()
 }
 
-// inside asks whether now is inside a window that began with the first send, and whether what
-// was sent before is over, where there is no guard.
+// inside checks that now is inside the window that began with the first send. Without a guard it also checks that
+// earlier requests are over.
 func (q *Question) inside() Permission {
 	window := q.Terms.Window()
 	switch {
@@ -190,7 +183,7 @@ const retentionPassed = "the provider's retention has passed, or will have"
 
 func never(reason string) Permission { return Permission{Answer: Never, Reason: reason} }
 
-// noWindow says why resending is never proven safe under these terms.
+// noWindow returns why resending is never proven safe under these terms.
 func (t Terms) noWindow() string {
 	switch {
 	case t.Remembers == memory.Nothing:
