@@ -126,7 +126,7 @@ func TestPutOfATombstone(t *testing.T) {
 				heard, err := j.Apply(t.Context(), tookEffect(ended.Operation, "ch_2"))
 				require.NoError(t, err)
 				require.NotEmpty(t, heard.Operation.Attention)
-				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: done.At, Outcome: journal.StateCompleted})
+				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: done.At, Outcome: journal.StateCompleted, Attention: heard.Operation.Attention})
 				require.NoError(t, err)
 			}
 			at := begun.Last.Add(2 * journal.EvidenceKeep)
