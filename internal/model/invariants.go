@@ -53,11 +53,11 @@ var Invariants = []Invariant{
 		}
 		return true
 	}},
-	{4, "one answer", "Two answers that were served for one generation are equal, but where somebody supplied one by hand in between: what it took the place of was omitted, cut off, or not the provider's.", func(c *change) bool { return !c.differs }},
-	{5, "sends are proven safe", "No attempt begins where the resend rule is false of the world: where an earlier one may have run and the provider need not recognise it, and no unnamed operation is sent in the background once its caller was told.", func(c *change) bool {
+	{4, "one answer", "Two answers that were served for one generation are equal, unless a person supplied one in between. It replaced an answer that was omitted, cut off, or not the provider's.", func(c *change) bool { return !c.differs }},
+	{5, "sends are proven safe", "No attempt begins if an earlier one may have run and the provider need not recognise it. No unnamed operation is sent in the background once its caller received an error.", func(c *change) bool {
 		return !c.unsafe || c.after.FalseNot
 	}},
-	{6, "what has not run", "Where the record says that nothing may have run, there is no effect of this generation, and none of its requests is under way.", func(c *change) bool {
+	{6, "what has not run", "If the record says that nothing may have run, there is no effect of this generation, and none of its requests is under way.", func(c *change) bool {
 		op, s := c.opAfter, c.after
 		return op.State == journal.StateAbsent || op.MayHaveRun || s.FalseNot || s.Effects[s.Life] == 0 && !s.mayExecute(s.Life)
 	}},
@@ -74,22 +74,22 @@ var Invariants = []Invariant{
 	}},
 	{8, "the holder alone gives up", "Only the holder of the current claim parks, doubts or cancels.", func(c *change) bool { return !c.released || c.rightful }},
 	{9, "there is an end", "From every state a path without faults leads to completed, cancelled or unknown.", nil},
-	{10, "names are used once", "A name that has an answer is never executed again, after it was reaped included.", func(c *change) bool {
+	{10, "names are used once", "A name that has an answer is never executed again, even after it was reaped.", func(c *change) bool {
 		return !c.executed || !c.before.Named || c.Naming != journal.Named
 	}},
-	{11, "answers are delivered", "An answer that reached nobody is never reaped.", func(c *change) bool { return !c.forgot || c.lawful }},
+	{11, "answers are delivered", "An undelivered answer is never reaped.", func(c *change) bool { return !c.forgot || c.lawful }},
 	{12, "the lost are silent", "No client begins an attempt that knows that its session is lost.", func(c *change) bool { return !c.sent || !c.seen }},
-	{13, "the pending stay", "What one client left pending is not cancelled because another one, or whoever works it off in the background, goes away.", func(c *change) bool { return !c.dropped }},
-	{14, "what was seen is recorded", "Evidence of an effect completes the operation, or is kept: beside a claim, or for somebody to see to.", func(c *change) bool {
+	{13, "the pending stay", "A pending operation of one client is not cancelled because another client, or the background work, ends.", func(c *change) bool { return !c.dropped }},
+	{14, "what was seen is recorded", "Evidence of an effect completes the operation, or is kept with the operation.", func(c *change) bool {
 		return !c.told || c.opAfter.recorded(c.object)
 	}},
-	{15, "the unwanted stay", "What somebody does not want any more is executed by nobody, until it is wanted again.", func(c *change) bool {
+	{15, "the unwanted stay", "No client executes a withdrawn operation until it is wanted again.", func(c *change) bool {
 		return !c.executed || !c.opBefore.Unwanted
 	}},
-	{16, "the doubted stay", "What is unknown is executed by nobody, unless somebody has said what became of it.", func(c *change) bool {
+	{16, "the doubted stay", "No client executes an unknown operation unless a person resolved it.", func(c *change) bool {
 		return !c.executed || !c.before.Doubted
 	}},
-	{17, "the late stay", "What was not to be sent after a time, and of which nothing may have run, is not sent after it.", func(c *change) bool {
+	{17, "the late stay", "An operation with a latest time, of which nothing may have run, is not sent after that time.", func(c *change) bool {
 		op := c.opBefore
 		return !c.executed || op.State != journal.StatePending || op.MayHaveRun || op.By == never || op.By >= 0
 	}},
