@@ -1,5 +1,5 @@
-// Package postgres keeps a journal in PostgreSQL (14 or later), for services that run on several machines: all of them
-// share it, and whatever one of them leaves behind another finishes.
+// Package postgres keeps a journal in PostgreSQL (14 or later), for services on several machines. All of them share
+// it, and each finishes the operations that another left behind.
 //
 //	if err := postgres.Migrate(ctx, ownersURL, ""); err != nil { … } // once for each release
 //	j, err := postgres.Open(ctx, url, postgres.Options{Deployment: "prod"})
@@ -9,72 +9,75 @@
 //
 // # What is durable
 //
-// Apply returns once what it did is committed, on the server's disk and on every standby that the server's
-// synchronous_standby_names asks for. Nothing less is called done:
+// Apply returns once its commit is on the server's disk and on every standby that the server's
+// synchronous_standby_names requires:
 //
-//   - fsync, full_page_writes and synchronous_commit are checked with every commit, and ErrUnsafe names what is weaker.
-//   - A COMMIT whose wait for a standby is cancelled succeeds with a warning alone
-//     (https://www.postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"). Here it counts as undecided until a later
-//     commit was replicated. So a pooler that keeps the server's notices to itself is refused beside a synchronous
-//     standby.
-//   - Where the connection breaks at a COMMIT, it is found out whether that landed before anybody is told anything. Only
-//     where the caller's context ends first, or the Journal is closed, that stays open.
+//   - Every commit checks fsync, full_page_writes and synchronous_commit. ErrUnsafe names a weaker setting.
+//   - A COMMIT whose wait for a standby is cancelled succeeds with only a warning
+//     (https://www.postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"). Onceward treats it as
+//     undecided until a later commit was replicated. So a pooler that hides the server's notices is rejected beside a
+//     synchronous standby.
+//   - If the connection breaks at a COMMIT, Onceward finds out whether it landed before it answers the caller. It
+//     stays open only if the caller's context ends first, or the Journal is closed.
 //
 // # How it commits
 //
-// What the process can decide by what it knows, such as the begin of a new name or the answer of an operation that it
-// holds, goes to a lane: a connection that commits all that waits for it as one transaction in one round trip. A row is
-// written only at the revision that was decided on. Everything else, and whoever was too late, gets a transaction by itself
-// that locks what it reads. Every transaction begins with the guard: it takes the lane's own row one number further, and
-// fails if somebody has raised the tenure in it, if a session that is needed is not alive, or if a setting is not
-// safe. Nothing else is relied on: no setting of a connection, no advisory lock, no LISTEN. So a pooler in
-// transaction mode works (Options.Pooled).
+// A lane commits events that the process can decide from its own memory, such as the begin of a new name or the answer
+// of an operation that it holds. A lane is a connection that commits all waiting events as one transaction in one
+// round trip. It writes a row only at the revision that was decided on. Every other event, and every write that came
+// too late, gets its own transaction, which locks the rows that it reads.
+//
+// Every transaction begins with the guard, which raises the number in the lane's own row. It fails if another process
+// has raised the tenure in that row, if a needed session is not alive, or if a setting is not safe. It relies on
+// nothing else: no setting of a connection, no advisory lock, no LISTEN. So a pooler in transaction mode works
+// (Options.Pooled).
 //
 // # Receipts
 //
-// Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key, holds what
-// the handler writes, and records the answer. Begin it with the pool and the isolation level that the application uses (Pgx, SQL),
-// or by BeginTx. At most four transactions of BeginTx are open at a time.
+// Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key,
+// holds the handler's writes, and records the answer. Begin it with the application's pool and isolation level (Pgx,
+// SQL), or by BeginTx. At most four transactions of BeginTx are open at a time.
 //
-// A unique index lets one transaction have a key. An advisory lock of that transaction shows a second one that the key is being
-// served. A transaction of repeatable reads or a serializable one never executes what another has settled after its snapshot. After a
-// serialization failure at its COMMIT nothing is recorded, and the key is free.
+// A unique index lets one transaction have a key. An advisory lock of that transaction shows a second one that the key
+// is being served. A transaction of repeatable reads or a serializable one never executes a request that another has
+// settled after its snapshot. After a serialization failure at its COMMIT nothing is recorded, and the key is free.
 //
 // # Sessions
 //
-// A session is a lease by the database's clock of fifteen seconds, renewed every three on a connection that nothing else
-// uses. It is lost by its own process's clocks, the monotonic one and the wall's, twelve seconds after the last renewal
-// that was answered; it never revives, and its process joins anew. Others bury it, and claim what it held, when they have
-// seen it be silent for fifteen seconds by their own clocks, with none of their own looks missed, and the database agrees
-// that it has expired. So neither an outage of the database nor a leap of its clock costs anybody what it holds. A session
-// that is ended, and those of a Journal that is closed, are dead at once.
+// A session is a lease of fifteen seconds by the database's clock. The process renews it every three seconds on a
+// connection of its own. It is lost twelve seconds after the last answered renewal, by the process's monotonic or wall
+// clock. A lost session never revives, and its process joins anew. Another process ends it, and claims its operations,
+// after it was silent for fifteen seconds. That process must have measured this by its own clocks, missed no look of
+// its own, and the database must agree that the lease has expired. So neither an outage of the database nor a jump of
+// its clock ends a live session. An ended session, and those of a closed Journal, are dead at once.
 //
-// A request that is on its way when its session is lost may arrive after another process has sent it again. That is
-// what the provider's idempotency is for; where there is none, the operation is unknown after a takeover, and not sent.
+// A request in flight when its session is lost may arrive after another process has sent it again. The provider's
+// idempotency covers that. Without it, the operation is unknown after a takeover, and not sent.
 //
 // # Time
 //
-// Journal is a journal.Clock: events are stamped by the database's clock, as far as it can be told without asking. An event
-// that is more than a minute ahead of it is refused with ErrClockAhead.
+// Journal is a journal.Clock: events are stamped by an estimate of the database's clock. An event more than a minute
+// ahead of that clock is rejected with ErrClockAhead.
 //
 // # A database that has gone back
 //
-// A journal that lies elsewhere than before, as after a restore or in a copy, counts as restored: what sends, decides or
-// forgets is refused with journal.ErrRestored, by all who have it open, until somebody calls Adopt or Confirm. So does one that
-// lacks what a process which is alive was told of, as when a standby that was behind took over: every lane knows the
-// number of its last commit, and every process its last beat and where it has seen the journal; so an old primary that is started again is
-// told from the one that took over. After a promotion everybody is held up until all
-// who are alive have found what they were told of, which takes a few seconds at most; where one of them is dead, it can't be
-// known, and the journal counts as restored (but see Options.Failover). What can't be told from inside is a copy of the
-// storage that is put back while no process is alive: that takes Options.Witness.
+// A restored, moved or copied journal counts as restored. Every process that has it open refuses to send, decide or
+// forget, with journal.ErrRestored, until an operator calls Adopt or Confirm. A server that has lost commits
+// acknowledged to a live process also counts as restored, for example after failover to a lagging standby. Each lane
+// remembers its last commit number, and each process its last beat and the journal's place. So an old primary that is
+// started again is detected.
 //
-// The server is looked at with each connection that is made and, as a pooler keeps its own, by the guard and by EnqueueTx, which compare when it was
-// started. What is only read may be of a server that nobody has looked at yet.
+// After a promotion all processes wait, a few seconds at most, until every live process has found its acknowledged
+// commits. If one of them is dead, that can't be known, and the journal counts as restored (but see Options.Failover).
+// A copy of the storage that is put back while no process is alive can't be detected from inside: use Options.Witness.
+//
+// Each new connection checks the server. As a pooler keeps its own connections, the guard and EnqueueTx check when the
+// server was started too. A read may come from a server that no process has checked yet.
 //
 // # Privileges
 //
-// Migrate needs a role that may create the schema, or owns it. The service's needs USAGE on the schema, SELECT, INSERT, UPDATE
-// and DELETE on its tables, and USAGE and SELECT on its sequence; Adopt and Confirm also UPDATE on that. Who only looks
-// (Options.ReadOnly) needs USAGE on the schema, and SELECT on its tables and its sequence. Row security on its
-// tables is refused. There is nothing in it that needs a superuser or an extension.
+// Migrate needs a role that may create the schema, or owns it. The service's role needs USAGE on the schema, SELECT,
+// INSERT, UPDATE and DELETE on its tables, and USAGE and SELECT on its sequence. Adopt and Confirm also need UPDATE on
+// the sequence. A reader (Options.ReadOnly) needs USAGE on the schema, and SELECT on its tables and its sequence. Row
+// security on the tables is rejected. No superuser or extension is needed.
 package postgres

@@ -15,25 +15,25 @@ import (
 )
 
 var (
-	// ErrUnsafe: the server's settings don't keep what it acknowledges, or are not those that a journal needs. The
+	// ErrUnsafe means that the server's settings lose acknowledged commits, or are not those that a journal needs. The
 	// error says which, and what to set.
 	ErrUnsafe = errors.New("postgres: not safe for a journal")
-	// ErrDeployment: the journal is that of another deployment, as in a copy of production that was started as
+	// ErrDeployment means that the journal belongs to another deployment, as in a copy of production started as
 	// staging.
 	ErrDeployment = errors.New("postgres: the journal of another deployment")
-	// ErrReadOnly: the journal was opened with Options.ReadOnly.
+	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
-	// ErrClockAhead: the asker's clock is more than a minute ahead of the database's. Have events stamped by Now.
+	// ErrClockAhead means that the asker's clock is more than a minute ahead of the database's. Stamp events by Now.
 	ErrClockAhead = errors.New("postgres: the asker's clock is ahead of the database's")
 )
 
-// Error is what the server said, without what may hold a secret or somebody's data: no detail, no parameters, no
-// address. It unwraps to nothing.
+// Error is the server's error, without parts that may hold secrets or personal data: no detail, no parameters, no
+// address. It wraps nothing.
 type Error struct {
 	Doing      string // what was being done
-	Code       string // SQLSTATE, "" where the connection failed
+	Code       string // SQLSTATE; "" if the connection failed
 	Constraint string
-	Reason     string // in our words
+	Reason     string // in Onceward's words
 }
 
 func (e *Error) Error() string {
@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// code is the SQLSTATE of an error of the server's, or "".
+// code returns the SQLSTATE of a server's error, or "".
 func code(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -56,7 +56,7 @@ func code(err error) string {
 	return ""
 }
 
-// explain is an error as callers get it.
+// explain returns the error for callers.
 func explain(doing string, err error) error {
 	var pg *pgconn.PgError
 	var own *Error
@@ -73,7 +73,7 @@ func explain(doing string, err error) error {
 	return &Error{Doing: doing, Reason: connectionReason(err)}
 }
 
-// isJournals tells whether the error is one of the journal's own, which says what to do.
+// isJournals reports whether the error is one of the journal's own, which says what to do.
 func isJournals(err error) bool {
 	for _, own := range [...]error{journal.ErrRestored, journal.ErrSessionLost, journal.ErrClosed, journal.ErrNotFound, journal.ErrVersion,
 		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, errDamaged, errConnString} {
@@ -105,7 +105,7 @@ func connectionReason(err error) string {
 	return "the connection failed"
 }
 
-// tlsReason says why nothing was said over TLS to a server that was reached; "" if it is not that.
+// tlsReason returns why TLS with a reached server failed, or "" for other errors.
 func tlsReason(err error) string {
 	var unverified *tls.CertificateVerificationError
 	var name x509.HostnameError

@@ -22,11 +22,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// DefaultSchema is the schema of a journal whose Options name none.
+// DefaultSchema is the schema of a journal if Options names none.
 const DefaultSchema = "onceward"
 
-// leastSchema is the earliest version of the schema that this release can go on with. It keeps receipts from version 2 on. writer is
-// this release's number among those that write to a journal: a migration that older ones would break raises journal.least_writer.
+// leastSchema is the earliest version of the schema that this release can use. It keeps receipts from version 2 on.
+// writer is this release's number among those that write to a journal. A migration that breaks older ones raises
+// journal.least_writer.
 const (
 	leastSchema = 1
 	writer      = 1
@@ -35,8 +36,8 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the SQL files that Migrate runs, in the order of their names, for those who migrate by a tool of their
-// own. {{schema}} in them stands for the schema's quoted name, which they don't create.
+// Migrations returns the SQL files of Migrate, run in the order of their names, for your own migration tool.
+// {{schema}} in them stands for the schema's quoted name. They don't create the schema.
 func Migrations() fs.FS {
 	sub, _ := fs.Sub(migrations, "migrations") // it is there
 	return sub
@@ -44,7 +45,7 @@ func Migrations() fs.FS {
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// quoted is the schema's name in SQL.
+// quoted returns the schema's name in SQL.
 func quoted(schema string) (string, error) {
 	if schema == "" {
 		schema = DefaultSchema
@@ -55,12 +56,12 @@ func quoted(schema string) (string, error) {
 	return `"` + schema + `"`, nil
 }
 
-// Migrate makes a journal in that schema ("": DefaultSchema) of the database, or brings one up to this release. It may
-// be called by several processes at once: one of them migrates. It needs a role that may create the schema, or
-// that owns it, and runs on a connection of its own, which it closes.
+// Migrate makes a journal in that schema of the database, or migrates one to this release. An empty schema means
+// DefaultSchema. Several processes may call it at once: one of them migrates. It needs a role that may create the
+// schema, or that owns it. It uses a connection of its own, and closes it.
 //
-// A statement waits for a lock for at most five seconds, so that nobody queues up behind it for longer. Where others' locks are in the way
-// all the same it is tried again, five times in all; then Migrate fails, and can be called again. What was migrated before stays.
+// A statement waits for a lock at most five seconds, so that others don't queue behind it for longer. After such a
+// failure Migrate tries it again, five times in all, then fails. Call it again: finished steps stay.
 func Migrate(ctx context.Context, connString, schema string) error {
 	cfg, err := pgx.ParseConfig(connString)
 	if err != nil {
@@ -104,7 +105,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *sl
 	}
 }
 
-// migrateTries is how often a migration is tried that others' locks are in the way of.
+// migrateTries limits the tries of a migration that other transactions' locks block.
 const migrateTries = 5
 
 func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
@@ -124,7 +125,7 @@ func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
 	return err
 }
 
-// steps are the SQL files as goose takes them, with the schema's name in them.
+// steps returns the SQL files for goose, with the schema's name in them.
 func steps(q string, files fs.FS) ([]*goose.Migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -151,7 +152,7 @@ func steps(q string, files fs.FS) ([]*goose.Migration, error) {
 	return all, nil
 }
 
-// checkVersion refuses a schema that this release can't go on with.
+// checkVersion rejects a schema that this release can't use.
 func checkVersion(version, leastWriter int) error {
 	switch {
 	case version < leastSchema:
@@ -162,7 +163,7 @@ func checkVersion(version, leastWriter int) error {
 	return nil
 }
 
-// noJournal is a journal.ErrVersion that does not speak of versions, and a fs.ErrNotExist, as where a file is missing.
+// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
 type noJournal struct{}
 
 func (noJournal) Error() string {
@@ -175,5 +176,5 @@ func (noJournal) Is(target error) bool {
 
 var errNoJournal error = noJournal{}
 
-// errConnString says nothing of what is wrong: it may have a password in it.
+// errConnString gives no details, since the connection string may have a password in it.
 var errConnString = errors.New("postgres: the connection string can't be parsed: it is a URL (postgres://…) or a list of key=value")

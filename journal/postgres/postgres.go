@@ -21,109 +21,111 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Options say how a journal is opened. Deployment has to be set; for the rest, the zero value is what is recommended.
+// Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
 type Options struct {
-	// Deployment names whose journal it is, such as "prod". The first Open writes it down, and any other is refused
-	// with ErrDeployment: a copy of production that is started as staging would send what production is to send. With
-	// ReadOnly or Existing it may be "", for whichever it is.
+	// Deployment names the deployment that owns the journal, such as "prod". The first Open records it, and Open
+	// refuses any other with ErrDeployment. Otherwise a copy of production that is started as staging would send
+	// production's operations. With ReadOnly or Existing it may be "", for any deployment.
 	Deployment string
 
-	// Schema is the one that the journal lies in, "" for DefaultSchema: a-z, 0-9 and _, at most 63 characters.
+	// Schema is the journal's schema: a-z, 0-9 and _, at most 63 characters. Default: DefaultSchema.
 	Schema string
 
-	// Migrate has Open migrate (see Migrate), for programs whose role may do so. Else it checks, and says what to run.
+	// Migrate makes Open migrate (see Migrate), for programs whose role may do so. Without it Open checks the version,
+	// and says what to run.
 	Migrate bool
 
-	// Existing opens the journal of somebody else's service, running or not, for programs that change single operations or
-	// flows in it, such as an operator's. It never migrates, claims a journal that nobody has opened for a
-	// Deployment, joins (Join is refused), buries the dead, or tells a Witness. What Open finds of a copy or
-	// a promoted server it refuses by, and leaves to the service to write down. While it is open it has a row among the
-	// journal's sessions, by which its commits are fenced and found out as any other's, and which holds nothing and is
-	// counted nowhere.
+	// Existing opens the journal of another service, running or not, for programs that change single operations or
+	// flows, such as an operator's. It never migrates, claims a journal without a Deployment, joins (Join is refused),
+	// ends dead sessions, or writes to a Witness. If Open detects a copy or a promoted server, it fails, and leaves
+	// the service to record that. While it is open it has a row among the journal's sessions. The row fences and
+	// identifies its commits, holds nothing, and is not counted.
 	Existing bool
 
-	// ReadOnly opens the journal for programs that look at it while its service runs, or does not: Get, List, GetFlow,
-	// ListFlows, FindBy, ReadStats and Verify work, and everything that writes returns ErrReadOnly. It implies Existing. Nothing is
-	// written, not even a session's row: each statement runs in a transaction that is READ ONLY, so that a standby will do, and a role
-	// with USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of what it has replayed.
-	// Options.Readers bounds its connections; Unsafe, Durability, Lanes and Witness are without effect.
+	// ReadOnly opens the journal for reading, whether its service runs or not. Get, List, GetFlow, ListFlows, FindBy,
+	// ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
+	// not even a session's row. Each statement runs in a transaction that is READ ONLY, so a standby will do, and a
+	// role with USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its
+	// replay. Options.Readers limits its connections. Unsafe, Durability, Lanes and Witness have no effect.
 	ReadOnly bool
 
-	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Then no prepared
-	// statements and no parameters at start are used, at a cost for each statement. Beside a synchronous standby the
-	// pooler has to pass on notices, else Open fails with ErrUnsafe, and so does what is recorded once commits wait for one.
+	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared
+	// statements and no start parameters, at a cost for each statement. Beside a synchronous standby the pooler must
+	// pass on notices. Otherwise Open fails with ErrUnsafe, and so does every write once commits wait for a standby.
 	Pooled bool
 
-	// Durability says who keeps what the server acknowledges. The zero value asks for the settings by which PostgreSQL
-	// does.
+	// Durability says what makes acknowledged commits durable. The zero value requires the settings with which
+	// PostgreSQL does.
 	Durability Durability
 
-	// Failover says what is done where the server's timeline is another than before: a standby was promoted, or a point
-	// in time recovered to. Where commits wait for no standby (synchronous_standby_names is empty), Open warns of what a failover loses,
-	// once, unless this or Durability says otherwise.
+	// Failover says what to do after the server's timeline changed: a standby was promoted, or the database was
+	// recovered to a point in time. If commits wait for no standby (synchronous_standby_names is empty), Open warns
+	// once of the possible loss, unless this or Durability says otherwise.
 	Failover Failover
 
-	// Witness tells of a copy of the database's storage that was put back while no process was alive, which the
-	// database itself can't. nil: there is none.
+	// Witness detects a copy of the database's storage that was put back while no process was alive. The database
+	// itself can't detect that. Nil means that there is none.
 	Witness Witness
 
-	// Unsafe accepts a server that may lose what it acknowledged (fsync off), and events of any time. It is for
-	// tests.
+	// Unsafe accepts a server that may lose acknowledged commits (fsync off), and events of any time. It is for tests.
 	Unsafe bool
 
-	// Lanes is how many connections at most commit for Apply side by side: each after the first only while as many wait
-	// as are being committed. 0: one. Two overlap what the server does with what its clients do, for some more of its
-	// CPU, which is worth it where it is a millisecond or more away.
+	// Lanes limits the connections that commit for Apply concurrently. A further one is used only while as many events
+	// wait as are being committed. Two overlap the work of the server and its clients, for some more of its CPU. That
+	// pays off if the server is a millisecond or more away. Default: 1.
 	Lanes int
 
-	// Readers bounds the connections for Get, List and the like. 0: 4.
+	// Readers limits the connections for Get, List and other reads. Default: 4.
 	Readers int
 
-	// BeforeConnect is called before each connection, which it may change: for passwords that expire. nil: nothing is.
+	// BeforeConnect is called before each connection and may change its configuration, such as for passwords that
+	// expire.
 	BeforeConnect func(ctx context.Context, cfg *pgx.ConnConfig) error
 
-	// Archive is written what Reap is about to shrink or remove, nil: nothing. It gets whole lines, each a JSON object of one
-	// operation (journal.Archived; RFC 8259, JSON lines) with its times, its request and its answer; credentials are in none of
-	// them, since the journal has none. Write is called by one goroutine at a time, and then Flush() error and Sync()
-	// error, where the writer has them, before the commit in which the operations go. Where one of them fails, so does Reap, and nothing
-	// goes. What was being written then, or in a crash, may be a torn line: the next one begins on a line of its own.
-	// An operation may be in it twice, after a crash for instance, or though it was kept in the end. Each process has its own: what
-	// it reaps is in it. The caller closes it, after the Journal.
+	// Archive receives operations that Reap is about to shrink or remove. Nil means no archive. It receives whole
+	// lines, each a JSON object of one operation (journal.Archived; RFC 8259, JSON lines) with its times, request and
+	// answer. They hold no credentials, since the journal has none.
+	//
+	// One goroutine at a time calls Write, and then Flush() error and Sync() error, if the writer has them, before the
+	// commit that removes the operations. If one of them fails, Reap fails and removes nothing. A failure or crash may
+	// leave a torn line. The next one begins on a line of its own. An operation may be in it twice, for instance after
+	// a crash, or although it was kept in the end. Each process has its own, for the operations that it reaps. The
+	// caller closes it, after the Journal.
 	Archive io.Writer
-	// ArchiveBodies has the bodies in it too, in base64.
+	// ArchiveBodies adds the bodies, in base64.
 	ArchiveBodies bool
 
 	// Committed receives every commit: how many requests it carried, and how long its transaction took. Several
 	// goroutines may call it at once, and each waits for it, so it returns at once. Zero means that nothing is called.
 	Committed func(requests int, took time.Duration)
 
-	// Logger is told of what somebody ought to know of: lost connections, sessions that were buried, a standby that is
-	// missing. Never of names, bodies or parameters. nil: slog.Default().
+	// Logger receives records for operators: lost connections, ended sessions, a missing standby. It never receives
+	// names, bodies or parameters. Default: slog.Default().
 	Logger *slog.Logger
 
 	pace pace // tests shorten it. Zero means usualPace.
 }
 
-// Durability says who keeps what the server acknowledges.
+// Durability says what makes acknowledged commits durable.
 type Durability uint8
 
 const (
-	// ServersDisk: the server's own disk does, so that fsync and full_page_writes have to be on.
+	// ServersDisk means the server's own disk, so fsync and full_page_writes must be on.
 	ServersDisk Durability = iota
-	// Provider: the provider's storage does, whatever these two say, as with Amazon Aurora or AlloyDB.
+	// Provider means the cloud provider's storage, whatever these two settings are, as with Amazon Aurora or AlloyDB.
 	Provider
 )
 
-// Failover says what a promoted standby has of what was acknowledged.
+// Failover says what a promoted standby has of the acknowledged commits.
 type Failover uint8
 
 const (
-	// FailoverUnknown: it goes on where every process that was alive is there still, and finds what it was told; else the
-	// journal counts as restored.
+	// FailoverUnknown goes on if every process that was alive still is, and finds its acknowledged commits. Otherwise
+	// the journal counts as restored.
 	FailoverUnknown Failover = iota
-	// LosesNothing asserts that it has everything, as where nothing but a synchronous standby is ever promoted.
+	// LosesNothing asserts that it has everything, since only a synchronous standby is ever promoted.
 	LosesNothing
-	// MayLose is FailoverUnknown, where it is known that commits wait for no standby: Open doesn't warn of that.
+	// MayLose is FailoverUnknown without the warning of Open that commits wait for no standby.
 	MayLose
 )
 
@@ -140,9 +142,9 @@ type Journal struct {
 	id     atomic.Pointer[string] // of the journal
 	log    *slog.Logger
 	pace   pace
-	// What is reaped is written there; nil: nowhere.
+	// The writer for reaped operations; nil if there is none.
 	archive *store.Archive
-	// How many batches a lane's row is used for.
+	// The number of batches for which a lane's row is used.
 	rotateAfter int
 	sweepPage   int
 	claimScans  int
@@ -153,10 +155,10 @@ type Journal struct {
 	stop       context.CancelCauseFunc
 	goroutines sync.WaitGroup
 	closed     atomic.Bool
-	inside     sync.RWMutex // held for reading while something is asked
+	inside     sync.RWMutex // held for reading during each call
 
 	group    *group
-	slow     chan *lane // those that are free
+	slow     chan *lane // the free ones
 	handlers chan *lane
 	held     held
 
@@ -168,27 +170,27 @@ type Journal struct {
 
 	clockMu  sync.Mutex
 	clock    store.Clock
-	resets   int           // of the clock that are known of
-	clockJob chan struct{} // held by the transaction that changes where the clock stands
-	sweeps   chan struct{} // held by the call that sweeps before it does
+	resets   int           // resets of the clock that this process knows of
+	clockJob chan struct{} // held by the transaction that moves the clock
+	sweeps   chan struct{} // held by the call that sweeps first
 
 	time     dbClock
-	restored atomic.Pointer[restoration] // nil: it is not
+	restored atomic.Pointer[restoration] // nil: not restored
 	adoption adoption
-	timeline atomic.Pointer[string]    // of the server, when it was seen last
-	started  atomic.Pointer[time.Time] // the server that was looked at, by when it was; nil: it can't tell
+	timeline atomic.Pointer[string]    // of the server, when it was last seen
+	started  atomic.Pointer[time.Time] // start time of the checked server; nil: it does not report one
 	memory   memory
 	left     leftovers
 
-	outdated atomic.Bool // later releases alone write to it
+	outdated atomic.Bool // only later releases may write to it
 
-	granted atomic.Bool // what the role needs was looked for
+	granted atomic.Bool // the role's privileges were checked
 	awaited atomic.Bool // commits wait for a standby
 
 	acknowledged acknowledgements
 	locked       lockedNames
 	refused      refusedClaims
-	patient      chan struct{} // who waits for somebody else's lock: connections are left for others
+	patient      chan struct{} // callers that wait for a foreign lock: connections are left for others
 	observed     observer
 }
 
@@ -197,20 +199,20 @@ var (
 	_ journal.Clock         = (*Journal)(nil)
 )
 
-// slowLanes is how many connections there are for what is not committed in batches, and handlerLanes how many handlers of
-// DeliverTx run at a time, each on one of its own: it may take longer than others can wait.
+// slowLanes is the number of connections for transactions outside of batches. handlerLanes limits the concurrent
+// handlers of DeliverTx, each on its own connection, since it may take longer than others can wait.
 const (
 	slowLanes    = 4
 	handlerLanes = 4
 )
 
-// Open opens the journal in the database that connString names, a URL or list of keywords as libpq has them. It dials
-// connections of its own: one for the heartbeat, one for each lane, some for what needs a transaction by itself, four at most
-// for handlers of DeliverTx, and Options.Readers. The caller closes the Journal.
+// Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
+// own connections: one for the heartbeat, one for each lane, some for single transactions, at most four for handlers
+// of DeliverTx, and Options.Readers. The caller closes the Journal.
 //
-// A journal that was restored or copied opens, and sends nothing until it is adopted: see Adopt.
+// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
 //
-// Errors say what to do. Found by errors.Is: journal.ErrVersion, ErrUnsafe, ErrDeployment; by errors.As: *Error.
+// Errors say what to do. errors.Is finds journal.ErrVersion, ErrUnsafe and ErrDeployment. errors.As finds *Error.
 func Open(ctx context.Context, connString string, opts Options) (*Journal, error) {
 	cfg, err := pgx.ParseConfig(connString)
 	if err != nil {
@@ -219,8 +221,8 @@ func Open(ctx context.Context, connString string, opts Options) (*Journal, error
 	return open(ctx, cfg, opts)
 }
 
-// OpenPool is Open with the configuration of a pool of the application's, BeforeConnect included. None of the pool's
-// connections is used, so that one that is exhausted stops nobody's heart.
+// OpenPool is Open with the configuration of the application's pool, including BeforeConnect. It uses none of the
+// pool's connections, so an exhausted pool stops no heartbeat.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Journal, error) {
 	cfg := pool.Config()
 	if opts.BeforeConnect == nil {
@@ -268,7 +270,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 	return j, nil
 }
 
-// start checks the database, enrols this process, and has its heart beat.
+// start checks the database, registers this process, and starts its heartbeat.
 func (j *Journal) start(ctx context.Context) error {
 	conn, err := j.dial(ctx, nil)
 	if err != nil {
@@ -303,16 +305,15 @@ func (j *Journal) start(ctx context.Context) error {
 // newSessionID returns 128 random bits or more.
 func newSessionID() string { return rand.Text() }
 
-// Close ends the process's sessions as its death would, but at once: what they hold is left for others. It waits for
-// what is being committed, for five seconds where the server does not answer: then what became of it stays open. A handler
-// of DeliverTx has its own time.
+// Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
+// the server does not answer for five seconds, their result stays open. A handler of DeliverTx has its own time.
 func (j *Journal) Close() error {
 	if j.closed.Swap(true) {
 		return journal.ErrClosed
 	}
-	// Where the server does not answer, nobody who waits for it is waited for any longer.
+	// If the server does not answer, waiting callers are released.
 	defer time.AfterFunc(j.pace.close, func() { j.stop(journal.ErrClosed) }).Stop()
-	j.inside.Lock() // for those who are inside
+	j.inside.Lock() // wait for running calls
 	//lint:ignore SA2001 they are waited for, and nobody comes in any more
 	j.inside.Unlock()
 	_ = j.left.waitForAll(j.background)
@@ -345,7 +346,7 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// enter refuses whoever comes after Close. Who is let in calls leave.
+// enter rejects calls after Close. An admitted caller calls leave.
 func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
 	j.inside.RLock()
 	if j.closed.Load() {
@@ -360,10 +361,10 @@ func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
 	return j.inside.RUnlock, nil
 }
 
-// defaultReaders is Options.Readers where that is not set.
+// defaultReaders is the default of Options.Readers.
 const defaultReaders = 4
 
-// statements are the SQL texts of a schema.
+// statements holds the SQL texts for a schema.
 type statements struct {
 	settings, indexSettings, togetherSettings, togetherPlans, guard, guardBlindly, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
 	insertNew, insertNamed, followRows                                                                                                                                                                 string
@@ -374,14 +375,14 @@ func newStatements(s string) statements {
 		"revision = revision + 1 WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3 RETURNING handle"
 	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
 	settings := soundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
-		// A handler of DeliverTx has its time (pace.handler), whatever the role's is.
+		// The limit for a handler of DeliverTx is pace.handler, whatever the role's setting is.
 		"set_config('idle_in_transaction_session_timeout', '60s', true), " +
-		// From PostgreSQL 17 on, a client that is cut off amid its statements does not hold up others for ever.
+		// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
 		"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
 	const (
 		byIndex = "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
-		// One plan for each, however many rows there are: to make it anew would take longer than to run it. And the table of
-		// which it was made is soon much larger.
+		// A generic plan for each statement, however many rows there are: planning takes longer than execution. And
+		// the table soon outgrows the one that was planned for.
 		together = "set_config('plan_cache_mode', 'force_generic_plan', true), " + byIndex +
 			", set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)"
 	)
@@ -390,7 +391,7 @@ func newStatements(s string) statements {
 		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
 		"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
 		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($8) " +
-		// Who is to wait for a standby from now on looks first whether he is told that he did not.
+		// If commits begin to wait for a standby, the client first checks that notices reach it.
 		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
 		"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
@@ -398,7 +399,7 @@ func newStatements(s string) statements {
 		togetherSettings: settings + ", " + together, togetherPlans: "SELECT " + together,
 		insertNew: in(insertNew), insertNamed: in(insertNamed), followRows: in(followRows),
 		guard: strings.Replace(guard, "{{place}}", serverStart+" = $10::timestamptz", 1),
-		// Where the server can't tell, with each beat alone it is looked whether it is what it was.
+		// If the server can't report its start, only each beat checks whether it is the same.
 		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),
 		resolve:      "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",
 		addLane:      "INSERT INTO " + s + ".lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure",
@@ -410,7 +411,7 @@ func newStatements(s string) statements {
 			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT pg_catalog.unnest($17::bigint[]), handle FROM o ON CONFLICT DO NOTHING) " +
 			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",
 		update: update,
-		// An object of $17, if any, must not be that of another operation: who asks for it is in line (lockObject).
+		// An object of $17, if any, must not be another operation's: callers for it queue (lockObject).
 		updateMarked: "WITH o AS (" + strings.Replace(update, " RETURNING", " AND NOT EXISTS (SELECT 1 FROM "+s+".marks WHERE hash = $17::bigint AND handle <> $1) RETURNING", 1) + "), " +
 			"a AS (INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o WHERE $13::bytea IS NOT NULL " +
 			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body), " +
@@ -419,7 +420,7 @@ func newStatements(s string) statements {
 		lockObject: "INSERT INTO " + s + ".marks (hash, handle) VALUES ($1, 0) ON CONFLICT (hash, handle) DO UPDATE SET handle = 0",
 		answer: "WITH o AS (" + update + ") INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o " +
 			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body RETURNING handle",
-		// What a lane has seen of the time goes along. A row that lacks batches stays, for the guard to tell.
+		// The lane's view of the time goes along. A row that lacks batches stays, for the guard to report.
 		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, last_at, least_margin) " +
 			"INSERT INTO " + s + ".lanes (process, lane, tenure, last_at, least_margin) SELECT $1, $3, tenure, last_at, least_margin FROM o RETURNING batch, tenure",
 		find:      "(" + in(find) + ")",
@@ -428,26 +429,26 @@ func newStatements(s string) statements {
 	}
 }
 
-// soundCommit has the commit of a transaction wait for the disk, and for standbys as the server says, and its warnings be told.
+// soundCommit makes a transaction's commit wait for the disk, and for standbys as the server says, and its warnings
+// visible.
 const soundCommit = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), " +
 	"set_config('client_min_messages', 'warning', true)"
 
-// soundSettings is true where a commit will be kept and nothing but what was written is read. $unsafe: durability is not
-// asked for.
+// soundSettings returns SQL that is true if commits are durable and reads see only written data. $unsafe skips
+// durability.
 func soundSettings(unsafe string) string {
 	return "(" + unsafe + " OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
 		"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('client_min_messages') <> 'error' " +
 		"AND current_setting('transaction_isolation') = 'read committed'"
 }
 
-// Now is the time of the database's clock, as far as this process can tell without asking it, and never goes back. See
-// journal.Clock.
+// Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
 func (j *Journal) Now() time.Time { return j.time.now() }
 
 // aheadOf is how far an asker's clock may be ahead of the database's.
 const aheadOf = time.Minute
 
-// checkTime refuses a time that is ahead of the database's clock, which would be everybody's latest time from then on.
+// checkTime rejects a time ahead of the database's clock, which would become the latest time for all processes.
 func (j *Journal) checkTime(at time.Time) error {
 	if j.opts.Unsafe {
 		return nil
