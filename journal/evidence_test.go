@@ -1068,6 +1068,28 @@ func TestALookIsGivenBack(t *testing.T) {
 	}
 }
 
+// The program's own look-up finds nothing. That counts from a quarter of an hour after the handling time of the last attempt,
+// by the time at which the program was asked.
+func TestOwnLookUpAskedTooEarly(t *testing.T) {
+	for name, row := range map[string]struct {
+		began time.Duration // after the last attempt
+		state journal.State
+	}{
+		"asked too early, and heard of in time": {10 * time.Minute, journal.StateUnknown},
+		"asked in time":                         {time.Hour, journal.StateCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := inDoubt()
+			ev := gone(op)
+			ev.Evidence.Source, ev.Absence.Began = journal.SourceHook, op.LastEndedAt.Add(row.began)
+			got, decision := next(t, op, false, ev)
+			assert.Equal(t, journal.Recorded, decision)
+			assert.Equal(t, row.state, got.State)
+			assert.Equal(t, row.state == journal.StateUnknown, strings.Contains(got.Evidence[0].Why, "asked too early"), got.Evidence[0].Why)
+		})
+	}
+}
+
 // What shows an effect beside one that is under way is told, and what is under way is left to end.
 func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	op := inFlight(journal.Named, stated)

@@ -433,3 +433,22 @@ func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
 	assert.Equal(t, journal.Stop, decision)
 	assert.Equal(t, journal.StateUnknown, left.State, "it may have run")
 }
+
+// The window of an operation that waits for its caller counts from its first request, not from its creation: by a clock that has
+// jumped it is not taken for over before that.
+func TestJumpAheadKeepsTheWindowOfWhatWasCreatedLongBefore(t *testing.T) {
+	op := operation(journal.Carried, guarded)
+	op.State, op.MayHaveRun, op.Told = journal.StatePending, true, true
+	op.CreatedAt, op.DueAt, op.WakeAt = noon.Add(-25*time.Hour), noon, noon
+	claim := jumped(journal.Event{Kind: journal.EventClaim, At: noon, Last: noon.Add(-time.Minute), Session: "B"})
+	got, decision := next(t, op, false, claim)
+	assert.Equal(t, journal.Later, decision)
+	assert.Equal(t, journal.StatePending, got.State)
+	assert.Equal(t, believed, got.WakeAt)
+
+	claim.Unconfirmed = time.Time{}
+	claim.At = op.FirstSentAt.Add(guarded.Retention)
+	got, decision = next(t, op, false, claim)
+	assert.Equal(t, journal.Stop, decision)
+	assert.Equal(t, journal.StateUnknown, got.State)
+}
