@@ -17,10 +17,10 @@ func sortByTime(all []moment) {
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 }
 
-// revealed are the bodies of an operation, with what is secret masked.
+// revealed has the bodies of an operation, with secrets masked.
 type revealed struct{ Request, Answer string }
 
-// because is the reason that somebody gives.
+// because returns the operator's reason.
 func because(r *http.Request) (string, error) {
 	why := strings.TrimSpace(r.PostFormValue("because"))
 	if why == "" {
@@ -29,7 +29,7 @@ func because(r *http.Request) (string, error) {
 	return why, nil
 }
 
-// back is where the form was.
+// back returns the place of the form.
 func back(r *http.Request) string {
 	if n, err := strconv.ParseInt(r.PostFormValue("h"), 10, 64); err == nil {
 		return operationLink(n)
@@ -54,7 +54,7 @@ func (c *console) reveal(w http.ResponseWriter, r *http.Request, actor string) e
 	return c.showOperation(w, r, http.StatusOK, &op, &page{Revealed: bodies})
 }
 
-// seen is how far the operation had come that somebody looked at.
+// seen returns the generation and claim that the operator looked at.
 func seen(r *http.Request, op *journal.Operation) (onceward.Seen, error) {
 	generation, err := strconv.Atoi(r.PostFormValue("generation"))
 	claim, other := strconv.ParseInt(r.PostFormValue("claim"), 10, 64)
@@ -88,7 +88,7 @@ func (c *console) cancel(w http.ResponseWriter, r *http.Request, actor string) e
 	}, "cancelled")
 }
 
-// settle records somebody's word on an operation.
+// settle records an operator's decision about an operation.
 func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, as journal.Resolution, allowed func(*operation) error, done string) error {
 	why, err := because(r)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	return nil
 }
 
-// flowOf returns the whole flow that a request is about.
+// flowOf returns the whole flow of a request.
 func (c *console) flowOf(r *http.Request) (f journal.Flow, err error) {
 	if c.flows == nil {
 		return f, journal.ErrNotFound

@@ -18,16 +18,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Action is something that somebody does on the console.
+// Action is an operator's action on the console.
 type Action uint8
 
 const (
-	Look      Action = iota // see operations and flows, without their bodies; always on
-	Reveal                  // see an operation's bodies, with what is secret masked; for a reason, which is logged
-	Resolve                 // say what became of an operation
+	Look      Action = iota // see operations and flows, without their bodies; always enabled
+	Reveal                  // see an operation's bodies, with secrets masked; needs a reason, which is logged
+	Resolve                 // record what became of an operation
 	Cancel                  // cancel an operation of which nothing was ever sent
-	RetryFlow               // let a flow that is set aside or waits go on
-	GiveUp                  // have a flow given up
+	RetryFlow               // run a flow again that is set aside or waits
+	GiveUp                  // give a flow up
 )
 
 var actionNames = [...]string{"look", "reveal", "resolve", "cancel", "retry", "give up"}
@@ -39,36 +39,34 @@ func (a Action) String() string {
 	return fmt.Sprintf("Action(%d)", a)
 }
 
-// Options are what a console is made of. Journal and Authorize are required.
+// Options configures a console. Journal and Authorize are required.
 type Options struct {
-	// Journal is what is shown: a client's own, or one that was opened to be read alone. It has to be
-	// a journal.StatsReader, as this module's are, and may be a journal.Flows.
+	// Journal is the journal to show: a client's own, or one opened read-only. It must be a journal.StatsReader, as
+	// this module's are, and may be a journal.Flows.
 	Journal journal.Journal
 
-	// Authorize says who makes a request, and whether they may do that: it is asked about every
-	// request, before anything else is. An error refuses it (403), and is logged and not shown. It is
-	// called concurrently.
+	// Authorize returns the operator who makes a request, or an error if the operator may not do the action. It is
+	// called first, for every request, concurrently. An error is answered by 403, and is logged but not shown.
 	Authorize func(*http.Request, Action) (actor string, err error)
 
-	// Actions are what is switched on beside Look. None by default.
+	// Actions enables actions beside Look. Default: none.
 	Actions []Action
 
-	// Client is what Resolve and Cancel are done by: it makes the keys of further generations. They
-	// can't be switched on without it.
+	// Client executes Resolve and Cancel, which require it: it makes the keys of further generations.
 	Client *onceward.Client
 
-	// Hour is what the page shows of the last hour. nil: one of the console's own, which has what was read
-	// while somebody looked, and no commits.
+	// Hour has the last hour that the page shows. Nil means one of the console's own, with the counts read while an
+	// operator looked, and no commits.
 	Hour *Hour
 
-	// Hosts are the names that requests may be for, without a port: others are refused, as by a page
-	// that has its own name resolve to this machine. nil: any, for what stands behind a proxy.
+	// Hosts has the names that requests may be for, without a port. Others are rejected, against a page elsewhere
+	// whose own name resolves to this machine. Nil accepts any name, for a console behind a proxy.
 	Hosts []string
 
-	// Title is what the page is called; "": Onceward.
+	// Title is the page's title. Default: Onceward.
 	Title string
 
-	// Logger is told who revealed and did what, and of failures. nil: slog.Default().
+	// Logger receives each reveal and action with its operator, and failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -79,14 +77,13 @@ var assets embed.FS
 type console struct {
 	Options
 	stats journal.StatsReader
-	flows journal.Flows // nil: the journal keeps none
+	flows journal.Flows // nil if the journal keeps none
 	pages *template.Template
 	live  live
 	now   func() time.Time
 }
 
-// New makes the page. It reads nothing and starts nothing; there is nothing to be closed. The error says
-// what is wrong with the options.
+// New makes the page. It reads nothing and starts nothing, and needs no close. The error names the faulty option.
 func New(o Options) (http.Handler, error) {
 	stats, counts := o.Journal.(journal.StatsReader)
 	switch {
@@ -118,7 +115,7 @@ func New(o Options) (http.Handler, error) {
 	return c.guarded(c.routes()), nil
 }
 
-// route is a handler that knows by whom it is asked.
+// route is a handler that receives the operator.
 type route func(w http.ResponseWriter, r *http.Request, actor string) error
 
 func (c *console) routes() http.Handler {
@@ -152,10 +149,10 @@ func (c *console) routes() http.Handler {
 	return mux
 }
 
-// policy is what a browser may do with the page: load what is ours, and nothing else.
+// policy restricts the browser to the page's own files.
 const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'"
 
-// guarded sets the headers of every answer, and refuses names that are not ours.
+// guarded sets the headers of every answer, and rejects foreign host names.
 func (c *console) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -186,11 +183,11 @@ func hostname(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// maxForm is how much of a form is read.
+// maxForm limits how much of a form is read.
 const maxForm = 64 << 10
 
-// allowed asks whether somebody may do that, then whether it is switched on, and then, of what
-// changes or reveals something, whether the request comes from this page.
+// allowed checks that the operator may do the action, then that it is enabled, and then, for actions that change or
+// reveal something, that the request comes from this page.
 func (c *console) allowed(action Action, next route) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -221,10 +218,10 @@ func (c *console) allowed(action Action, next route) http.Handler {
 	})
 }
 
-// on tells whether an action is switched on.
+// on reports whether an action is enabled.
 func (c *console) on(action Action) bool { return action == Look || slices.Contains(c.Actions, action) }
 
-// failure is what a page says instead.
+// failure is the content of an error page.
 type failure struct {
 	status int
 	says   string
@@ -240,7 +237,7 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, journal.ErrNotFound):
 		f = &failure{status: http.StatusNotFound, says: "There is no such operation or flow in this journal."}
 	case r.Context().Err() != nil:
-		return // nobody is there any more
+		return // the browser has gone
 	default:
 		c.Logger.ErrorContext(r.Context(), "onceward console: failed", "path", r.URL.Path, "error", err)
 		f = &failure{status: http.StatusInternalServerError, says: "The journal could not be read or written. The log says why."}

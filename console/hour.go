@@ -13,20 +13,20 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Hour is the last hour of a journal, in memory, by the minute: how much waits, and how long commits
-// take. The zero Hour is ready. It is safe for concurrent use.
+// Hour holds the last hour of a journal in memory, by the minute: waiting operations and commit times. The zero Hour
+// is ready. It is safe for concurrent use.
 type Hour struct {
 	mu      sync.Mutex
 	minutes [60]minute
 }
 
-// minute is the most that was seen in it.
+// minute has the greatest values of one minute.
 type minute struct {
 	at      time.Time // its beginning
 	read    bool      // counts were read in it
 	open    int64     // operations without an outcome that are not unknown
 	due     int64
-	unsaved int64 // records in this process's memory alone
+	unsaved int64 // records only in this process's memory
 	commits int
 	slowest time.Duration
 }
@@ -34,7 +34,7 @@ type minute struct {
 // watchEvery is how often Watch reads counts.
 const watchEvery = 15 * time.Second
 
-// Committed notes a commit: it is the hook for sqlite.Options.Committed of the journal, or is called by it.
+// Committed notes a commit. Use it as sqlite.Options.Committed of the journal, or call it from there.
 func (h *Hour) Committed(_ int, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,9 +43,9 @@ func (h *Hour) Committed(_ int, took time.Duration) {
 	m.slowest = max(m.slowest, took)
 }
 
-// Watch reads the counts of a journal, and of a client of this process if it isn't nil, four times a
-// minute, until ctx ends, whose error it returns. What can't be read is a gap. Without it, an Hour has the
-// counts that were read while somebody looked at the console.
+// Watch reads the counts of a journal, and of a client of this process unless it is nil, four times a minute, until
+// ctx ends. It returns ctx's error. A failed read leaves a gap. Without Watch, an Hour has the counts read while an
+// operator looked.
 func (h *Hour) Watch(ctx context.Context, j journal.StatsReader, client *onceward.Client) error {
 	ticks := time.NewTicker(watchEvery)
 	defer ticks.Stop()
@@ -64,7 +64,7 @@ func (h *Hour) Watch(ctx context.Context, j journal.StatsReader, client *oncewar
 	}
 }
 
-// unsaved is how many records are in the memory of this process alone.
+// unsaved returns how many records are only in this process's memory.
 func unsaved(client *onceward.Client) int64 {
 	if client == nil {
 		return 0
@@ -72,7 +72,7 @@ func unsaved(client *onceward.Client) int64 {
 	return int64(client.Stats().Backlog)
 }
 
-// Note notes counts that were read at a time, for who reads them anyway: Watch does it by itself. unsaved is the
+// Note notes counts read at a time, for programs that read them anyway. Watch calls it by itself. unsaved is the
 // client's Stats.Backlog.
 func (h *Hour) Note(at time.Time, s journal.Stats, unsaved int64) {
 	h.mu.Lock()
@@ -82,8 +82,8 @@ func (h *Hour) Note(at time.Time, s journal.Stats, unsaved int64) {
 	m.open, m.due, m.unsaved = max(m.open, s.Pending+s.InFlight), max(m.due, s.Due), max(m.unsaved, unsaved)
 }
 
-// minute is that of a time, one that is not kept where it is too long ago; h.mu is held. What was noted while the
-// clock was ahead gives way once it is right again.
+// minute returns the minute of a time, or an unkept one if it is too long ago. h.mu is held. Once a clock that was
+// ahead is right again, its minutes are replaced.
 func (h *Hour) minute(of time.Time) *minute {
 	at := of.Truncate(time.Minute)
 	m := h.kept(at)
@@ -96,13 +96,13 @@ func (h *Hour) minute(of time.Time) *minute {
 	return m
 }
 
-// kept is where a minute is, if it is; h.mu is held.
+// kept returns the place of a minute, if it is kept. h.mu is held.
 func (h *Hour) kept(at time.Time) *minute {
 	n := int64(len(h.minutes))
 	return &h.minutes[(at.Unix()/60%n+n)%n] // a clock may be set to before 1970
 }
 
-// last are the minutes up to now, oldest first. Those of which nothing is known are empty.
+// last returns the minutes up to now, oldest first. A minute without data is empty.
 func (h *Hour) last(now time.Time) (all [60]minute) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,13 +115,13 @@ func (h *Hour) last(now time.Time) (all [60]minute) {
 	return all
 }
 
-// chart is a picture of one thing in the last hour.
+// chart is a picture of one value in the last hour.
 type chart struct {
 	Title, Says string
 	Picture     template.HTML
 }
 
-// charts are what is known of the last hour; none of what nothing is known of.
+// charts returns the charts of the last hour that have data.
 func (h *Hour) charts(now time.Time, client bool) (all []chart) {
 	minutes := h.last(now)
 	draw := func(title, class string, show func(float64) string, value func(*minute) (v float64, known bool)) {
@@ -151,8 +151,7 @@ func (h *Hour) charts(now time.Time, client bool) (all []chart) {
 	return all
 }
 
-// bars draws a bar for each minute, and none where its value is not known (below 0). What is more than
-// nothing is seen.
+// bars draws a bar for each minute with a value, which is below 0 if it is unknown. A small value stays visible.
 func bars(class, label string, values []float64, most float64) template.HTML {
 	const width, height = 5, 40
 	var b strings.Builder

@@ -15,10 +15,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// perPage is how many rows a page has.
+// perPage limits the rows of a page.
 const perPage = 50
 
-// list is a page of operations, and what they were selected by.
+// list is a page of operations, and its selection.
 type list struct {
 	Rows     []journal.Operation
 	State    string
@@ -30,18 +30,18 @@ type list struct {
 	Older    string
 	Oldest   bool
 	Next     string // link to the next page
-	Cut      bool   // the time for one page was over before it was full
+	Cut      bool   // the page's time was over before it was full
 }
 
 func operationLink(handle int64) string { return "operation?h=" + strconv.FormatInt(handle, 10) }
 
-// bad is a request that asks for what there is not.
+// bad rejects a faulty request.
 func bad(format string, args ...any) error {
 	return &failure{status: http.StatusBadRequest, says: fmt.Sprintf(format, args...), link: "operations"}
 }
 
-// operations lists them, newest first. What no index selects by is looked for row by row, for a bounded
-// time, and can be gone on with.
+// operations lists them, newest first. It scans unindexed filters row by row for a bounded time, and offers to
+// continue.
 func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) error {
 	q := r.URL.Query()
 	l := &list{
@@ -98,15 +98,14 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 	return nil
 }
 
-// span is how many handles are looked through at once for what has a scope or a provider.
+// span is how many handles are searched at once for a scope or a provider.
 const span = 20_000
 
-// gap is how many handles are not looked through by spans: a journal in PostgreSQL leaves out a trillion where it is
-// adopted.
+// gap is the number of handles that spans do not search one by one: adopting a journal in PostgreSQL skips a trillion.
 const gap = 1 << 32
 
-// read fills the page. Where there is no index of what is selected it goes on for a bounded time: by spans of
-// handles of a scope or a provider, of which the journal knows where there are none, and else row by row.
+// read fills the page. It scans unindexed filters for a bounded time. For a scope or a provider it scans spans of
+// handles, and skips those that the journal knows to be empty. Other filters it scans row by row.
 func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filter, older time.Time, q url.Values) error {
 	began := time.Now()
 	late := func() bool { return time.Since(began) > lookFor }
@@ -115,7 +114,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 			(!l.InScope || op.Scope == l.Scope) && (l.Provider == "" || op.Provider == l.Provider)
 	}
 	passed := int64(0) // up to where
-	// some reads what one filter selects, and tells whether the page is over.
+	// some reads the operations of one filter, and reports whether the page is over.
 	some := func(filter journal.Filter) (over bool, err error) {
 		for op, err := range j.List(ctx, filter) {
 			switch {
@@ -156,7 +155,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 		} else {
 			end = passed
 		}
-		if end-first > gap { // what is left has few operations for so many handles
+		if end-first > gap { // the rest has few operations for so many handles
 			rest := filter
 			if rest.Before = end; l.Oldest {
 				rest.After, rest.Before = first-1, filter.Before
@@ -173,7 +172,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 	return err
 }
 
-// bounds are the first handle that is within a filter's, and the one after the last.
+// bounds returns the first handle of a filter, and the one after the last.
 func bounds(ctx context.Context, j journal.Journal, within journal.Filter) (first, end int64, err error) {
 	for _, newest := range []bool{false, true} {
 		for op, err := range j.List(ctx, journal.Filter{After: within.After, Before: within.Before, Newest: newest, Limit: 1}) {
@@ -188,13 +187,13 @@ func bounds(ctx context.Context, j journal.Journal, within journal.Filter) (firs
 	return first, end, nil
 }
 
-// page is a link to the same list from another handle on.
+// page returns a link to the same list from another handle on.
 func (l *list) page(q url.Values, at int64) string {
 	q.Set("at", strconv.FormatInt(at, 10))
 	return "operations?" + q.Encode()
 }
 
-// find looks for one operation by its whole name: IDs are found by hashes, so that no part of one is.
+// find finds one operation by its whole name. IDs are found by hashes, so parts of one find nothing.
 func (c *console) find(w http.ResponseWriter, r *http.Request, _ string) error {
 	q := r.URL.Query()
 	op, err := c.Journal.Get(r.Context(), journal.Ref{Scope: q.Get("scope"), Parent: q.Get("parent"), ID: q.Get("name")})
@@ -227,7 +226,7 @@ func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) er
 	return nil
 }
 
-// addFlows adds as many as a page has.
+// addFlows adds flows up to a page.
 func (p *page) addFlows(flows iter.Seq2[journal.Flow, error]) error {
 	for f, err := range flows {
 		if err != nil {

@@ -11,26 +11,26 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// How often counts are read for everybody who listens, and how many may.
+// The interval between two readings for all listeners, and the limit of listeners.
 const (
 	every        = 2 * time.Second
 	maxListeners = 32
 	writeWithin  = 10 * time.Second
 )
 
-// live reads the counts for everybody. It runs while somebody listens.
+// live reads the counts for all listeners. It runs while there is a listener.
 type live struct {
 	console *console
 
 	mu        sync.Mutex
 	stats     journal.Stats
 	err       error
-	at        time.Time // when they were read, by this process's own time
+	at        time.Time // when they were read, by this process's clock
 	listeners map[chan journal.Stats]struct{}
 	running   bool
 }
 
-// now returns counts that are at most as old as the time between two readings.
+// now returns counts no older than the interval between two readings.
 func (l *live) now(ctx context.Context) (journal.Stats, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *live) now(ctx context.Context) (journal.Stats, error) {
 	return l.stats, l.err
 }
 
-// join begins to listen; false: there are too many.
+// join adds a listener. It returns false if there are too many.
 func (l *live) join() (chan journal.Stats, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *live) leave(told chan journal.Stats) {
 	delete(l.listeners, told)
 }
 
-// run tells everybody, until nobody listens. Who is slow misses some.
+// run sends counts to all listeners until there are none. A slow one misses some.
 func (l *live) run() {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
@@ -83,7 +83,7 @@ func (l *live) run() {
 	}
 }
 
-// tell is false where nobody listens any more.
+// tell sends counts to all listeners. It returns false if there are none.
 func (l *live) tell(s journal.Stats, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,5 +135,5 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request, _ string) error {
 			err = send(s)
 		}
 	}
-	return nil // nobody is there any more
+	return nil // the browser has gone
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// operation is one, with what is made of it.
+// operation is an operation, prepared for its page.
 type operation struct {
 	journal.Operation
 	ParentKind, ParentName string
@@ -27,7 +27,7 @@ type operation struct {
 	MaySendAgain           bool
 }
 
-// body is a body as its shape.
+// body is the shape of a body.
 type body struct {
 	Size   int
 	Fields []shown.Field
@@ -45,7 +45,7 @@ type moment struct {
 	Says string
 }
 
-// byHandle returns the whole operation that a request is about.
+// byHandle returns the whole operation of a request.
 func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
@@ -95,7 +95,7 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	}
 	o.ParentKind, o.ParentName = shown.Parent(op)
 	o.Path, _, _ = strings.Cut(op.Request.URL, "?")
-	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow && op.State != journal.StateUnknown { // that is never resent
+	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow && op.State != journal.StateUnknown { // an unknown one is never resent
 		o.Bar = windowPicture(o.Window, now)
 	}
 	if op.Request.Method != "" {
@@ -112,7 +112,7 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	return o, nil
 }
 
-// historyOf is what is recorded of when something happened to an operation, in its order.
+// historyOf returns the recorded times of an operation, in order.
 func historyOf(op *journal.Operation) (all []moment) {
 	add := func(at time.Time, says string) {
 		if !at.IsZero() {

@@ -10,21 +10,21 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// finding is something that somebody has to look at.
+// finding is a problem that an operator has to look at.
 type finding struct {
 	Urgent bool
 	Says   string
 	Link   string
 }
 
-// The bounds of what a page reads, so that it is fast however much there is.
+// The bounds of a page's reads, so that it is fast for any journal.
 const (
-	mostPending = 2000 // pending operations whose windows are looked at, the oldest
-	mostRecent  = 500  // operations among which a second effect is looked for, the newest
+	mostPending = 2000 // the oldest pending operations, whose windows are checked
+	mostRecent  = 500  // the newest operations, which are searched for a second effect
 	lookFor     = 100 * time.Millisecond
 )
 
-// From when on something is a finding. A clock is off as the alert has it.
+// The thresholds of findings. A clock is off by the alert's threshold.
 const (
 	clockMargin = time.Minute
 	longPending = 15 * time.Minute
@@ -44,7 +44,7 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request, _ string) err
 	return nil
 }
 
-// findings are what somebody has to look at, the urgent first.
+// findings returns the problems for an operator, the urgent first.
 func (c *console) findings(ctx context.Context, s *journal.Stats) (list []finding, err error) {
 	now := c.now()
 	if s.Restored != "" {
@@ -100,7 +100,7 @@ func counted(n int64, one, many string) string {
 	return grouped(n) + " " + many
 }
 
-// twice are the newest operations of which a second effect is proven.
+// twice returns the newest operations with a proven second effect.
 func (c *console) twice(ctx context.Context) (ops []journal.Operation, err error) {
 	for op, err := range c.Journal.List(ctx, journal.Filter{Newest: true, Limit: mostRecent}) {
 		if err != nil {
@@ -113,7 +113,7 @@ func (c *console) twice(ctx context.Context) (ops []journal.Operation, err error
 	return ops, nil
 }
 
-// closing counts the oldest pending operations whose window comes to its end.
+// closing counts the oldest pending operations whose window ends soon.
 func (c *console) closing(ctx context.Context) (n int, soonest time.Duration, handle int64, err error) {
 	began, now := time.Now(), c.now()
 	for op, err := range c.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending}, Limit: mostPending}) {

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// page is what a template is filled in with.
+// page is the data of a template.
 type page struct {
 	Title, Heading string
 	Now            time.Time
@@ -50,7 +50,7 @@ func (c *console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = w.Write(out.Bytes())
 }
 
-// functions are the templates'.
+// functions returns the templates' functions.
 func (c *console) functions() template.FuncMap {
 	return template.FuncMap{
 		"text":          shown.Text,
@@ -90,20 +90,20 @@ func (c *console) functions() template.FuncMap {
 	}
 }
 
-// stateWord is a state in people's words.
+// stateWord returns a state in the words of docs/design.md.
 func stateWord(s journal.State) string {
 	return [...]string{"absent", "pending", "in flight", "completed", "unknown", "cancelled"}[s]
 }
 
-// flowWord is a flow's.
+// flowWord returns a flow's state in words.
 func flowWord(s journal.FlowState) string {
 	return [...]string{"absent", "running", "waiting", "finished", "given up", "set aside"}[s]
 }
 
-// stateShape is a sign that tells a state without its colour.
+// stateShape returns a sign that shows a state without its color.
 func stateShape(s journal.State) string { return [...]string{"·", "◔", "➤", "✔", "?", "✕"}[s] }
 
-// grouped is a number with its thousands apart.
+// grouped returns a number with its thousands separated.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -112,7 +112,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// flowOfStep is the flow that an operation is a step of, and its handle; "": of none.
+// flowOfStep returns the flow of an operation, and its handle, or "".
 func flowOfStep(op *journal.Operation) string {
 	if kind, name := shown.Parent(op); kind == "flow" {
 		return name
@@ -120,13 +120,13 @@ func flowOfStep(op *journal.Operation) string {
 	return ""
 }
 
-// flowLink leads to a flow, by its whole name.
+// flowLink returns the link to a flow, by its whole name.
 func flowLink(f *journal.Flow) string {
 	return "flow?" + url.Values{"scope": {f.Scope}, "parent": {f.Parent}, "name": {f.ID}}.Encode()
 }
 
-// seeOther leads on by a link that is relative to the page: http.Redirect would make it one from the
-// root of a path whose prefix was taken off.
+// seeOther redirects by a link relative to the page. http.Redirect would make it absolute from a path without its
+// prefix.
 func seeOther(w http.ResponseWriter, link string) {
 	w.Header().Set("Location", link)
 	w.WriteHeader(http.StatusSeeOther)

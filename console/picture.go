@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// statePicture draws the states with how many operations are in each. Colours are the style sheet's.
+// statePicture draws the states with the number of operations in each. The style sheet has the colors.
 func statePicture(s *journal.Stats) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg class="states" viewBox="0 0 640 300" role="img" aria-labelledby="states-title">` +
@@ -38,7 +38,7 @@ func statePicture(s *journal.Stats) template.HTML {
 	return template.HTML(b.String())
 }
 
-// windowPicture draws how much of an operation's window has passed, and what is kept as a margin.
+// windowPicture draws how much of an operation's window has passed, and its margin.
 func windowPicture(w shown.Window, now time.Time) template.HTML {
 	const width = 600
 	whole := w.Forget.Sub(w.From)

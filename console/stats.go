@@ -6,13 +6,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// completed are those that are in no other state, reaped ones included.
+// completed returns the number of operations in no other state, including reaped ones.
 func completed(s *journal.Stats) int64 {
 	return s.Begun - s.Pending - s.InFlight - s.Unknown - s.Cancelled
 }
 
-// unconfirmed is when a clock will be believed that says now, in a journal whose latest time is last:
-// one that nobody has looked at for so long takes it for a jump. The zero time: it is believed.
+// unconfirmed returns when a clock that shows now will be believed, in a journal whose latest time is last. If no
+// process has used the journal for long, it takes now for a jump. Zero means that the clock is believed.
 func unconfirmed(last, now time.Time) time.Time {
 	if !last.IsZero() && now.Sub(last) > journal.Leap {
 		return now.Add(journal.Confirmation)

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// maxAttention is how many of each kind are listed.
+// maxAttention limits the list of each kind.
 const maxAttention = 1000
 
 // attention is everything that needs attention.
@@ -75,7 +75,7 @@ func (c *command) attentionCommand() *cobra.Command {
 	}
 }
 
-// looks are unknown operations, and when each is looked for.
+// looks has unknown operations, and when each is looked up.
 type looks struct {
 	Looks []look `json:"looks"`
 	More  bool   `json:"more"`

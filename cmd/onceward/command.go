@@ -32,9 +32,9 @@ type command struct {
 	fullKeys bool
 
 	in       *bufio.Reader
-	asks     bool // somebody is there to answer
+	asks     bool // an operator can answer
 	out, err io.Writer
-	terminal bool // out is one
+	terminal bool // out is a terminal
 	colour   bool
 	now      func() time.Time
 }
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return code
 }
 
-// whichJournal goes by the environment where the command line does not say.
+// whichJournal uses the environment if the command line names no journal.
 func (c *command) whichJournal() error {
 	if inDatabase(c.journal) && hasPassword(c.journal) {
 		return usage("the URL has a password, which whoever lists the machine's processes sees on a command line: " +
@@ -100,7 +100,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 		PersistentPostRun: func(*cobra.Command, []string) { cancel() },
 	}
 	flags := root.PersistentFlags()
-	// What the environment says is no default, which help would print: it may have a password in it.
+	// The environment's value is no default, which help would print: it may have a password in it.
 	flags.StringVarP(&c.journal, "journal", "j", "", "path of the journal's file, or postgres://… without a password (else $ONCEWARD_JOURNAL)")
 	flags.StringVar(&c.schema, "schema", "", "in PostgreSQL: the journal's schema (else $ONCEWARD_SCHEMA, else onceward)")
 	flags.BoolVar(&c.pooled, "pooled", false, "in PostgreSQL: a pooler in transaction mode is in between")
@@ -119,13 +119,13 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	return root, began
 }
 
-// result is what a verb says.
+// result is the output of a verb.
 type result interface{ table(t *table) }
 
-// lister is a result of many: jsonl has a line for each of them.
+// lister is a result with entries: jsonl has a line for each.
 type lister interface{ lines() []any }
 
-// say prints a result on stdout, in the form that was asked for.
+// say prints a result on stdout, in the chosen form.
 func (c *command) say(r result) error {
 	switch c.form {
 	case "json":
@@ -147,7 +147,7 @@ func (c *command) say(r result) error {
 	return t.writeTo(c.out)
 }
 
-// encode prints JSON in which everything that a terminal may take for something else is escaped.
+// encode prints JSON and escapes everything that a terminal may interpret.
 func (c *command) encode(v any, indent string) error {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -160,7 +160,7 @@ func (c *command) encode(v any, indent string) error {
 	return err
 }
 
-// escaped has what is not printed escaped as JSON has it. It stands in strings alone.
+// escaped escapes unprintable characters as JSON does. They occur only in strings.
 func escaped(text string) string {
 	odd := func(r rune) bool { return r >= 0x7f && !strconv.IsPrint(r) }
 	if strings.IndexFunc(text, odd) < 0 {
@@ -181,11 +181,11 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// tell is for what is no data.
+// tell prints messages that are not data.
 func (c *command) tell(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
 
-// confirm has somebody type the given word, unless they have said yes to it beforehand. Nobody is
-// asked where nobody is there, nor in the midst of JSON.
+// confirm has the operator type the given word, unless yes confirms it beforehand. It asks no one without a terminal,
+// nor within JSON.
 func (c *command) confirm(yes bool, what, word string) error {
 	switch {
 	case yes:
@@ -213,11 +213,11 @@ func isTerminal(v any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // another device without anybody behind it
+	null, err := os.Stat(os.DevNull) // another device without an operator behind it
 	return err != nil || !os.SameFile(info, null)
 }
 
-// exactly is cobra's, in our words.
+// exactly is cobra's, with Onceward's words.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {

@@ -24,7 +24,7 @@ type database struct {
 	*postgres.Journal
 	cfg    *pgx.ConnConfig
 	schema string
-	place  string // for people
+	place  string // for display
 }
 
 var (
@@ -32,12 +32,12 @@ var (
 	_ journal.Clock = (*database)(nil)
 )
 
-// inDatabase tells a URL of PostgreSQL's from the path of a file.
+// inDatabase reports whether a name is a URL of PostgreSQL and not a file's path.
 func inDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
-// hasPassword tells whether there is one in a URL, or may be.
+// hasPassword reports whether a URL has, or may have, a password.
 func hasPassword(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || misread(u, raw) {
@@ -47,15 +47,15 @@ func hasPassword(raw string) bool {
 	return has || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
-// misread tells whether something in the URL had to be escaped: one reader takes it for a part of the password
-// then, and another for that of a name that is printed.
+// misread reports whether part of the URL had to be escaped. One parser then takes it as part of the password, and
+// another as part of a printed name.
 func misread(u *url.URL, raw string) bool {
 	beforeQuery, query, _ := strings.Cut(raw, "?")
 	key, _, _ := strings.Cut(query, "=")
 	return strings.Contains(raw, "#") || strings.Count(beforeQuery, "@") > 1 || strings.ContainsAny(u.EscapedPath(), "@=;") || strings.Contains(key, "@")
 }
 
-// isDatabases tells whether what is no URL of PostgreSQL's is meant for a database all the same. It may have a password in it.
+// isDatabases reports whether a name that is no PostgreSQL URL is meant for a database. It may have a password in it.
 func isDatabases(name string) bool {
 	name = strings.ToLower(strings.TrimLeft(name, " \"'"))
 	if strings.Contains(name, "://") || strings.HasPrefix(name, "postgres:") || strings.HasPrefix(name, "postgresql:") {
@@ -98,7 +98,7 @@ func (c *command) configured() (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// openDatabase opens a journal that is in a database, as whichever deployment's it is.
+// openDatabase opens a journal in a database, of any deployment.
 func (c *command) openDatabase(ctx context.Context, how access) (*database, error) {
 	cfg, err := c.configured()
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *command) openDatabase(ctx context.Context, how access) (*database, erro
 	return d, nil
 }
 
-// explained says of what can't be opened where it was looked for, and by its exit code of what kind that is.
+// explained adds the place to an error of opening, and its exit code.
 func (d *database) explained(err error) error {
 	var said *postgres.Error
 	switch {
@@ -151,7 +151,7 @@ func (d *database) explained(err error) error {
 	return fmt.Errorf("journal in %s: %w", d.place, err)
 }
 
-// look has read read one state of the database by SQL, in a transaction that can't write.
+// look runs read on one state of the database, in a read-only transaction.
 func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
 	conn, err := pgx.ConnectConfig(ctx, d.cfg)
 	if err == nil {
@@ -168,7 +168,7 @@ func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
 	return err
 }
 
-// in is SQL with the journal's schema in the place of {{schema}}.
+// in returns SQL with the journal's schema for {{schema}}.
 func (d *database) in(query string) string {
 	return strings.ReplaceAll(query, "{{schema}}", pgx.Identifier{d.schema}.Sanitize())
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// longTransaction is how long somebody may have a transaction open before the server's clearing up suffers.
+// longTransaction is the age from which an open transaction hinders the server's vacuum.
 const longTransaction = 10 * time.Minute
 
-// examine looks at the server, and at who uses the journal.
+// examine checks the server, and the journal's users.
 func (d *database) examine(ctx context.Context, x *examination) {
 	err := d.look(ctx, func(tx pgx.Tx) error {
 		for _, examine := range []func(context.Context, pgx.Tx, *examination) error{
@@ -72,7 +72,7 @@ func (d *database) examineServer(ctx context.Context, tx pgx.Tx, x *examination)
 	return nil
 }
 
-// examineConnection looks at how this command came to the server.
+// examineConnection checks this command's connection to the server.
 func (d *database) examineConnection(ctx context.Context, tx pgx.Tx, x *examination) error {
 	var encrypted *bool
 	var used, most int
@@ -138,7 +138,7 @@ func (d *database) examineDeployment(ctx context.Context, tx pgx.Tx, x *examinat
 	return nil
 }
 
-// examineHolders tells who is alive, and what the dead hold.
+// examineHolders reports live sessions, and what dead ones hold.
 func (d *database) examineHolders(ctx context.Context, tx pgx.Tx, x *examination) error {
 	var alive, silent, held int
 	err := tx.QueryRow(ctx, d.in(`SELECT (SELECT count(*) FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL AND expires_at > clock_timestamp()),
@@ -157,7 +157,7 @@ func (d *database) examineHolders(ctx context.Context, tx pgx.Tx, x *examination
 	return nil
 }
 
-// examineTables looks for what keeps the server from clearing up.
+// examineTables looks for causes that keep the server from vacuuming.
 func (d *database) examineTables(ctx context.Context, tx pgx.Tx, x *examination) error {
 	var bytes, live, dead int64
 	var oldest *float64

@@ -35,7 +35,7 @@ type checked struct {
 	Runbook string `json:"runbook,omitempty" doc:"a heading of docs/runbook.md"`
 }
 
-// examination is what doctor finds.
+// examination collects doctor's findings.
 type examination struct {
 	Checks []checked `json:"checks"`
 
@@ -64,12 +64,12 @@ func (x *examination) ok(check, format string, args ...any) {
 	x.Checks = append(x.Checks, checked{Check: check, Level: levelOK, Says: fmt.Sprintf(format, args...)})
 }
 
-// finds is a line of something that is not as it should be.
+// finds adds a finding.
 func (x *examination) finds(level, check, says, toDo, runbook string) {
 	x.Checks = append(x.Checks, checked{check, level, says, toDo, runbook})
 }
 
-// failed is a check that could not be made.
+// failed adds a check that could not be made.
 func (x *examination) failed(check string, err error) {
 	x.finds(levelWarn, check, "it can't be told: "+err.Error(), "", "")
 }
@@ -122,7 +122,7 @@ func (c *command) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// opens makes a line of an error that says what is wrong with the file; false for any other.
+// opens adds a finding for an error that says what is wrong with the file. It returns false for other errors.
 func (x *examination) opens(err error) bool {
 	for _, known := range []struct {
 		is      error
@@ -144,10 +144,10 @@ func (x *examination) opens(err error) bool {
 	return false
 }
 
-// maxExamined is how many operations are looked at one by one, for each check.
+// maxExamined limits the operations that each check reads one by one.
 const maxExamined = 20_000
 
-// data looks at what is in the journal, whichever kind it is.
+// data checks the journal's content, in any store.
 func (x *examination) data(ctx context.Context, s store) {
 	now, err := s.ReadStats(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (x *examination) data(ctx context.Context, s store) {
 	x.cards(ctx, s)
 }
 
-// windows are how long what has no outcome may still be resent.
+// windows checks how long operations without an outcome may still be resent.
 func (x *examination) windows(ctx context.Context, s store) {
 	closing, closed, n := 0, 0, 0
 	var soonest time.Duration
@@ -224,7 +224,7 @@ func (x *examination) windows(ctx context.Context, s store) {
 	}
 }
 
-// seconds are operations of which a second effect was proven.
+// seconds finds operations with a proven second effect.
 func (x *examination) seconds(ctx context.Context, s store) {
 	n, first := 0, ""
 	for op, err := range s.List(ctx, journal.Filter{Newest: true, Limit: maxExamined}) {
@@ -247,7 +247,7 @@ func (x *examination) seconds(ctx context.Context, s store) {
 	x.ok("second-effect", "none among the newest %d operations", maxExamined)
 }
 
-// cards looks for bodies that hold numbers of cards.
+// cards looks for bodies with card numbers.
 func (x *examination) cards(ctx context.Context, s store) {
 	if x.bodies <= 0 {
 		return
@@ -311,8 +311,8 @@ func (x *examination) backupsIn() {
 	}
 }
 
-// isSQLite opens and closes the file, which drops the locks of this process on it: none may be open. It
-// goes by how such a file begins (https://sqlite.org/fileformat.html, section 1.3).
+// isSQLite opens and closes the file, which drops this process's locks on it: none may be open. It checks the
+// beginning of the file (https://sqlite.org/fileformat.html, section 1.3).
 func isSQLite(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -324,5 +324,5 @@ func isSQLite(path string) bool {
 	return err == nil && string(magic) == "SQLite format 3\x00"
 }
 
-// isGone is true of a file that is not there.
+// isGone reports whether the file does not exist.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -14,13 +14,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// largeWAL is where a journal cuts its -wal file by itself, if nothing keeps it from that.
+// largeWAL is the size from which a journal cuts its -wal file by itself, unless it is kept from that.
 const largeWAL = 64 << 20
 
-// leastFree is how much of a disk ought to be free.
+// leastFree is the least free space on the disk without a warning.
 const leastFree = 256 << 20
 
-// examine looks at the file, those beside it and the machine they are on.
+// examine checks the file, the files beside it and their machine.
 func (f *file) examine(ctx context.Context, x *examination) {
 	f.examineFiles(x)
 	f.examineDisk(x)
@@ -30,7 +30,7 @@ func (f *file) examine(ctx context.Context, x *examination) {
 	f.examineSessions(ctx, x)
 }
 
-// beside are the files that belong to the journal.
+// beside returns the other files of the journal.
 func (f *file) beside() []string {
 	names := []string{f.path}
 	for _, suffix := range []string{"-wal", "-shm", "-sidecar"} {
@@ -74,7 +74,7 @@ func (f *file) examineFiles(x *examination) {
 	}
 }
 
-// examineSQLite reads back what the file says of itself.
+// examineSQLite checks the file's own settings.
 func (f *file) examineSQLite(ctx context.Context, x *examination) {
 	var mode string
 	var litestream, version int
@@ -95,7 +95,7 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 		return
 	}
 	x.ok("schema", "version %d", version)
-	if _, live := f.stamp(); !live { // such a connection says nothing of the mode; nobody has a lock now
+	if _, live := f.stamp(); !live { // such a connection does not show the mode; no process has a lock now
 		mode = headerMode(f.path)
 	}
 	backup := f.isBackup(ctx)
@@ -120,7 +120,7 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 	}
 }
 
-// headerMode is the mode that the file's header states (https://sqlite.org/fileformat.html, section 1.3.3).
+// headerMode returns the mode in the file's header (https://sqlite.org/fileformat.html, section 1.3.3).
 func headerMode(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -175,8 +175,8 @@ func (f *file) examineSidecar(ctx context.Context, x *examination) {
 	}
 }
 
-// sidecar compares the sidecar's line with the journal, and says what is wrong: then the journal was
-// restored or copied, and sends nothing.
+// sidecar compares the sidecar's line with the journal and returns the difference. The journal was then restored or
+// copied, and sends nothing.
 func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 	var identity string
 	var number, backups int64
@@ -210,7 +210,7 @@ func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 	return "", "", nil
 }
 
-// comesAsFar looks again: the sidecar was read later than the journal, which may have gone on.
+// comesAsFar reads the journal again: it may have advanced before the sidecar was read.
 func (f *file) comesAsFar(ctx context.Context, number int64) bool {
 	var now int64
 	err := f.look(ctx, func(tx *sql.Tx) error {
@@ -219,7 +219,7 @@ func (f *file) comesAsFar(ctx context.Context, number int64) bool {
 	return err == nil && now >= number
 }
 
-// sessions are the IDs of those that the journal knows.
+// sessions returns the IDs of the journal's sessions.
 func (f *file) sessions(ctx context.Context) (ids []string, err error) {
 	err = f.look(ctx, func(tx *sql.Tx) error {
 		ids = nil
@@ -240,7 +240,7 @@ func (f *file) sessions(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// examineSessions tells who is alive, and what the dead hold.
+// examineSessions reports live sessions, and what dead ones hold.
 func (f *file) examineSessions(ctx context.Context, x *examination) {
 	ids, err := f.sessions(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// The exit codes, which are promised. Any other means that it failed.
+// The stable exit codes. Any other means that it failed.
 const (
 	exitDone     = 0
 	exitFailed   = 1
@@ -40,7 +40,7 @@ func notFound(format string, args ...any) error {
 	return &exit{exitNotFound, fmt.Errorf(format, args...)}
 }
 
-// errFindings says that what was asked for was done, and that something is wrong.
+// errFindings means that the check ran and found a problem.
 var errFindings = errors.New("there are findings")
 
 func codeOf(err error) int {

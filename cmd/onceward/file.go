@@ -23,9 +23,8 @@ type file struct {
 
 var _ store = (*file)(nil)
 
-// look has read read one state of the file by SQL, on a connection that can't write. What nobody has
-// open is read without a lock, since SQLite would make a -wal and a -shm beside it, and anew if
-// somebody came meanwhile.
+// look runs read on one state of the file, on a read-only connection. If no process has the file open, it reads
+// without a lock, since SQLite would make a -wal and a -shm beside it. It reads anew if a process came meanwhile.
 func (f *file) look(ctx context.Context, read func(*sql.Tx) error) error {
 	for try := 1; ; try++ {
 		before, live := f.stamp()
@@ -47,8 +46,8 @@ func (f *file) look(ctx context.Context, read func(*sql.Tx) error) error {
 	}
 }
 
-// hasWAL tells whether somebody goes by the file's WAL: who has it open, or died so, moves it, and so may a
-// Litestream whose tables are there. Else there is none, and this command leaves none.
+// hasWAL reports whether another process uses the file's WAL: a process that has it open, or died so, or a Litestream
+// whose tables are there. Otherwise there is none, and this command leaves none.
 func (f *file) hasWAL(ctx context.Context) bool {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		if _, err := os.Stat(f.path + suffix); !isGone(err) {
@@ -62,7 +61,7 @@ func (f *file) hasWAL(ctx context.Context) bool {
 
 const litestreamTables = `SELECT count(*) FROM sqlite_schema WHERE name LIKE '\_litestream\_%' ESCAPE '\'`
 
-// stamp tells whether the file was written meanwhile, and whether somebody has it open, or died so.
+// stamp reports whether the file was written meanwhile, and whether a process has it open, or died so.
 func (f *file) stamp() (stamp string, live bool) {
 	live = true
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -102,7 +101,7 @@ func (f *file) clock(ctx context.Context, now time.Time) (last, unconfirmed time
 	return last, unconfirmed, nil
 }
 
-// believed is what store.clock returns, by what a journal has: milliseconds since 1970.
+// believed returns the same as store.clock, from a journal's columns: milliseconds since 1970.
 func believed(now time.Time, lastAt, jumpedAt sql.NullInt64) (last, unconfirmed time.Time) {
 	if lastAt.Valid {
 		last = time.UnixMilli(lastAt.Int64).UTC()
@@ -111,7 +110,7 @@ func believed(now time.Time, lastAt, jumpedAt sql.NullInt64) (last, unconfirmed 
 	case jumpedAt.Valid:
 		unconfirmed = time.UnixMilli(jumpedAt.Int64).UTC().Add(journal.Confirmation)
 	case !last.IsZero() && now.Sub(last) > journal.Leap:
-		unconfirmed = now.Add(journal.Confirmation) // nobody has looked for so long
+		unconfirmed = now.Add(journal.Confirmation) // no process has used the journal for so long
 	}
 	return last, unconfirmed
 }

@@ -270,7 +270,7 @@ func (c *command) flowGiveUpCommand() *cobra.Command {
 	return cmd
 }
 
-// sayOfFlow applies what somebody says of a flow.
+// sayOfFlow applies an operator's decision about a flow.
 func (c *command) sayOfFlow(ctx context.Context, r *reference, arg string, says func(journal.Flow) (journal.FlowEvent, error)) error {
 	return c.using(ctx, access{write: true}, func(s store) error { return c.sayOfFlowIn(ctx, s, r, arg, says) })
 }
@@ -284,7 +284,7 @@ func (c *command) sayOfFlowIn(ctx context.Context, s store, r *reference, arg st
 	if err != nil {
 		return err
 	}
-	now, err := s.GetFlow(ctx, f.Ref) // whoever was asked may have thought for long
+	now, err := s.GetFlow(ctx, f.Ref) // the operator may have taken long to answer
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func reason(op *operation) string {
 	return op.Cause
 }
 
-// selection are the flags by which operations are selected.
+// selection has the flags that select operations.
 type selection struct {
 	states      []string
 	scope       string

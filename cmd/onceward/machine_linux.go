@@ -39,7 +39,7 @@ func (f *file) examineDisk(x *examination) {
 	}
 }
 
-// clockSynchronised is what adjtimex(2) says.
+// clockSynchronised returns the state by adjtimex(2).
 func clockSynchronised() (is, known bool) {
 	state, err := unix.Adjtimex(&unix.Timex{})
 	const timeError = 5 // TIME_ERROR: the clock is not synchronised

@@ -2,7 +2,7 @@
 
 package main
 
-// examineDisk has nothing to say: only Linux tells.
+// examineDisk does nothing: only Linux has the facts.
 func (f *file) examineDisk(*examination) {}
 
 func clockSynchronised() (is, known bool) { return false, false }

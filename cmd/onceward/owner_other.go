@@ -4,12 +4,12 @@ package main
 
 import "os"
 
-// becomeOwner has nothing to do where files have no numbered owner.
+// becomeOwner does nothing: files have no numbered owner here.
 func (c *command) becomeOwner(string) error { return nil }
 
 func ownerOf(string) (uid uint32, known bool) { return 0, false }
 
-// sessionAlive takes a session whose file is there for alive.
+// sessionAlive treats a session whose file exists as alive.
 func sessionAlive(journal, session string) (alive, missing bool) {
 	_, err := os.Stat(journal + "-session-" + session)
 	return err == nil, os.IsNotExist(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/internal/sessionfile"
 )
 
-// becomeOwner refuses another user than the file's owner, since what that user makes beside it would
-// be in the owner's way; as root, with --as-owner, it becomes the owner, for good.
+// becomeOwner rejects users other than the file's owner, since their files beside it would block the owner. As root,
+// with --as-owner, it becomes the owner, for good.
 func (c *command) becomeOwner(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *command) becomeOwner(path string) error {
 	return nil
 }
 
-// ownerOf is the user a file belongs to.
+// ownerOf returns the user who owns a file.
 func ownerOf(path string) (uid uint32, known bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -52,8 +52,8 @@ func ownerOf(path string) (uid uint32, known bool) {
 	return s.Uid, true
 }
 
-// sessionAlive tells whether somebody has the lock of a session's file beside the journal. A shared
-// lock is asked for and given back at once, for which nobody waits. A copy in its place is not that file.
+// sessionAlive reports whether a process holds the lock of a session's file beside the journal. It takes a shared lock
+// and releases it at once, without blocking anyone. A copy in its place is not that file.
 func sessionAlive(journal, session string) (alive, missing bool) {
 	f, err := os.Open(journal + "-session-" + session)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// known are the tables that this command was compiled with, but for those that need to be told a
-// host or an account: an application may have other ones, and older or newer ones of these.
+// known returns the compiled tables, except those that need a host or an account. An application may have others, or
+// other versions of these.
 func known() []providers.Provider {
 	return []providers.Provider{
 		providers.Braintree(), providers.Bridge(), providers.Checkout(), providers.Coinbase(), providers.Dwolla(), providers.Fireblocks(),
@@ -109,7 +109,7 @@ func contractOf(p *providers.Provider, whole bool) contract {
 	return out
 }
 
-// explained is what is known of a request before it is sent.
+// explained has the facts about a request before it is sent.
 type explained struct {
 	Request  string    `json:"request"`
 	Provider string    `json:"provider,omitempty" doc:"left out: no table serves the host"`

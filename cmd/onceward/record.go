@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The types of this file are the JSON that is promised: names stay, and more may be added.
+// The types of this file are the stable JSON: names stay, and later releases may add more.
 
 // operation is one operation.
 type operation struct {
@@ -54,7 +54,7 @@ type operation struct {
 	Resolved      *word      `json:"resolved,omitempty" doc:"who said last what became of it"`
 }
 
-// word is somebody's word on an operation.
+// word is a person's decision about an operation.
 type word struct {
 	Resolution string    `json:"resolution"`
 	By         string    `json:"by,omitempty"`
@@ -62,7 +62,7 @@ type word struct {
 	At         time.Time `json:"at"`
 }
 
-// detail is an operation with all that is known of it.
+// detail is an operation with all of its facts.
 type detail struct {
 	operation
 	Key      string         `json:"key,omitempty" doc:"on the wire, shortened unless --full-keys"`
@@ -81,7 +81,7 @@ type terms struct {
 	HandlingSeconds  float64 `json:"handling_seconds,omitempty" doc:"without a guard: the longest that a request is worked on"`
 }
 
-// message is a request or an answer. Bodies are told by their shape, unless they are revealed.
+// message is a request or an answer. Bodies appear as their shape, unless they are revealed.
 type message struct {
 	Method   string   `json:"method,omitempty"`
 	URL      string   `json:"url,omitempty" doc:"without its query"`
@@ -145,7 +145,7 @@ func wordOf(r *journal.Resolved) *word {
 	return &word{r.Resolution.String(), r.By, r.Why, r.At}
 }
 
-// title is the operation's name, behind that of its flow.
+// title returns the operation's name, after its flow's.
 func (op *operation) title() string {
 	if op.Flow == "" {
 		return shown.Short(op.ID, 40)

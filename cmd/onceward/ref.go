@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// reference is how an operation or flow is called on the command line.
+// reference is the name of an operation or flow on the command line.
 type reference struct {
 	scope, parent, flow string
 	literal             bool
@@ -71,7 +71,8 @@ func (r *reference) operation(ctx context.Context, s store, arg string) (journal
 	return op, found(err, "there is no operation %s in this journal; ls shows them, and --scope and --parent, or --flow for a step, are parts of a name", shown.Text(arg))
 }
 
-// anyFlow returns the whole flow. A name without a scope and a parent is that of a flow below any of them, if no other has it.
+// anyFlow returns the whole flow. A name without a scope and a parent finds a flow below any of them, if no other has
+// it.
 func (r *reference) anyFlow(ctx context.Context, s store, arg string) (journal.Flow, error) {
 	f, err := s.GetFlow(ctx, r.ref(arg))
 	n, byHandle := r.handle(arg)

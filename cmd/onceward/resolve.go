@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// resolution are the flags of resolve.
+// resolution has the flags of resolve.
 type resolution struct {
 	executed, notExecuted, sendAgain bool
 	because, seen, by, candidate     string
@@ -54,7 +54,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	return cmd
 }
 
-// resolution is what the flags say.
+// resolution returns the resolution of the flags.
 func (how *resolution) resolution() (journal.Resolution, error) {
 	var said []journal.Resolution
 	for _, one := range []struct {
@@ -80,7 +80,7 @@ func (how *resolution) resolution() (journal.Resolution, error) {
 	return said[0], nil
 }
 
-// looked parses what was seen.
+// looked parses the generation and claim that the operator saw.
 func looked(seen string) (generation int, claim int64, err error) {
 	first, second, found := strings.Cut(seen, ".")
 	if found {
@@ -107,7 +107,7 @@ func (c *command) resolve(ctx context.Context, r *reference, arg string, how res
 	})
 }
 
-// waits refuses to have a pending operation sent under another key while it will be sent under its own.
+// waits refuses to send a pending operation under another key while it will be sent under its own.
 func (c *command) waits(ctx context.Context, s store, op *journal.Operation) error {
 	now := c.at(s)
 	last, unconfirmed, err := s.clock(ctx, now)
@@ -120,7 +120,7 @@ func (c *command) waits(ctx context.Context, s store, op *journal.Operation) err
 	return nil
 }
 
-// settle records somebody's word on an operation, once it was allowed and confirmed.
+// settle records an operator's decision about an operation, once it is allowed and confirmed.
 func (c *command) settle(ctx context.Context, r *reference, arg string, how resolution, as journal.Resolution, allowed func(store, *journal.Operation) error) error {
 	return c.using(ctx, access{write: true}, func(s store) error { return c.settleIn(ctx, s, r, arg, how, as, allowed) })
 }
@@ -180,7 +180,7 @@ func (c *command) settleIn(ctx context.Context, s store, r *reference, arg strin
 
 var errSends = fmt.Errorf("this command sends nothing")
 
-// maxAnswer is how much of an answer is read, as much as a client records by default.
+// maxAnswer limits an answer from a file: a client's default limit.
 const maxAnswer = 8 << 20
 
 func (c *command) read(path string) ([]byte, error) {
@@ -200,7 +200,7 @@ func (c *command) read(path string) ([]byte, error) {
 	return body, err
 }
 
-// whoever is the user who runs the command, the one behind sudo where there is one.
+// whoever returns the user who runs the command, or the one behind sudo.
 func whoever() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name

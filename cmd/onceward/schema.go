@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// outputs are what each verb prints under -o json. Under -o jsonl a list has a line for each of its
-// entries, as the type of the entries has it, and everything else is one line.
+// outputs has the type that each verb prints under -o json. Under -o jsonl a list has a line for each of its entries,
+// of their type. Any other output is one line.
 var outputs = map[string]any{
 	"ls": operations{}, "attention": attention{}, "looks": looks{}, "show": detail{}, "why": reasons{},
 	"flows": flows{}, "flow": flowDetail{}, "flow-retry": flowDetail{}, "flow-give-up": flowDetail{},
@@ -70,7 +70,7 @@ func schemaOfAll() schema {
 	return schema{"$schema": draft, "title": "onceward", "description": "what each verb prints under -o json; more names may be added", "$defs": all}
 }
 
-// schemaOf is the schema of a type's JSON. Further names are allowed, since more may be added.
+// schemaOf returns the schema of a type's JSON. It allows further names, since later releases may add some.
 func schemaOf(t reflect.Type) schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():

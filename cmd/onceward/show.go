@@ -120,7 +120,7 @@ func (t *table) message(name string, m *message) {
 	}
 }
 
-// looksAt is what a verb runs that looks at one operation.
+// looksAt returns the function of a verb that reads one operation.
 func (c *command) looksAt(r *reference, do func(ctx context.Context, s store, op *journal.Operation) error) runner {
 	return c.reads(func(ctx context.Context, s store, args []string) error {
 		op, err := r.operation(ctx, s, args[0])
@@ -146,7 +146,7 @@ func (c *command) showCommand() *cobra.Command {
 	return cmd
 }
 
-// reasons is why an operation is sent or not.
+// reasons says why an operation is sent or not.
 type reasons struct {
 	Handle    string     `json:"handle"`
 	ID        string     `json:"id"`

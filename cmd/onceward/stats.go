@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// stats is how a journal does. Counts are of all processes.
+// stats is the state of a journal, over all processes.
 type stats struct {
 	At             time.Time  `json:"at"`
 	Pending        int64      `json:"pending"`
@@ -47,7 +47,7 @@ type flowCounts struct {
 	Begun    int64 `json:"begun" doc:"all that were ever begun"`
 }
 
-// completed are those that are in no other state, reaped ones included.
+// completed returns the number of operations in no other state, including reaped ones.
 func (s *stats) completed() int64 { return s.Begun - s.Pending - s.InFlight - s.Unknown - s.Cancelled }
 
 func (s *stats) table(t *table) {
@@ -73,7 +73,7 @@ func (s *stats) table(t *table) {
 	row("flows set aside", s.Flows.SetAside, s.OldestSetAside)
 	t.flush()
 	t.fact("sessions", text(s.Sessions))
-	if s.FileBytes > 0 { // of a server's files nothing is known
+	if s.FileBytes > 0 { // a server's files are unknown
 		t.fact("size", shown.Bytes(s.FileBytes)+", WAL "+shown.Bytes(s.WALBytes))
 	}
 	if s.Restored {
@@ -125,7 +125,7 @@ func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
 	}, err
 }
 
-// measures are what --fail-if compares: counts, and ages in seconds.
+// measures has the values that --fail-if compares: counts, and ages in seconds.
 var measures = []struct {
 	name string
 	of   func(*stats) float64
@@ -158,7 +158,7 @@ func measureNames() string {
 	return strings.Join(names, ", ")
 }
 
-// age is how many seconds ago that was; 0 for never.
+// age returns the seconds since a time, or 0 for never.
 func (s *stats) age(since *time.Time) float64 {
 	if since == nil {
 		return 0

@@ -19,26 +19,26 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// store is a journal as this command uses it, whichever kind it is.
+// store is a journal as this command uses it, of any kind.
 type store interface {
 	journal.Journal
 	journal.Flows
 	journal.StatsReader
 
-	// clock is the latest time that the journal has seen, and when a clock that has jumped is
-	// believed; zero: it is.
+	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero
+	// means that it is.
 	clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error)
-	// verify names what is wrong.
+	// verify returns the violations.
 	verify(ctx context.Context) ([]violation, error)
 	// backup writes a copy to a new file.
 	backup(ctx context.Context, path string) error
-	// adopt makes the journal the one to go on with. A deployment that is not nil is whose it becomes.
+	// adopt adopts the journal. A deployment that is not nil becomes its owner.
 	adopt(ctx context.Context, deployment *string) error
-	// examine is what doctor asks of the store itself.
+	// examine runs the store's own checks of doctor.
 	examine(ctx context.Context, x *examination)
 }
 
-// access says what a store is opened for.
+// access says for what purpose a store is opened.
 type access struct {
 	write         bool
 	archive       io.Writer // of reap
@@ -56,7 +56,7 @@ func (c *command) open(ctx context.Context, how access) (store, error) {
 	return c.openFile(ctx, c.journal, how)
 }
 
-// namesFile refuses what is no path, and shows none that may have a password in it.
+// namesFile rejects a name that is no path, and shows none that may have a password in it.
 func (c *command) namesFile() error {
 	if c.journal == "" {
 		return usage("which journal? Name its file, or the URL of its database, by --journal or by ONCEWARD_JOURNAL")
@@ -71,22 +71,22 @@ func (c *command) namesFile() error {
 	return usage("that is no path, and no URL: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://user@host:5432/database")
 }
 
-// runner is what cobra runs for a verb.
+// runner is the function of a verb for cobra.
 type runner = func(*cobra.Command, []string) error
 
-// runs is what a verb runs that uses the journal.
+// runs returns the function of a verb that uses the journal.
 func (c *command) runs(how access, do func(ctx context.Context, s store, args []string) error) runner {
 	return func(cmd *cobra.Command, args []string) error {
 		return c.using(cmd.Context(), how, func(s store) error { return do(cmd.Context(), s, args) })
 	}
 }
 
-// reads is runs for one that only looks.
+// reads is runs for a verb that only reads.
 func (c *command) reads(do func(ctx context.Context, s store, args []string) error) runner {
 	return c.runs(access{}, do)
 }
 
-// using has the journal be open meanwhile.
+// using opens the journal, calls do and closes it.
 func (c *command) using(ctx context.Context, how access, do func(store) error) error {
 	s, err := c.open(ctx, how)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *command) using(ctx context.Context, how access, do func(store) error) e
 	return errors.Join(do(s), s.Close())
 }
 
-// at is the time by which the journal goes: this machine's, or that of its database.
+// at returns the journal's time: this machine's, or its database's.
 func (c *command) at(s store) time.Time {
 	if clock, has := s.(journal.Clock); has {
 		return clock.Now()
@@ -103,7 +103,7 @@ func (c *command) at(s store) time.Time {
 	return c.now()
 }
 
-// openFile opens a journal in a SQLite file that is there, as the user who owns it.
+// openFile opens a journal in an existing SQLite file, as the user who owns it.
 func (c *command) openFile(ctx context.Context, path string, how access) (*file, error) {
 	real, err := c.file(path)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *command) openFile(ctx context.Context, path string, how access) (*file,
 	return f, nil
 }
 
-// file returns the real path of a file that is there.
+// file returns the real path of an existing file.
 func (c *command) file(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (c *command) file(path string) (string, error) {
 	return real, nil
 }
 
-// unreadable says why a file can't be opened. It is asked while no connection is open, as isSQLite.
+// unreadable returns why a file can't be opened. No connection may be open, as for isSQLite.
 func unreadable(path string) error {
 	f, err := os.Open(path)
 	if err == nil {

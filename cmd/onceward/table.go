@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// table is what people are shown. Cells are quoted for terminals by whoever makes them.
+// table is output for people. Its callers quote cells for terminals.
 type table struct {
 	now      time.Time
 	relative bool // times, on a terminal
@@ -22,20 +22,20 @@ type table struct {
 
 func (t *table) row(cells ...string) { t.cells = append(t.cells, cells) }
 
-// line ends the table that there is, and prints a line.
+// line ends the present table, and prints a line.
 func (t *table) line(s string) {
 	t.flush()
 	t.text.WriteString(s + "\n")
 }
 
-// fact is a row of a name and its value, which is left out where it is empty.
+// fact adds a row of a name and its value, unless that is empty.
 func (t *table) fact(name, value string) {
 	if value != "" {
 		t.row(name, value)
 	}
 }
 
-// time is a time as it is shown: how far away on a terminal, else RFC 3339.
+// time formats a time: relative on a terminal, else RFC 3339.
 func (t *table) time(at time.Time) string {
 	switch {
 	case at.IsZero():
@@ -75,7 +75,7 @@ func (t *table) writeTo(w io.Writer) error {
 	return err
 }
 
-// painted is a word in a colour, which says no more than the word does.
+// painted returns a word in a color, which adds no information.
 func (t *table) painted(word, escape string) string {
 	if !t.colour {
 		return word

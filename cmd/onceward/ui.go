@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// served is where the console is.
+// served is the console's address.
 type served struct {
 	URL string `json:"url" doc:"with a secret in its path: whoever has it can look"`
 }
@@ -60,7 +60,7 @@ func (c *command) serve(ctx context.Context, s store, listen string) error {
 	defer end()
 	server := &http.Server{
 		Handler: behind(secret, page), ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // so that pages that listen are let go
+		BaseContext: func(net.Listener) context.Context { return ctx }, // ends pages that listen
 	}
 	if err := c.say(&served{"http://" + listener.Addr().String() + "/" + secret + "/"}); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *command) serve(ctx context.Context, s store, listen string) error {
 	}
 }
 
-// behind serves a page below a path that nobody can guess, and nothing else.
+// behind serves a page below an unguessable path, and nothing else.
 func behind(secret string, page http.Handler) http.Handler {
 	below := http.StripPrefix("/"+secret, page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

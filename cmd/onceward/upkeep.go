@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// violation is something that the state machine or the file's format rules out.
+// violation is a state that the state machine or the file's format rules out.
 type violation struct {
 	Handle    string `json:"handle,omitempty" doc:"of the operation or flow; left out: it is of the file"`
 	Flow      bool   `json:"flow,omitempty" doc:"of a flow"`
@@ -26,7 +26,7 @@ type violation struct {
 	Text      string `json:"text" doc:"the same, with what it is about, keys shortened"`
 }
 
-// verified is what verify says.
+// verified is the output of verify.
 type verified struct {
 	Sound      bool        `json:"sound"`
 	Violations []violation `json:"violations"`
@@ -63,7 +63,7 @@ func (c *command) verifyCommand() *cobra.Command {
 	}
 }
 
-// copied is what backup says.
+// copied is the output of backup.
 type copied struct {
 	Path       string      `json:"path"`
 	Bytes      int64       `json:"bytes"`
@@ -106,7 +106,7 @@ func (c *command) backupCommand() *cobra.Command {
 	}
 }
 
-// adopted is what adopt says.
+// adopted is the output of adopt.
 type adopted struct {
 	Adopted bool  `json:"adopted" doc:"false: it was not restored or copied, and nothing was done"`
 	Before  stats `json:"before"`
@@ -180,7 +180,7 @@ func (c *command) exportCommand() *cobra.Command {
 		Use: "export", Short: "Write every operation as a line of JSON, oldest first, keys whole", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.using(cmd.Context(), access{}, func(s store) error {
-				// What is begun from here on is left out: an application may begin faster than this reads.
+				// Operations begun from here on are left out: an application may begin them faster than this reads.
 				filter := journal.Filter{Before: 1}
 				for op, err := range s.List(cmd.Context(), journal.Filter{Newest: true, Limit: 1}) {
 					if err != nil {
@@ -215,7 +215,7 @@ func (c *command) exportCommand() *cobra.Command {
 	return cmd
 }
 
-// reaped is what reap says.
+// reaped is the output of reap.
 type reaped struct {
 	Operations int `json:"operations" doc:"how many were shrunk or removed"`
 	Flows      int `json:"flows"`
@@ -225,10 +225,10 @@ func (r *reaped) table(t *table) {
 	t.line(fmt.Sprintf("%d operations and %d flows", r.Operations, r.Flows))
 }
 
-// usualKeep is a client's own, where nobody says otherwise.
+// usualKeep is a client's default.
 const usualKeep = 90 * 24 * time.Hour
 
-// reapAtOnce is how many operations are asked for at a time.
+// reapAtOnce is the batch size of reap.
 const reapAtOnce = 1000
 
 func (c *command) reapCommand() *cobra.Command {
@@ -279,7 +279,7 @@ func (c *command) reapCommand() *cobra.Command {
 	return cmd
 }
 
-// isThere is an error where the journal is not, or is somebody else's.
+// isThere returns an error if the journal is missing, or another user's.
 func (c *command) isThere(ctx context.Context) error {
 	if inDatabase(c.journal) {
 		return c.using(ctx, access{}, func(store) error { return nil })
@@ -295,7 +295,8 @@ func (c *command) isThere(ctx context.Context) error {
 	return err
 }
 
-// appendable refuses an archive that is a file of the journal's, or another database, which lines of text would destroy.
+// appendable rejects an archive that is a file of the journal's, or another database, which lines of text would
+// destroy.
 func appendable(archive, journal string) error {
 	real, err := filepath.EvalSymlinks(archive)
 	if err == nil {
@@ -320,7 +321,7 @@ func appendable(archive, journal string) error {
 
 func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 	var done reaped
-	var failed error // of one kind, which may be about one of them, and keeps no other from being reaped
+	var failed error // the first error of each kind, which keeps no other operation from being reaped
 	for {
 		n, err := s.Reap(ctx, journal.Event{Kind: journal.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Operations += n
