@@ -8,16 +8,17 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// lookMargin is what is kept, at least, for clocks that disagree where absence is proven.
+// lookMargin is the least allowance for clocks that disagree in a proof of absence.
 const lookMargin = 15 * time.Minute
 
-// look gives an unknown operation to one who looks, until ev.Due; one who is asked also gets one whose answer was cut off.
+// look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives one whose answer
+// was cut off.
 func look(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case ev.Due.IsZero():
 		return op, Ignored, invalid(op, ev, "needs Due, the end of the lease")
 	case ev.GivesBack && (op.State != StateUnknown || !op.LookAt.Equal(ev.Due) || op.Looks == 0):
-		return op, Ignored, nil // it is another's by now
+		return op, Ignored, nil // another client has it by now
 	case ev.GivesBack:
 		op.Looks--
 		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
@@ -31,7 +32,7 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Recorded, nil
 	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
 		return op, Ignored, nil
-	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // one of a clock that was ahead keeps nobody from asking
+	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // a clock that was ahead keeps no caller from asking
 		return op, Later, nil
 	}
 	op.Looks++
@@ -42,8 +43,7 @@ func look(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Look, nil
 }
 
-// lastLooked is when the latest look was recorded, as far as that is kept; the zero time where none
-// was.
+// lastLooked returns when the latest recorded look-up began, or zero if there was none.
 func lastLooked(op Operation) (at time.Time) {
 	for _, e := range op.Evidence {
 		if e.Source != SourceEvent && e.Source != SourceRepeat {
@@ -53,7 +53,7 @@ func lastLooked(op Operation) (at time.Time) {
 	return at
 }
 
-// hint has an unknown operation be looked for now, or from Due on.
+// hint makes a look-up of an unknown operation due now, or at Due.
 func hint(op Operation, ev Event) (Operation, Decision, error) {
 	at := later(ev.At, ev.Due)
 	if op.State != StateUnknown || op.NeverLeft() || op.Attention == "" && !op.LookAt.After(at) {
@@ -63,7 +63,7 @@ func hint(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// evidence weighs what a look or an event told.
+// evidence applies a finding of a look-up or an event.
 func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	e := ev.Evidence
 	switch {
@@ -99,8 +99,8 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	return undecided(op, ev, e.Finding)
 }
 
-// weighed is ev with its basis as it counts: the caller's reference, which the object shows, is the operation's
-// mark if no other operation ever had it. A journal that was restored does not know that.
+// weighed returns ev with its effective basis. The caller's reference in the object is the operation's mark if no
+// other operation ever had it. A journal that was restored does not know that.
 func weighed(op Operation, ev Event) Event {
 	e := *ev.Evidence
 	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
@@ -111,17 +111,17 @@ func weighed(op Operation, ev Event) Event {
 }
 
 // marks reports whether evidence can settle an operation: its object shows a mark of the operation, or it is the
-// word of the program's own look-up. What only agrees is a candidate, for a person.
+// finding of the program's own look-up. Agreeing fields only make a candidate, for a person.
 func (e *Evidence) marks() bool { return e.Basis >= BasisPerson }
 
 const noMark = "an object agrees with it, but shows no mark of it: compare them at the provider"
 
-// ofAnotherAccount: what another account has is not this operation's.
+// ofAnotherAccount reports whether the evidence is of another account than the operation's.
 func ofAnotherAccount(op Operation, ev Event) bool {
 	return isName(op.Account) && isName(ev.Account) && op.Account != ev.Account
 }
 
-// seenAs takes note of the identity that it was first sent, or looked for, with.
+// seenAs records the identity of the operation's first attempt or look-up.
 func seenAs(op Operation, ev Event) Operation {
 	if op.Account == "" {
 		op.Account = ev.Account
@@ -129,8 +129,7 @@ func seenAs(op Operation, ev Event) Operation {
 	return op
 }
 
-// ofEarlier is evidence of a generation of which it was said, or proven, that it had no
-// effect.
+// ofEarlier applies evidence of a generation that was said, or proven, to have had no effect.
 func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
@@ -145,7 +144,7 @@ func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
 	return prove(op, ev)
 }
 
-// took is evidence that the present generation took effect.
+// took applies evidence that the present generation took effect.
 func took(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.NeverLeft() && op.State != StateCompleted && op.State != StateInFlight:
@@ -166,8 +165,8 @@ func took(op Operation, ev Event) (Operation, Decision, error) {
 	return prove(op, ev)
 }
 
-// elsewhere is evidence of an effect of what never left. An object that shows its own key or
-// reference was made by another program, and a person has to see to it. Any other proves nothing.
+// elsewhere applies evidence of an effect of an operation that never left. If the object shows its own key or
+// reference, another program made it, and a person has to look at it. Any other evidence proves nothing.
 func elsewhere(op Operation, ev Event) (Operation, Decision, error) {
 	if !own(op, ev.Evidence) {
 		return op, Ignored, nil
@@ -177,8 +176,8 @@ func elsewhere(op Operation, ev Event) (Operation, Decision, error) {
 	return attention(keep(op, ev), ev, usedElsewhere), Recorded, nil
 }
 
-// own reports whether evidence shows what no other program should have: the operation's key, or a
-// reference that the client made for it.
+// own reports whether evidence shows a value that no other program should have: the operation's key, or a reference
+// that the client made for it.
 func own(op Operation, e *Evidence) bool {
 	return e.Basis == BasisKey || e.Basis == BasisReference && op.ReferenceOurs
 }
@@ -194,7 +193,7 @@ const (
 	saidNotExecuted = "an operator decided otherwise before an object was found that agrees with it"
 )
 
-// outranked: a person said of that generation that it was not executed, and ranks higher.
+// outranked reports whether a person said of that generation that it was not executed. That ranks higher.
 func outranked(op Operation, ev Event) bool {
 	r := op.Resolved
 	return ev.Evidence.Basis <= BasisPerson && r != nil && r.Generation == ev.Generation &&
@@ -204,14 +203,14 @@ func outranked(op Operation, ev Event) bool {
 // hasEffect reports whether some generation of the operation is known to have taken effect.
 func hasEffect(op Operation) bool { return op.SecondEffects > 0 || disagrees(op, "") }
 
-// disagrees: what was kept says that the present generation made another object.
+// disagrees reports whether kept evidence says that the present generation made another object.
 func disagrees(op Operation, object string) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == op.Generation && e.Finding.TookEffect() && !sameObject(e.Object, object)
 	})
 }
 
-// beside is evidence of an effect of what is completed.
+// beside applies evidence of an effect to a completed operation.
 func beside(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.Object != "" && !op.Proves("", ev.Object) && !refusedHere(op):
@@ -223,7 +222,7 @@ func beside(op Operation, ev Event) (Operation, Decision, error) {
 		op.Object = ev.Object
 		return op, Recorded, nil
 	case op.Object == "":
-		op.Object = ev.Object // which proves no other one from now on
+		op.Object = ev.Object // it proves no other operation from now on
 		return keep(op, ev), Recorded, nil
 	case ev.Evidence.Finding == FindingReversed && !isKept(op, ev):
 		return keep(op, ev), Recorded, nil
@@ -231,24 +230,24 @@ func beside(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Ignored, nil
 }
 
-// refusedHere: its recorded answer, which is the provider's, says that nothing took effect.
+// refusedHere reports whether its recorded answer, by the provider, says that nothing took effect.
 func refusedHere(op Operation) bool {
 	return op.Answer != nil && op.Answer.Refused && !op.Answer.ByHand
 }
 
-// second is evidence of an effect beside the one that is recorded, or may be under way.
+// second applies evidence of an effect beside the recorded one, or beside a request in flight.
 func second(op Operation, ev Event) (Operation, Decision, error) {
 	op, _, _ = contradicted(op, ev, tookTwice)
 	op.SecondEffects++
 	return op, SecondEffect, nil
 }
 
-// contradicted keeps evidence against an outcome that stands, and has somebody see to it.
+// contradicted keeps evidence against an outcome that stands, for a person to look at.
 func contradicted(op Operation, ev Event, why string) (Operation, Decision, error) {
 	return alert(keep(op, ev), ev, why), Contradicted, nil
 }
 
-// alert has somebody see to what has an outcome, by offering it once more where it can be.
+// alert sets Attention of a settled operation, and offers its outcome once more if it can.
 func alert(op Operation, ev Event, why string) Operation {
 	switch {
 	case op.State == StateInFlight: // see weigh
@@ -272,14 +271,15 @@ func attention(op Operation, ev Event, why string) Operation {
 	return die(op, Event{}, why)
 }
 
-// die has an operation not be looked for any more, and somebody see to it: its outcome is offered, whoever has it.
+// die ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
+// at it.
 func die(op Operation, ev Event, why string) Operation {
 	op.Attention, op.LookAt = why, time.Time{}
 	op.Holder, op.Delivered = "", ev.Delivered
 	return op
 }
 
-// prove completes the operation by an object that was found.
+// prove completes the operation by a found object.
 func prove(op Operation, ev Event) (Operation, Decision, error) {
 	op = keep(op, ev)
 	op = answered(op, shown(ev))
@@ -287,7 +287,7 @@ func prove(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// shown is ev with the answer that evidence stands for.
+// shown returns ev with the answer that the evidence implies.
 func shown(ev Event) Event {
 	answer := Answer{Omitted: true, Pointer: ev.Object}
 	if ev.Answer != nil {
@@ -299,8 +299,7 @@ func shown(ev Event) Event {
 	return ev
 }
 
-// refusedThere is evidence that the provider refused the present generation. What took
-// effect wins over it.
+// refusedThere applies evidence that the provider refused the present generation. Evidence of an effect wins over it.
 func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateCompleted:
@@ -321,7 +320,7 @@ func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 
 const refusedInPart = "the refusal may be of a part of what was sent for it"
 
-// lacking is ev with what was missing to settle the operation by it.
+// lacking returns ev with the reason why it does not settle the operation.
 func lacking(ev Event, why string) Event {
 	e := *ev.Evidence
 	e.Why = why
@@ -329,14 +328,13 @@ func lacking(ev Event, why string) Event {
 	return ev
 }
 
-// isRefusal: the object that was refused is the operation's for sure, and was all that may have run,
-// or the provider recognises what it refused.
+// isRefusal reports whether the refused object surely belongs to the operation, and was all that may have run, or the
+// provider recognises the refused request.
 func isRefusal(op Operation, e Evidence) bool {
 	return op.SecondEffects == 0 && e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
-// kept leaves evidence beside a claim, whose own answer wins; it is weighed when the claim
-// ends.
+// kept defers evidence while a claim is open, whose own answer wins. weigh applies it when the claim ends.
 func kept(op Operation, ev Event) (Operation, Decision, error) {
 	if isKept(op, ev) {
 		return op, Ignored, nil
@@ -351,8 +349,7 @@ func kept(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// weigh settles an operation whose claim has ended without an answer by what was heard
-// meanwhile, and tells whether that did.
+// weigh settles an operation whose claim ended without an answer by the deferred evidence, and reports whether it did.
 func weigh(op Operation, ev Event) (Operation, bool) {
 	var best Evidence
 	for _, e := range op.Evidence {
@@ -379,8 +376,8 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	return op, true
 }
 
-// Heard tells whether what was heard of an operation in flight decides it, once its claim has
-// ended with so many attempts and no answer: there is no use in another one.
+// Heard reports whether deferred evidence decides an operation in flight, once its claim has ended with so many
+// attempts and no answer. Another attempt is then pointless.
 func (op *Operation) Heard(attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
@@ -396,8 +393,8 @@ func withoutAnswers(list []Evidence) []Evidence {
 	return list
 }
 
-// absent is evidence that there is no object. Where that is proven, twice, the present
-// generation had no effect, and a next one may be begun.
+// absent applies evidence that there is no object. If that is proven twice, the present generation had no effect, and
+// a next one may begin.
 func absent(op Operation, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State != StateUnknown:
@@ -423,8 +420,8 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// assertedAbsent is the word of the program's own look-up that the operation was not executed. It
-// counts like an operator's decision, and never overrides an earlier one.
+// assertedAbsent applies the finding of the program's own look-up that the operation was not executed. It counts like
+// an operator's decision, and never overrides an earlier one.
 func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + lookMargin)
 	why := ""
@@ -451,8 +448,7 @@ func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 	return notExecuted(op, ev, "its own look-up says that it was not executed"), Recorded, nil
 }
 
-// unproven says what is missing of a proof that the operation had no effect; "": nothing,
-// of this look.
+// unproven returns what is missing of a proof that the operation had no effect, or "" if this look-up lacks nothing.
 func unproven(op Operation, ev Event) string {
 	a := ev.Absence
 	ended := later(op.LastEndedAt, op.SettledAt)
@@ -488,20 +484,19 @@ func unproven(op Operation, ev Event) string {
 	return ""
 }
 
-// clockWasWrong: the journal's clock, or the asker's, is not or was not to be believed.
+// clockWasWrong reports whether the journal's clock, or the asker's, is or was not believed.
 func clockWasWrong(op Operation, ev Event) bool {
 	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
 }
 
-// before: another look proved the same, long enough before this one began: it may have been
-// slow.
+// before reports whether another look-up proved the same, long enough before this one began: it may have been slow.
 func before(op Operation, ev Event) bool {
 	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
 	i := firstAbsent(&op, op.Evidence)
 	return i >= 0 && !op.Evidence[i].At.After(by)
 }
 
-// undecided leaves an unknown operation unknown: until the next look, or dead.
+// undecided leaves an unknown operation unknown, until the next look-up or for a person.
 func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, error) {
 	if op.State != StateUnknown {
 		return op, Ignored, nil
@@ -524,8 +519,7 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 	return op, Recorded, nil
 }
 
-// shows reports whether the provider has something of the operation, whatever that is worth: an
-// object with what is its alone is there, though it can't be told what became of it.
+// shows reports whether the provider has an object with a mark of the operation, even if its fate is not clear.
 func (e *Evidence) shows() bool {
 	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != "" && e.Basis != BasisFields
 }
@@ -533,16 +527,16 @@ func (e *Evidence) shows() bool {
 // mayShow reports whether an object may be the operation's.
 func (e *Evidence) mayShow() bool { return e.shows() || e.Finding == FindingAmbiguous }
 
-// isKept: it was kept already that this generation was found so.
+// isKept reports whether the same finding of this generation was kept already.
 func isKept(op Operation, ev Event) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == ev.Generation && e.Finding == ev.Evidence.Finding && e.Object == ev.Object
 	})
 }
 
-// keep adds evidence to that which is kept. What says the same as the latest takes its
-// place; where there is too much, the second oldest goes that decides nothing. When the present
-// generation was first not there decides: however often it is looked for, that stays.
+// keep adds evidence to the kept one. It replaces the latest one if that says the same. If there is too much, it drops
+// the second oldest that decides nothing. The first absence of the present generation decides, so it stays however
+// many look-ups follow.
 func keep(op Operation, ev Event) Operation {
 	op = seenAs(op, ev)
 	e := *ev.Evidence
@@ -563,8 +557,8 @@ func keep(op Operation, ev Event) Operation {
 	return op
 }
 
-// firstAbsent is where it is kept that a look first found nothing of the present generation, since it was sent last: what was
-// not there before may have been made since. -1: none has.
+// firstAbsent returns the index of the first evidence of absence of the present generation since its last attempt, or
+// -1. An earlier absence proves nothing, since the object may have been made since.
 func firstAbsent(op *Operation, list []Evidence) int {
 	sent := later(op.LastEndedAt, op.SettledAt)
 	return slices.IndexFunc(list, func(e Evidence) bool {
@@ -572,8 +566,8 @@ func firstAbsent(op *Operation, list []Evidence) int {
 	})
 }
 
-// leastNeeded is which of too much evidence goes: the second oldest that tells nothing of the
-// object, since what was seen of one forbids an absence; else the second oldest of no effect.
+// leastNeeded returns the evidence to drop: the second oldest that says nothing of an object, since a seen object
+// forbids an absence. If there is none, it is the second oldest of no effect.
 func leastNeeded(list []Evidence, firstAbsent int) int {
 	for _, stays := range []func(*Evidence) bool{
 		(*Evidence).mayShow,
@@ -588,8 +582,8 @@ func leastNeeded(list []Evidence, firstAbsent int) int {
 	return 1
 }
 
-// conflicts is for an operation that was just answered: its own answer stands, whatever was
-// heard, and somebody sees to what contradicts it.
+// conflicts applies deferred evidence to an operation that was just answered. Its own answer stands, and a person
+// looks at a contradiction.
 func conflicts(op Operation, ev Event) Operation {
 	switch {
 	case ev.Taken:
@@ -603,12 +597,12 @@ func conflicts(op Operation, ev Event) Operation {
 	return op
 }
 
-// anotherObject: a later answer shows another object than what proves the operation.
+// anotherObject reports whether a later answer shows another object than the one that proves the operation.
 func anotherObject(op Operation, ev Event) bool {
 	return !ev.Answer.Refused && ev.Object != "" && op.Object != "" && !op.Proves("", ev.Object)
 }
 
-// withdraw is for what nobody wants any more.
+// withdraw withdraws an operation.
 func withdraw(op Operation, ev Event) (Operation, Decision, error) {
 	if op.State == StateInFlight {
 		op = orphan(op, ev)
@@ -625,7 +619,7 @@ func withdraw(op Operation, ev Event) (Operation, Decision, error) {
 	return settle(op, ev, StateCancelled), Recorded, nil
 }
 
-// want lifts what withdraw did.
+// want lifts the withdrawal.
 func want(op Operation, ev Event) (Operation, Decision, error) {
 	if op.Unwanted == nil {
 		return op, Ignored, invalid(op, ev, "nobody said that it is not wanted")
@@ -634,7 +628,7 @@ func want(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// against: evidence says that what is to be resolved as not executed took effect.
+// against reports whether evidence says that an operation to be resolved as not executed took effect.
 func against(op Operation, ev Event) bool {
 	return !ev.Forced && (ev.Resolution == NotExecuted || ev.Resolution == SendAgain) && hasEffect(op)
 }

@@ -10,20 +10,18 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// maxBusy is how long a provider may go on answering "in flight" before the
-// operation becomes unknown.
+// maxBusy is how long a provider may go on answering "in flight" before the operation becomes unknown.
 const maxBusy = 24 * time.Hour
 
-// A clock that stands further ahead of the journal's last time than Leap, or further
-// behind it than an operation's margin, has jumped. It is believed once it has gone on
-// for Confirmation from where it jumped to, by itself.
+// A clock has jumped if it is ahead of the journal's last time by more than Leap, or behind it by more than an
+// operation's margin. It is believed once it has run for Confirmation from there, by its own time.
 const (
 	Leap         = 24 * time.Hour
 	Confirmation = 10 * time.Minute
 )
 
-// ErrInvalidEvent is found by errors.Is in the error of an event that is
-// incomplete, or that can't happen to an operation in its state.
+// ErrInvalidEvent is in the chain of the error of an event that is incomplete, or that can't happen to an operation in
+// its state.
 var ErrInvalidEvent = errors.New("journal: invalid event")
 
 // EventError says why an event was refused. Nothing was changed.
@@ -39,12 +37,10 @@ func (e *EventError) Error() string {
 
 func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 
-// Next is the state machine: what op becomes by ev, and what the asker is to do.
-// It is pure and total. live reports whether the session in op.Holder is alive; the
-// zero Operation stands for one that the journal does not have, and a result in
-// state StateAbsent is one to remove. With an error, or the decisions Ignored, Stale,
-// Wait, Replay, Misuse, Gone and Withdrawn, the operation is unchanged, but that its window may
-// have been closed.
+// Next is the state machine: it returns op after ev, and what the asker is to do. It is pure and total. live reports
+// whether the session in op.Holder is alive. The zero Operation stands for one that the journal does not have. A
+// result in StateAbsent is one to remove. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone
+// and Withdrawn, the operation is unchanged, except that its window may have been closed.
 //
 // Next shares slices and maps of op and ev with its result and writes to none.
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
@@ -100,8 +96,8 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, Ignored, invalid(op, ev, "no such event")
 }
 
-// confirm is for an operation without an answer that was first sent by a clock which had jumped ahead
-// and is believed by now: its window began when that clock said.
+// confirm corrects an operation without an answer whose first send was stamped by a clock that had jumped ahead and is
+// believed by now. Its window began at the time of that clock.
 func confirm(op Operation, ev Event) Operation {
 	if !ev.Since.IsZero() && op.State != StateCompleted && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
 		op.SentSince = time.Time{}
@@ -109,11 +105,10 @@ func confirm(op Operation, ev Event) Operation {
 	return op
 }
 
-// cameBack is for an operation without an answer that was written by a clock which
-// stood ahead and was never confirmed, or which was and has been corrected by more than
-// Leap. What is due rests for as long as it was to, from now on, and what another clock had
-// put off before that, until then. When it was first sent
-// stays as it was said to the provider, and is known by SentSince or a closed window.
+// cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead: one that was
+// never confirmed, or was corrected by more than Leap. A due time keeps its distance, from now on. A due time that
+// another clock had set before that stays. The first send keeps its time as said to the provider. SentSince or a
+// closed window marks it.
 func cameBack(op Operation, ev Event) Operation {
 	if !wasAhead(op.UpdatedAt, ev.At, ev.Last) || !ev.Unconfirmed.IsZero() || op.State == StateCompleted {
 		return op
@@ -132,15 +127,15 @@ func cameBack(op Operation, ev Event) Operation {
 	return op
 }
 
-// wasAhead reports whether what was written then was written by a clock which was never
-// confirmed, or has been corrected by more than Leap.
+// wasAhead reports whether a timestamp came from a clock that was never confirmed, or has been corrected by more than
+// Leap.
 func wasAhead(written, at, last time.Time) bool {
 	lead := written.Sub(at)
 	return lead > 0 && (lead > Leap || written.After(last))
 }
 
-// passed is the latest time that has passed for sure: the asker's, or, while its clock is
-// not believed, the journal's last one if that is earlier.
+// passed returns the latest time that has passed for sure: the asker's. While its clock is not believed, it is the
+// journal's last time if that is earlier.
 func passed(ev Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
 		return ev.At
@@ -158,9 +153,8 @@ func closer(t, from, to time.Time) time.Time {
 	return to.Add(max(t.Sub(from), 0))
 }
 
-// closeWindow: an operation that was stamped later than a clock which stands
-// behind the journal by more than the margin, and is believed, was stamped by one that
-// ran ahead.
+// closeWindow closes the window of an operation whose stamp came from a clock that ran ahead. The present clock is
+// behind it by more than the margin, and is believed.
 func closeWindow(op Operation, ev Event) Operation {
 	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
 		op.WindowClosed = true
@@ -168,8 +162,7 @@ func closeWindow(op Operation, ev Event) Operation {
 	return op
 }
 
-// sentSince is the earliest that the operation may have been sent first, where its
-// window begins; the zero time where it was not.
+// sentSince returns the earliest time of the first send, where the window begins, or zero if there was none.
 func sentSince(op Operation) time.Time {
 	if !op.SentSince.IsZero() {
 		return op.SentSince
@@ -177,8 +170,7 @@ func sentSince(op Operation) time.Time {
 	return op.FirstSentAt
 }
 
-// sentBy is the latest that the operation may have been sent first: a clock that was ahead
-// may have said when, and has come back since.
+// sentBy returns the latest time of the first send, by a clock that may have been ahead and has come back since.
 func sentBy(op Operation) time.Time {
 	if op.LastEndedAt.IsZero() {
 		return op.FirstSentAt
@@ -243,8 +235,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, decision, err
 }
 
-// enqueue leaves an operation of which nothing has been sent pending, for whoever claims it once
-// it is due.
+// enqueue leaves an operation of which nothing was sent pending, for the next claim once it is due.
 func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 	in := ev.Intent
 	switch {
@@ -274,8 +265,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Ignored, nil
 }
 
-// anew is an operation that the journal does not have, or whose last life was cancelled, as its
-// asker wants it.
+// anew returns a new life of an operation that the journal does not have, or whose last life was cancelled.
 func anew(op Operation, ev Event) Operation {
 	in := ev.Intent
 	switch {
@@ -316,8 +306,8 @@ func (in *Intent) same(fingerprint string) bool {
 	return in.Same(fingerprint)
 }
 
-// termsBy narrows the operation's terms by the intent's. Where nothing may have run, and
-// it was begun under no table at all, there is nothing to narrow.
+// termsBy narrows the operation's terms by the intent's. If nothing may have run, and it began under no table, there
+// is nothing to narrow.
 func termsBy(op Operation, in *Intent) Terms {
 	if op.Provider == "" && in.Provider != "" && !op.MayHaveRun {
 		return in.Terms
@@ -325,7 +315,7 @@ func termsBy(op Operation, in *Intent) Terms {
 	return op.Terms.Narrow(in.Terms)
 }
 
-// nextKey is the key of the operation's next generation.
+// nextKey returns the key of the operation's next generation.
 func (in *Intent) nextKey(op Operation) string {
 	switch {
 	case in.NextKey != nil:
@@ -336,15 +326,14 @@ func (in *Intent) nextKey(op Operation) string {
 	return op.Key // it was asked for by its alias
 }
 
-// intend takes over what the intent says of the request and its contract.
+// intend copies the request and its contract from the intent.
 func intend(op Operation, in *Intent) Operation {
 	op.Fingerprint, op.Terms, op.Mode = in.Fingerprint, in.Terms, in.Mode
 	return takeOver(op, in, !op.NeverLeft())
 }
 
-// takeOver has an operation of which nothing may have run be sent as its asker made the
-// request: alike in what the fingerprint is of, and with the asker's other headers. left says that an attempt under its
-// key may have left.
+// takeOver makes an operation of which nothing may have run send the asker's request: the same fingerprint, with the
+// asker's other headers. left says that an attempt under its key may have left.
 func takeOver(op Operation, in *Intent, left bool) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
@@ -358,7 +347,7 @@ func takeOver(op Operation, in *Intent, left bool) Operation {
 	case op.Key != "" || op.Generation != 0:
 	case !in.KeyCarried || op.Alias == in.Alias:
 		op.Key, op.KeyCarried = in.Key, in.KeyCarried
-	case in.NextKey != nil: // nobody would find it by the carried key, which another may have
+	case in.NextKey != nil: // no caller would find it by the carried key, which another may have
 		op.Key = in.NextKey(op.Generation)
 	}
 	return refer(op, in, left)
@@ -382,8 +371,8 @@ func refer(op Operation, in *Intent, left bool) Operation {
 	return op
 }
 
-// generation starts the next life of an operation whose last one had no effect. reference
-// takes the place of one that was made for that.
+// generation starts the next life of an operation whose last one had no effect. reference replaces one that was made
+// for the last.
 func generation(op Operation, key, reference string) Operation {
 	if !op.NeverLeft() { // else nothing can be recognised by what it had
 		op.Rounds = append(slices.Clone(op.Rounds), Round{op.Generation, op.Key, op.Reference})
@@ -461,9 +450,8 @@ func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, Offer, nil
 }
 
-// leave is for an operation that is not sent in the background, as it is unnamed or its
-// body was not kept: its caller may ask again until the window ends, then it is what
-// the rule proves.
+// leave keeps an operation that is not sent in the background, as it is unnamed or its body was not kept. Its caller
+// may ask again until the window ends. Then the rule decides.
 func leave(op Operation, ev Event) (Operation, Decision, error) {
 	if lapsed, decision := lapse(op, ev); decision != Ignored {
 		return lapsed, decision, nil
@@ -484,9 +472,8 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 	return settle(op, ev, StateCancelled), Recorded, nil
 }
 
-// callersWindow is the end of the time in which a caller with its own key may
-// ask again. A key that was never sent has it from its creation. Where there is no
-// window it is over.
+// callersWindow returns the end of the time in which a caller with its own key may ask again. A key that was never
+// sent has it from its creation. Without a window it is over.
 func callersWindow(op Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
 		return stamp(op.CreatedAt.Add(op.Terms.Window()))
@@ -503,7 +490,7 @@ func over(op Operation, ev Event) bool {
 	return window == 0 || !passed(ev).Before(began.Add(window))
 }
 
-// orphan is what an operation in flight becomes when its session is found dead.
+// orphan returns an operation in flight after its session was found dead.
 func orphan(op Operation, ev Event) Operation {
 	op.State, op.Holder = StatePending, ""
 	op.LastEndedAt = later(ev.At, ev.Last)
@@ -513,9 +500,8 @@ func orphan(op Operation, ev Event) Operation {
 	return op
 }
 
-// send claims a pending operation if the rule lets it be sent now, with its key in the
-// given form. Where something may have run under another form the provider would not
-// know the key again. A record without a form gets this one.
+// send claims a pending operation if the rule lets it be sent now, with its key in the given form. If something may
+// have run under another form, the provider would not recognise the key. A record without a form gets this one.
 func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	op.State, op.Holder = StatePending, ""
 	if lapsed, decision := lapse(op, ev); decision != Ignored {
@@ -537,7 +523,7 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	if op.DueAt.After(ev.At) {
 		op.WakeAt = wakeBy(op, later(op.WakeAt, op.DueAt))
 		if !ev.Unconfirmed.IsZero() && !named.IsZero() {
-			op.DueAt = named // by a clock that may be wrong it is only looked at later: its provider may have named that time
+			op.DueAt = named // a clock that may be wrong only delays it, since its provider may have named that time
 		}
 		return op, Later, nil
 	}
@@ -545,9 +531,8 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	return hold(op, ev), Execute, nil
 }
 
-// lapse cancels an operation of which nothing may have run, and which is not to be sent any more as
-// its time has passed. While the clock, which has jumped, and the journal's time disagree on that, it
-// is neither cancelled nor sent. Ignored: it may be sent.
+// lapse cancels an operation of which nothing may have run and whose latest time has passed. While the jumped clock
+// and the journal's time disagree on that, it is neither cancelled nor sent. Ignored means that it may be sent.
 func lapse(op Operation, ev Event) (Operation, Decision) {
 	surely, perhaps := passed(ev), later(ev.At, ev.Last)
 	if ev.Unconfirmed.IsZero() {
@@ -565,8 +550,7 @@ func lapse(op Operation, ev Event) (Operation, Decision) {
 	return op, Later
 }
 
-// wakeBy is when what is to be woken at some time is woken: before that, where it will have to be
-// cancelled.
+// wakeBy returns when to wake an operation: at the given time, or earlier if it will have to be cancelled.
 func wakeBy(op Operation, at time.Time) time.Time {
 	if op.MayHaveRun || op.NotAfter.IsZero() {
 		return at
@@ -574,8 +558,8 @@ func wakeBy(op Operation, at time.Time) time.Time {
 	return earlier(at, op.NotAfter.Add(time.Millisecond))
 }
 
-// goesAhead reports whether a caller who asks need not wait for the end of a pause of our
-// own: once in so long, over all callers and processes, and where nothing may have run.
+// goesAhead reports whether a caller need not wait for the end of a pause of Onceward's own: once in Patience, over
+// all callers and processes, and only if nothing may have run.
 func goesAhead(op Operation, ev Event) bool {
 	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
@@ -592,7 +576,7 @@ func because(cause, reason string) string {
 	return cause + "; " + reason
 }
 
-// hold begins a claim, which counts as sent from here on.
+// hold begins a claim. From then on the operation counts as sent.
 func hold(op Operation, ev Event) Operation {
 	op.Claim++
 	op.Asker = ev.Asker
@@ -622,7 +606,7 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	earlier := ev.Generation < op.Generation
 	switch {
 	case earlier && ev.Object != "" && op.Proves("", ev.Object):
-		return op, Ignored, nil // the provider took the two for one
+		return op, Ignored, nil // the provider took the two for one request
 	case anotherObject(op, ev):
 		op.SecondEffects++
 		return alert(op, ev, twoObjects), SecondEffect, nil
@@ -651,7 +635,7 @@ func complete(op Operation, ev Event) (Operation, Decision, error) {
 	return conflicts(op, ev), Recorded, nil
 }
 
-// sentAs takes note of the mode that the operation was first sent in.
+// sentAs records the mode of the operation's first attempt.
 func sentAs(op Operation, ev Event) Operation {
 	if op.Mode == "" && !ev.Unsent {
 		op.Mode = ev.Mode
@@ -662,19 +646,18 @@ func sentAs(op Operation, ev Event) Operation {
 	return op
 }
 
-// refusalStands reports whether a refusal speaks for the operation and not for its
-// attempt alone. Where the provider does not recognise what it refused, an earlier
-// request that is still on its way is executed when it arrives. If an earlier generation took effect, the
-// operation was not refused.
+// refusalStands reports whether a refusal decides the operation, and not only its attempt. If the provider does not
+// recognise the refused request, an earlier one that is still in flight is executed when it arrives. If an earlier
+// generation took effect, the operation was not refused.
 func refusalStands(op Operation, ev Event) bool {
 	if op.SecondEffects > 0 {
 		return false
 	}
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || op.Terms.Remembers == memory.Everything && !op.doubted() // else what was remembered may be forgotten by now
+	return alone || op.Terms.Remembers == memory.Everything && !op.doubted() // otherwise the memory may have ended by now
 }
 
-// refused ends a claim whose refusal does not stand; an older claim's says nothing.
+// refused ends a claim whose refusal does not stand. A refusal of an older claim says nothing.
 func refused(op Operation, ev Event) (Operation, Decision, error) {
 	if op.State != StateInFlight || ev.Claim != op.Claim {
 		return op, Ignored, nil
@@ -751,8 +734,8 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	return park(op, ev), Recorded, nil
 }
 
-// park leaves the operation pending, unless it could not be sent even then, or
-// is an unnamed one whose caller has been told and could not ask again.
+// park leaves the operation pending, unless it could not be sent even then, or is unnamed and its caller has its error
+// and could not ask again.
 func park(op Operation, ev Event) Operation {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
 	op.Attention, op.LookAt = "", time.Time{}
@@ -780,8 +763,8 @@ func park(op Operation, ev Event) Operation {
 	return settle(op, ev, StateCancelled)
 }
 
-// ofCancelled is what is taken of a cancelled operation: Executed as an answer that comes late, so that nobody sends it
-// once more.
+// ofCancelled has the resolutions of a cancelled operation. Executed counts as a late answer, so that it is not sent
+// again.
 var ofCancelled = []Resolution{Executed, Unwanted}
 
 func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
@@ -796,7 +779,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		return op, Ignored, invalid(op, ev, "the object proves another operation")
 	case op.State == StateCompleted && ev.Resolution == Executed && ev.Object == "":
 		return supply(op, ev)
-	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution): // it goes on like what is unknown
+	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution): // it continues like an unknown one
 	case op.State.Settled():
 		return op, Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:
@@ -828,7 +811,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			op = orphan(op, ev)
 		}
 		op.Cause = "on hold"
-		ev.Delivered = true // to whoever holds it
+		ev.Delivered = true // to its holder
 		return settle(op, ev, StateUnknown), Recorded, nil
 	case Release:
 		op.Cause = "released from hold"
@@ -852,8 +835,8 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 			return op, Ignored, invalid(op, ev, "needs the next generation's key")
 		}
 		op = generation(op, key, ev.Reference)
-		op.NotAfter = time.Time{}           // who wants it sent again knows what time it is
-		due := earlier(ev.At, op.UpdatedAt) // at once, by the others' clocks too, that this one may be ahead of
+		op.NotAfter = time.Time{}           // the person who wants it sent again knows the time
+		due := earlier(ev.At, op.UpdatedAt) // at once, also by other clocks behind this one
 		op.State, op.DueAt, op.WakeAt = StatePending, due, due
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
@@ -874,13 +857,13 @@ func resolved(ev Event) *Resolved {
 	return &Resolved{Resolution: ev.Resolution, By: ev.By, Why: ev.Cause, At: ev.At, Generation: ev.Generation, Claim: ev.Claim}
 }
 
-// onHold reports whether the operation is unknown because somebody holds it.
+// onHold reports whether the operation is unknown because a person holds it.
 func onHold(op Operation) bool {
 	return op.State == StateUnknown && op.Resolved != nil && op.Resolved.Resolution == Hold
 }
 
-// supply gives a completed operation an answer that it lacks, or one in place of what
-// was no answer of the provider's. One that is recognised stands.
+// supply gives a completed operation a missing answer, or replaces one that was not the provider's. A recognised one
+// stands.
 func supply(op Operation, ev Event) (Operation, Decision, error) {
 	was := op.Answer
 	switch {
@@ -898,7 +881,7 @@ func supply(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// replaced puts another answer in the place of the recorded one, and keeps that if a provider sent it.
+// replaced replaces the recorded answer, and keeps it if a provider sent it.
 func replaced(op Operation, answer Answer) Operation {
 	was := *op.Answer
 	answer.Generation, answer.Replaced = was.Generation, was.Replaced
@@ -919,10 +902,10 @@ func settle(op Operation, ev Event, to State) Operation {
 	}
 	op.SettledAt = ev.At
 	if ev.Last.Sub(ev.At) > op.Terms.leapMargin() {
-		op.SettledAt = ev.Last // by a clock that stands behind it would be reaped before its time
+		op.SettledAt = ev.Last // a clock behind it would reap the operation early
 	}
 	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
-		op.DueAt = time.Time{} // else the provider is left alone until then, whoever asks
+		op.DueAt = time.Time{} // else the provider's pause holds for every caller
 	}
 	op.WakeAt = time.Time{}
 	op.Attention, op.LookAt = "", time.Time{}
@@ -941,7 +924,7 @@ func deliver(op Operation, ev Event) (Operation, Decision, error) {
 		return op, Ignored, nil
 	}
 	if ev.Outcome != StateAbsent && (ev.Outcome != op.State || ev.Generation != op.Generation || ev.Attention != op.Attention) {
-		return op, Ignored, nil // another outcome has come since, or what contradicts this one
+		return op, Ignored, nil // another outcome has come since, or a contradiction
 	}
 	op.Delivered, op.Holder = true, ""
 	return op, Recorded, nil
@@ -957,7 +940,7 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 	case !op.State.Settled() || !op.Delivered || op.Tombstone:
 		return op, Ignored, nil
 	case op.State == StateCancelled && op.Unwanted != nil && op.Naming != Generated:
-		return op, Ignored, nil // without it, whoever asks by its name would send it
+		return op, Ignored, nil // without it, a caller by its name would send it
 	case op.SettledAt.Add(keep).After(passed(ev)):
 		return op, Ignored, nil
 	case goes:
@@ -969,12 +952,10 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 	return op, Recorded, nil
 }
 
-// adopt leaves what has no answer pending or unknown, by the rule.
+// adopt leaves an operation without an answer pending or unknown, by the rule.
 //
-// One that was cancelled becomes unknown, whatever the rule says. Its caller was
-// told that it had no effect, so that nobody expects one any more. And the name was
-// free: what is missing may hold its next generation, under a key that the rule
-// knows nothing of.
+// A cancelled one becomes unknown, whatever the rule says. Its caller was told that it had no effect, and expects none
+// any more. And the name was free: the gap may hold its next generation, under a key that the rule does not know.
 func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.State == StateCompleted:
@@ -984,7 +965,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	}
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
-		op.sentFrom(earlier(op.CreatedAt, later(ev.At, ev.Last))) // what was enqueued need not have moved the journal's time
+		op.sentFrom(earlier(op.CreatedAt, later(ev.At, ev.Last))) // an enqueued one need not have moved the journal's time
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op = closeWindow(op, ev)
@@ -1017,9 +998,9 @@ func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question
 	return q
 }
 
-// Question is what MaySend is asked of the operation as it stands: whether it may be sent, by an
-// asker with this clock, in a journal that has seen last as the latest time. unconfirmed is when the
-// clock, which has jumped, will be believed; zero: it is.
+// Question returns the question for MaySend about the operation as it stands, for an asker with this clock and a
+// journal whose latest time is last. unconfirmed is when the clock, which has jumped, will be believed. Zero means
+// that it is.
 func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 	return Question{
 		MayHaveRun:   op.MayHaveRun,
@@ -1041,7 +1022,7 @@ func invalid(op Operation, ev Event, reason string) error {
 	return &EventError{Kind: ev.Kind, State: op.State, Reason: reason}
 }
 
-// stamp drops what the journal does not keep of a time.
+// stamp drops the part of a time that the journal does not keep.
 func stamp(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
