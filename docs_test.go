@@ -1,7 +1,7 @@
 package onceward_test
 
 // All documents that are made from code:
-//go:generate go test -run Document . ./providers ./internal/model -update
+//go:generate go test -run Document . ./providers ./internal/model ./internal/shown -update
 
 import (
 	"flag"
