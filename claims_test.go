@@ -416,7 +416,7 @@ func TestBegunBeforeItsHostWasListed(t *testing.T) {
 		require.Len(t, report.Problems, 1)
 		assert.False(t, report.Problems[0].InBackground)
 		assert.NotContains(t, report.Problems[0].Error(), "serves its URL any more")
-		assert.ErrorContains(t, report.Problems[0], "before its host was listed")
+		assert.ErrorContains(t, report.Problems[0], "before Config.Providers listed its host")
 		assert.Empty(t, l.Sent())
 
 		l.Then(loses())

@@ -109,7 +109,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	}
 	defer c.core.Wake() // even if the hook panics
 	c.core.WakeFlowOf(ctx, op.Ref)
-	c.core.Note(ctx, slog.LevelInfo, core.LogResolved, "resolved by somebody's word", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
+	c.core.Note(ctx, slog.LevelInfo, core.LogResolved, "an operator resolved the operation", now, "resolution", resolution.String(), "by", ev.By, "why", ev.Cause)
 	c.core.Resolved(ctx, now, resolution)
 	return result, nil
 }

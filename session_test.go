@@ -80,7 +80,7 @@ func TestLostSessionIsToldOnce(t *testing.T) {
 			}
 			j.fails = false
 			require.NoError(t, p.Ask(named(t, fmt.Sprint("invoice-3/", lost))).Err)
-			assert.Equal(t, lost+1, strings.Count(logged.String(), "the session in the journal is lost"))
+			assert.Equal(t, lost+1, strings.Count(logged.String(), "the journal's session is lost"))
 		}
 	})
 }

@@ -111,7 +111,7 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 		return
 	}
 	// The application gets every delivery; the provider repeats this one.
-	c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook was not taken note of; the provider is asked to send it again", "provider", provider, "error", err)
+	c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook could not be recorded; the provider is asked to send it again", "provider", provider, "error", err)
 	next.ServeHTTP(&unheard{header: http.Header{}}, r)
 	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 }

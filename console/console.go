@@ -92,7 +92,7 @@ func New(o Options) (http.Handler, error) {
 	case !counts:
 		return nil, errors.New("console: Options.Journal counts nothing: it has to be a journal.StatsReader, as this module's are")
 	case o.Authorize == nil:
-		return nil, errors.New("console: Options.Authorize is missing: say who may look, or nobody can")
+		return nil, errors.New("console: Options.Authorize is missing: give a function that decides who may read")
 	case o.Client == nil && (slices.Contains(o.Actions, Resolve) || slices.Contains(o.Actions, Cancel)):
 		return nil, errors.New("console: Options.Client is missing: resolve and cancel are done by it")
 	}

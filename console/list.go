@@ -76,7 +76,7 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 	if at := q.Get("at"); at != "" {
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil || n < 1 {
-			return bad("The page to go on from can't be told.")
+			return bad("The link to the next page is not valid.")
 		}
 		if filter.Before = n; l.Oldest {
 			filter.After, filter.Before = n, 0

@@ -88,7 +88,7 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 		list = append(list, finding{false, says + ".", "operations?state=unknown&order=oldest"})
 	}
 	if s.Undelivered > 0 {
-		list = append(list, finding{false, counted(s.Undelivered, "outcome has", "outcomes have") + " reached nobody yet.", "operations?show=undelivered"})
+		list = append(list, finding{false, counted(s.Undelivered, "outcome has", "outcomes have") + " not been delivered yet.", "operations?show=undelivered"})
 	}
 	return list, nil
 }

@@ -109,7 +109,7 @@ func less(counts map[onceward.Ref]int, ref onceward.Ref) {
 
 // handBack releases a claimed flow that no goroutine runs. The next caller, or Run, takes it.
 func (r *Runner) handBack(f *journal.Flow) {
-	const cause = "whoever asked for it did not hear that it was theirs"
+	const cause = "the caller did not learn that the claim was its own"
 	_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: cause},
 		&Error{Kind: onceward.ErrPending, Err: errors.New(cause)})
 }

@@ -395,7 +395,7 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 	ev = r.underClaim(ev)
 	res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
 	if err != nil {
-		r.client.Log().ErrorContext(ctx, "the journal failed; what came of a flow is kept in memory and tried again",
+		r.client.Log().ErrorContext(ctx, "the journal failed; the flow's result is kept in memory and recorded later",
 			"event", "journal.failed", "flow", r.flow.ID, "journal_event", ev.Kind.String(), "error", err)
 		r.runner.hands.take(r.ref)
 		go r.insist(ev)

@@ -244,7 +244,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 	case in.Naming != Named:
 		return op, Ignored, invalid(op, ev, "needs a name, by which it is the same when it is enqueued again")
 	case in.BodyWithheld:
-		return op, Ignored, invalid(op, ev, "its body is a secret that is not kept, so that nobody could send it later")
+		return op, Ignored, invalid(op, ev, "its body is a secret and is not recorded, so no process could send it later")
 	case op.State == StateAbsent || op.State == StateCancelled:
 		if op.Unwanted != nil {
 			return op, Withdrawn, nil

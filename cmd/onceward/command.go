@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 // whichJournal uses the environment if the command line names no journal.
 func (c *command) whichJournal() error {
 	if inDatabase(c.journal) && hasPassword(c.journal) {
-		return usage("the URL has a password, which whoever lists the machine's processes sees on a command line: " +
+		return usage("the URL has a password, which every user of the machine can see on a command line: " +
 			"put it into ~/.pgpass, a service file, PGPASSWORD, or the URL into ONCEWARD_JOURNAL")
 	}
 	c.journal = cmp.Or(c.journal, os.Getenv("ONCEWARD_JOURNAL"))
@@ -78,7 +78,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	var cancel context.CancelFunc = func() {}
 	root = &cobra.Command{
 		Use:   "onceward",
-		Short: "Looks at a journal, and says what somebody has found out",
+		Short: "Shows a journal, and records an operator's decisions",
 		Long: "onceward looks at a journal beside the application that uses it. It makes no file, migrates none and sends nothing.\n" +
 			"An operation or flow is called by its name (with --scope and --parent) or by its handle, such as '#12', which ls shows.",
 		SilenceErrors: true, SilenceUsage: true,

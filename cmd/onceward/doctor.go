@@ -162,7 +162,7 @@ func (x *examination) data(ctx context.Context, s store) {
 		x.finds(levelFail, "restored", "it "+now.Restored+", and sends nothing until it is adopted",
 			"see to it that no other copy is in use, then adopt it", "restore")
 	} else {
-		x.ok("restored", "it is nobody's copy")
+		x.ok("restored", "it is not a copy")
 	}
 	if now.Unknown > 0 {
 		since := ""
@@ -175,10 +175,10 @@ func (x *examination) data(ctx context.Context, s store) {
 		x.ok("unknown", "nothing is unknown")
 	}
 	if now.Undelivered > 0 {
-		x.finds(levelWarn, "undelivered", fmt.Sprintf("%d outcomes have reached nobody", now.Undelivered),
+		x.finds(levelWarn, "undelivered", fmt.Sprintf("%d outcomes have not been delivered", now.Undelivered),
 			"the application's OnSettled delivers them: see its log for why it does not", "undelivered")
 	} else {
-		x.ok("undelivered", "every outcome has reached somebody")
+		x.ok("undelivered", "every outcome was delivered")
 	}
 	if n := now.NeedsAttention; n > 0 {
 		x.finds(levelWarn, "attention", fmt.Sprintf("%d operations and flows need attention", n), "attention lists them, each with its reason", "needs-attention")

@@ -70,7 +70,7 @@ func (f *file) examineFiles(x *examination) {
 		}
 	}
 	if sound {
-		x.ok("files", "one owner, and nobody else can get at them")
+		x.ok("files", "one owner, and no other user has access")
 	}
 }
 
@@ -103,7 +103,7 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 	case strings.EqualFold(mode, "wal") || backup:
 		x.ok("sqlite", "journal_mode is %s", mode)
 	default:
-		x.finds(levelFail, "sqlite", "journal_mode is "+mode+", and somebody other than the journal has set that", "keep other tools from changing the file; the application sets it back when it opens it", "journal")
+		x.finds(levelFail, "sqlite", "journal_mode is "+mode+", and another program has set that", "keep other tools from changing the file; the application sets it back when it opens it", "journal")
 	}
 	if litestream > 0 {
 		x.ok("litestream", "its tables are there: the application has to open the journal with ExternalCheckpointer")
@@ -196,7 +196,7 @@ func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 	const adopt = "see to it that no other copy is in use, then adopt it"
 	switch {
 	case backups > 0:
-		return "the file is a backup that nobody has adopted", adopt, nil
+		return "the file is a backup that was not adopted", adopt, nil
 	case isGone(err):
 		return "there is no sidecar: the journal was copied, or the sidecar was removed", adopt, nil
 	case err != nil:
@@ -260,7 +260,7 @@ func (f *file) examineSessions(ctx context.Context, x *examination) {
 		is, missing := sessionAlive(f.path, id)
 		switch {
 		case missing:
-			x.finds(levelFail, "sessions", fmt.Sprintf("the file of session %s is missing, or a copy: the journal was copied, or somebody removed or replaced it", id),
+			x.finds(levelFail, "sessions", fmt.Sprintf("the file of session %s is missing, or a copy: the journal was copied, or the file was removed or replaced", id),
 				"never remove or replace -session- files; if it was copied, adopt it", "restore")
 		case is:
 			alive++

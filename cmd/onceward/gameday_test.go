@@ -356,7 +356,7 @@ func TestGameDayProviderDown(t *testing.T) {
 		d.fires("PendingOld", "ProviderDown")
 		told := d.follows("PendingOld", first, "")
 		assert.Contains(d.t, told, first)
-		assert.Contains(d.t, told, "nothing: Run, Resume or whoever asks for it sends it")
+		assert.Contains(d.t, told, "nothing: Run, Resume or the next caller sends it")
 		d.line.Always(oncetest.Says(200, oncetest.Paid))
 		d.orders(90)
 		d.fires()

@@ -43,9 +43,9 @@ type operation struct {
 	SettledAt     *time.Time `json:"settled_at,omitempty"`
 	SafeUntil     *time.Time `json:"safe_until,omitempty" doc:"until when a resend is safe; left out where there is no window"`
 	WindowLeft    *float64   `json:"window_left,omitempty" doc:"the share of the window that is left, from 0 to 1"`
-	Delivered     bool       `json:"delivered" doc:"its outcome reached somebody"`
+	Delivered     bool       `json:"delivered" doc:"its outcome was delivered"`
 	Tombstone     bool       `json:"tombstone,omitempty" doc:"its answer was reaped"`
-	ByHand        bool       `json:"by_hand,omitempty" doc:"cancelled by somebody's word"`
+	ByHand        bool       `json:"by_hand,omitempty" doc:"an operator cancelled it"`
 	SecondEffects int        `json:"second_effects,omitempty" doc:"answers that prove a second effect"`
 	Looks         int        `json:"looks,omitempty" doc:"how often it was looked for since it became unknown"`
 	LookAt        *time.Time `json:"look_at,omitempty" doc:"when it is looked for next"`
@@ -94,7 +94,7 @@ type message struct {
 	Omitted  bool     `json:"omitted,omitempty" doc:"the body was not kept"`
 	Cut      bool     `json:"cut,omitempty" doc:"the body ended early"`
 	Refused  bool     `json:"refused,omitempty" doc:"the provider did its work, and nothing took effect"`
-	ByHand   bool     `json:"by_hand,omitempty" doc:"somebody asserted it"`
+	ByHand   bool     `json:"by_hand,omitempty" doc:"an operator asserted it"`
 	Found    bool     `json:"found,omitempty" doc:"a look or an event showed it"`
 	Pointer  string   `json:"pointer,omitempty" doc:"the resource, where the answer only says that it exists"`
 }

@@ -32,7 +32,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve REF --executed|--not-executed|--send-again --because WHY",
 		Short: "Say what became of an operation that is unknown or pending",
-		Long: "resolve records what somebody has found out at the provider. Whoever says --not-executed or --send-again asserts that it had no effect:\n" +
+		Long: "resolve records what an operator has found out at the provider. --not-executed and --send-again assert that it had no effect:\n" +
 			"if the provider did execute it, the next one is a second effect. What was looked at (show prints it as seen) is compared: if the operation\n" +
 			"has moved since, nothing is changed. Nothing is sent by this command: the application sends what is to be sent again.",
 		Args: exactly(1, "the name of an operation, or its handle"),

@@ -19,7 +19,7 @@ import (
 
 // served is the console's address.
 type served struct {
-	URL string `json:"url" doc:"with a secret in its path: whoever has it can look"`
+	URL string `json:"url" doc:"with a secret in its path: it gives access to the console"`
 }
 
 func (s *served) table(t *table) { t.line(s.URL) }

@@ -267,7 +267,7 @@ func (b *booking) rest() {
 }
 
 var (
-	errListedSince = errors.New("it was begun before its host was listed in Config.Providers: whoever asks for it again has it sent by its provider's table")
+	errListedSince = errors.New("it was begun before Config.Providers listed its host: ask for it again by its name to have it sent")
 	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
 	errWorkedOn    = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
 	errRests       = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
@@ -384,7 +384,7 @@ func (p *pass) passOver(op *journal.Operation) {
 	}
 	p.said[about] = true
 	if first && !passes {
-		p.worker.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "not claimed: nobody here can send it, and maybe others like it", op, "reason", err)
+		p.worker.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "the operation was not claimed, because this process cannot send it", op, "reason", err)
 	}
 	if first || !p.runs && !passes {
 		p.count(func(c *Counts) { c.problem(engine.FailureOf(p.worker.Core, op, err)) })

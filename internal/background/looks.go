@@ -40,7 +40,7 @@ func (p *pass) runLooks(ctx context.Context) {
 		case errors.Is(err, journal.ErrClosed):
 			return
 		case err != nil && ctx.Err() == nil:
-			p.worker.PassFailed(ctx, "what is unknown could not be looked for; it is tried again", err)
+			p.worker.PassFailed(ctx, "a reconciliation pass failed; the next pass tries again", err)
 		}
 		select {
 		case <-time.After(seam.PollUnder(ctx)):

@@ -213,7 +213,7 @@ func (c *Core) PassFailed(ctx context.Context, text string, err error) {
 
 // SessionLost tells that the journal has given what this client had to others.
 func (c *Core) SessionLost(ctx context.Context) {
-	c.Say(ctx, slog.LevelError, LogSessionLost, "the session in the journal is lost: what it had under way counts as sent, and goes on under another")
+	c.Say(ctx, slog.LevelError, LogSessionLost, "the journal's session is lost: its operations in flight count as sent, and a new session continues")
 	if hook := c.Observer.SessionLost; hook != nil {
 		hook(ctx)
 	}

@@ -124,7 +124,7 @@ func (d *Deliveries) note(ev journal.Event) error {
 	}
 	_, err := d.Journal.Apply(context.Background(), ev)
 	if err != nil {
-		d.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery was not noted; the outcome will be offered again", "journal_event", ev.Kind.String(), "error", err)
+		d.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery could not be recorded; the outcome will be delivered again", "journal_event", ev.Kind.String(), "error", err)
 	}
 	return err
 }

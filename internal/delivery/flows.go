@@ -49,7 +49,7 @@ func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) er
 		case errors.Is(err, journal.ErrNotFound):
 			return nil
 		case err != nil:
-			d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+			d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be reopened after a late effect of one of its operations; it is tried again",
 				"operation", op.ID, "error", err)
 			return err
 		case seam.ParentOf(&f) != op.Parent:
@@ -66,13 +66,13 @@ func (d *Deliveries) reopen(ctx context.Context, store journal.Flows, op *journa
 	res, err := store.ApplyFlow(context.WithoutCancel(ctx), journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: d.Now(), Found: true})
 	switch {
 	case err != nil:
-		d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be opened again, of which an operation took effect after all; it is tried again",
+		d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be reopened after a late effect of one of its operations; it is tried again",
 			"operation", op.ID, "flow", f.ID, "error", err)
 		return err
 	case res.Decision != journal.Recorded:
 		return nil // another process was faster
 	}
-	d.Say(ctx, slog.LevelWarn, core.LogReopened, "a flow that was given up is undone once more: an operation of it took effect after all",
+	d.Say(ctx, slog.LevelWarn, core.LogReopened, "a flow that was given up is undone once more, because one of its operations took effect after all",
 		"operation", op.ID, "flow", f.ID)
 	d.Flows.Wake()
 	return nil

@@ -159,7 +159,7 @@ func (e *notAllowed) Error() string { return e.Reason }
 var (
 	errTooLate     = errors.New("it was not to be sent after")
 	errInterrupted = errors.New("it was interrupted")
-	errHeard       = errors.New("what became of it was heard meanwhile")
+	errHeard       = errors.New("its outcome arrived by a webhook meanwhile")
 )
 
 const maxHops = 5

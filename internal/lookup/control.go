@@ -94,17 +94,17 @@ func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*ht
 // Account reads the answer of [Identify]'s request: the account, or why it does not tell.
 func Account(p *providers.Provider, status int, header http.Header, body []byte) (account, why string) {
 	if why := answerUnfit(p, status, header, body, p.Identity.Needs); why != "" {
-		return "", "whose credential it is could not be read: " + why
+		return "", "the credential's account could not be read: " + why
 	}
 	if _, problem := tables.Items(header, body, ""); problem != "" {
-		return "", "whose credential it is could not be read: " + problem
+		return "", "the credential's account could not be read: " + problem
 	}
 	account, ok := tables.NewFields(p.Identity.Field).Read(body).Only(p.Identity.Field)
 	if p.Identity.Last {
 		account = account[strings.LastIndexByte(account, '/')+1:]
 	}
 	if !ok || account == "" {
-		return "", "whose credential it is could not be read: the answer has no one text at " + p.Identity.Field
+		return "", "the credential's account could not be read: the answer has no one text at " + p.Identity.Field
 	}
 	return account, ""
 }

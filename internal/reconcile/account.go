@@ -143,7 +143,7 @@ func (is *identities) salted() []byte {
 	return is.salt
 }
 
-const errSlowIdentity = "whose credential it is could not be read in time"
+const errSlowIdentity = "the credential's account could not be read in time"
 
 // of asks the provider whose a credential is, once in a while, and by that credential alone.
 func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
@@ -185,7 +185,7 @@ func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, ro
 	}
 	answer := l.get(ctx, op, route, planned, nil, whose.credential)
 	if answer.err != nil {
-		why = "whose credential it is could not be read: " + describeLook(answer.err)
+		why = "the credential's account could not be read: " + describeLook(answer.err)
 	} else {
 		account, why = lookup.Account(route.Provider, answer.status, answer.header, answer.body)
 	}

@@ -258,7 +258,7 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 		ev.Delivered = true
 	}
 	if res, err = c.Journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
-		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "what was found out could not be recorded; it is looked for again", op, "error", err)
+		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "the result of a look-up could not be recorded; the operation is looked for again", op, "error", err)
 		return res, err
 	}
 	c.found(ctx, &res, &s.evidence, s.object)

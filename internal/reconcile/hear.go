@@ -89,7 +89,7 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	// the operation.
 	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
-		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook tells what can't have happened to the operation", &about[0], "error", err)
+		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	}
 	for i := range rivals {
 		o := &rivals[i]
-		c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook may be about more than one operation, and proves nothing of them", &o.op, "object", o.ev.Object)
+		c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
 		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 	}
 	return rivals
@@ -244,7 +244,7 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 		reference = h.Reference
 	}
 	if why, level := c.unproven(op, h, e, basis, reference); why != "" {
-		c.Note(context.Background(), level, core.LogWebhookHint, "a webhook proves nothing, and has the operation looked for", op, "why", why)
+		c.Note(context.Background(), level, core.LogWebhookHint, "a webhook settles nothing by itself; the operation is looked for now", op, "why", why)
 		return ev, true
 	}
 	id := h.ID

@@ -186,7 +186,7 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	var unread error
 	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil {
-		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look could not read the journal; it is made again", op, "error", unread)
+		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look-up could not read the journal; it is made again", op, "error", unread)
 		f = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
 	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {

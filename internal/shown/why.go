@@ -34,16 +34,16 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(op.Question(now, last, unconfirmed))}
 	switch op.State {
 	case journal.StateCompleted:
-		w.Because = "it is completed: whoever asks gets the recorded answer"
+		w.Because = "it is completed: callers get the recorded answer"
 		if op.Tombstone {
-			w.Because = "it is completed, and its answer was reaped: the name never takes effect again"
+			w.Because = "it is completed, and its answer was reaped: an operation of this name is never sent again"
 		}
 		return w
 	case journal.StateCancelled:
 		w.Because = "it is cancelled, and had no effect"
-		w.Advice = "whoever still wants it asks for it again, by its name"
+		w.Advice = "to have it sent, ask for it again by its name"
 		if op.Unwanted != nil {
-			w.Advice = "nobody sends it until somebody says that it is wanted again"
+			w.Advice = "no process sends it until an operator says that it is wanted again"
 		}
 		return w
 	case journal.StateInFlight:
@@ -62,7 +62,7 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	switch w.Rule.Answer {
 	case journal.SendNow:
 		w.Answer, w.Because = w.Rule.Answer.String(), "the resend rule allows it, and it is due"
-		w.Advice = "nothing: Run, Resume or whoever asks for it sends it"
+		w.Advice = "nothing: Run, Resume or the next caller sends it"
 		if op.DueAt.After(now) {
 			w.Answer, w.At, w.Because = journal.NotBefore.String(), op.DueAt, "it is not due yet"
 			if op.Cause != "" {

@@ -57,7 +57,7 @@ func (j *Journal) applyFast(ctx context.Context, a ask, w *write) (journal.Resul
 	if w.rider {
 		j.goOn(w.ev.Ref, func() {
 			if _, err := j.landed(a, w); err != nil {
-				j.log.Warn("onceward: that an outcome was delivered could not be recorded; it may be delivered again", "error", err)
+				j.log.Warn("onceward: a delivery could not be recorded; the outcome may be delivered again", "error", err)
 			}
 		})
 		return journal.Result{Decision: journal.Recorded, Last: w.ev.Last}, nil

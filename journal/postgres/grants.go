@@ -68,5 +68,5 @@ func (j *Journal) warnOfLoss() {
 		return
 	}
 	j.log.Warn("onceward: commits wait for no standby (synchronous_standby_names is empty): where this server is lost, so are the last of what was acknowledged, " +
-		"and the journal refuses to send until somebody adopts it; Options.Failover says that this is known")
+		"and the journal refuses to send until an operator adopts it; set Options.Failover if this is intended")
 }

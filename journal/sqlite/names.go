@@ -56,7 +56,7 @@ func oneName(path string) error {
 			return fmt.Errorf("%w: %s is a mount point itself, as a single file that is mounted into a container is: "+
 				"what lies beside it is not shared, and its -wal would be another one for everybody; mount the folder that it is in", ErrSecondName, name)
 		case links > 1:
-			return fmt.Errorf("%w: %s has %d links: who opens it by another would have another -wal; "+
+			return fmt.Errorf("%w: %s has %d links, and each name would have a -wal of its own: "+
 				"remove the others (find -samefile finds them), or, to keep a copy, call Backup", ErrSecondName, name, links)
 		}
 	}

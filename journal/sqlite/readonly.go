@@ -115,7 +115,7 @@ func (rs *readers) look() (s stamp, err error) {
 	case !os.SameFile(s.info, rs.beside):
 		return s, fmt.Errorf("%w: another file was put in the place of %s; open it again", journal.ErrRestored, rs.path)
 	case wal > 0 && shm < 0:
-		return s, errors.New("its -wal file has no -shm file beside it, which only who may write makes again: open it once without Options.ReadOnly")
+		return s, errors.New("its -wal file has no -shm file beside it, and a reader cannot make one: open it once without Options.ReadOnly")
 	}
 	s.live = wal >= 0 && shm >= 0
 	return s, nil
