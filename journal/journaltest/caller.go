@@ -13,13 +13,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// noon is the time at which the tests' clock begins.
+// noon is the start of the tests' clock.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// stripeLike is a contract under which a resend is safe for 23 hours.
+// stripeLike allows a resend for 23 hours.
 var stripeLike = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
-// caller asks a journal for things in one session, at a time that the test moves.
+// caller uses a journal in one session, at a time that the test moves.
 type caller struct {
 	t       *testing.T
 	journal journal.Journal
@@ -37,7 +37,7 @@ func newCaller(t *testing.T, j journal.Journal) *caller {
 
 func named(id string) journal.Ref { return journal.Ref{ID: id} }
 
-// intent is what a small POST wants recorded, with the ID as its fingerprint.
+// intent is the intent of a small POST, with the ID as its fingerprint.
 func intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
 	return &journal.Intent{
 		Naming:      naming,
@@ -59,7 +59,7 @@ func (c *caller) event(kind journal.EventKind) journal.Event {
 	return journal.Event{Kind: kind, At: c.now, Session: c.session.ID()}
 }
 
-// pass has time pass until then, with a look at the clock now and then.
+// pass moves time forward, and shows the journal the clock now and then.
 func (c *caller) pass(until time.Time) {
 	c.t.Helper()
 	for c.now = c.now.Add(journal.Leap); c.now.Before(until); c.now = c.now.Add(journal.Leap) {
@@ -69,7 +69,7 @@ func (c *caller) pass(until time.Time) {
 	c.look()
 }
 
-// jump sets the clock, and has it go on from there until it is believed.
+// jump sets the clock, and runs it on until it is believed.
 func (c *caller) jump(to time.Time) {
 	c.t.Helper()
 	c.now = to
@@ -110,7 +110,7 @@ func (c *caller) begin(ref journal.Ref) journal.Operation {
 	return c.decide(c.beginEvent(ref), journal.Execute)
 }
 
-// sentAgain begins an operation, and its next generation after a person said that the first had no effect.
+// sentAgain begins an operation, and its next generation after a person decided that the first had no effect.
 func (c *caller) sentAgain(id string) (first, second journal.Operation) {
 	c.t.Helper()
 	first = c.begin(named(id))
@@ -130,7 +130,7 @@ func (c *caller) generate(key string) journal.Operation {
 	return c.decide(ev, journal.Execute)
 }
 
-// of is an event made under the operation's current claim.
+// of returns an event under the operation's current claim.
 func (c *caller) of(kind journal.EventKind, op journal.Operation) journal.Event {
 	ev := c.event(kind)
 	ev.Ref, ev.Handle, ev.Claim, ev.Generation = op.Ref, op.Handle, op.Claim, op.Generation
@@ -155,7 +155,7 @@ func (c *caller) complete(op journal.Operation) journal.Operation {
 	return c.decide(c.completeEvent(op), journal.Recorded)
 }
 
-// completeDelivered records an answer that nobody waits for.
+// completeDelivered records an answer that needs no delivery.
 func (c *caller) completeDelivered(op journal.Operation) journal.Operation {
 	c.t.Helper()
 	ev := c.completeEvent(op)
@@ -178,7 +178,7 @@ func (c *caller) get(ref journal.Ref) journal.Operation {
 	return op
 }
 
-// sideBySide has many goroutines do n things side by side, so that they share commits.
+// sideBySide runs do n times in several goroutines, so that they share commits.
 func sideBySide(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	const goroutines = 64
@@ -192,7 +192,7 @@ func sideBySide(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// flush commits something, so that what rides on a commit is there to see.
+// flush commits an event, so that records that ride on a commit become visible.
 func (c *caller) flush() {
 	c.t.Helper()
 	c.generate("flush-" + c.session.ID() + "-" + time.Now().Format(time.RFC3339Nano))

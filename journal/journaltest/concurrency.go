@@ -81,8 +81,7 @@ var concurrencyTests = []test{
 		wg.Wait()
 		for i := range 64 {
 			assert.Equal(t, journal.StateInFlight, c.get(named(fmt.Sprint("kept-", i))).State)
-			// One whose asker left may have been recorded all the same: a cancel
-			// without a claim's number takes it back.
+			// The event of a caller that left may have been recorded: a cancel without a claim's number takes it back.
 			ref := named(fmt.Sprint("cancelled-", i))
 			ev := c.event(journal.EventCancel)
 			ev.Ref, ev.Asker, ev.Unsent = ref, int64(1000+i), true

@@ -20,7 +20,7 @@ type flowCaller struct {
 	flows journal.Flows
 }
 
-// newFlowCaller skips the test where the journal keeps no flows.
+// newFlowCaller skips the test if the journal keeps no flows.
 func newFlowCaller(t *testing.T, j journal.Journal) *flowCaller {
 	t.Helper()
 	flows, ok := j.(journal.Flows)
@@ -39,7 +39,7 @@ func (c *flowCaller) flowEvent(kind journal.FlowEventKind, ref journal.Ref) jour
 	}
 }
 
-// under is an event made under the flow's current claim.
+// under returns an event under the flow's current claim.
 func (c *flowCaller) under(kind journal.FlowEventKind, f journal.Flow) journal.FlowEvent {
 	return journal.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, At: c.now, Session: c.session.ID(), Claim: f.Claim}
 }

@@ -33,8 +33,8 @@ type history struct {
 	rnd      *rand.Rand
 	sessions []journal.Session
 	now      time.Time
-	floor    time.Time // while the clock is behind: the lowest that it has been
-	back     time.Time // where it comes back to from a jump ahead
+	floor    time.Time // while the clock is behind, its lowest time
+	back     time.Time // where a clock returns to from a jump ahead
 	unique   int
 }
 
@@ -233,7 +233,7 @@ func (s *history) begin() journal.Event {
 	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
 }
 
-// enqueue is for a name that the journal does not have, or has: most of those are refused.
+// enqueue enqueues a new name, or an existing one: most of those are refused.
 func (s *history) enqueue() journal.Event {
 	ev := s.begin()
 	ev.Kind, ev.Session, ev.Asker = journal.EventEnqueue, "", 0
@@ -243,9 +243,8 @@ func (s *history) enqueue() journal.Event {
 	return ev
 }
 
-// outbox is the journal's, if it has one. The clock has been seen before, since it need not be by
-// what is done there. While that stands behind or ahead, nothing is done there: a store for which
-// others write as well need not remember what it has closed meanwhile.
+// outbox returns the journal's, if it has one. It shows the clock first, since an enqueue need not. While the clock is
+// behind or ahead, it returns none: a store with other writers need not remember what it closed meanwhile.
 func (s *history) outbox() (journal.Outbox, bool) {
 	outbox, ok := s.h.Journal.(journal.Outbox)
 	if !ok {
@@ -255,7 +254,7 @@ func (s *history) outbox() (journal.Outbox, bool) {
 	return outbox, s.model.clock.Jumped.IsZero()
 }
 
-// transaction enqueues some in one transaction, which is committed or rolled back.
+// transaction enqueues several operations in one transaction, which it commits or rolls back.
 func (s *history) transaction() {
 	outbox, ok := s.outbox()
 	if !ok {
@@ -271,7 +270,7 @@ func (s *history) transaction() {
 		got, err := outbox.EnqueueTx(s.t.Context(), tx, ev)
 		require.Equal(s.t, wantErr, err, "%s of %v", ev.Kind, ev.Ref)
 		if err == nil {
-			got.Last, got.Unconfirmed = want.Last, want.Unconfirmed // nobody goes by them here
+			got.Last, got.Unconfirmed = want.Last, want.Unconfirmed // no test uses them here
 			s.same(want, got, ev.Kind)
 		}
 	}
@@ -281,11 +280,12 @@ func (s *history) transaction() {
 		return
 	}
 	require.NoError(s.t, tx.Commit(s.t.Context()))
-	// By the lesser margin of what it enqueued the clock may stand behind: the model has seen that, the journal has not.
+	// The clock may be behind by the least margin of the enqueued operations. The model has seen that, the journal has
+	// not.
 	s.apply(journal.Event{Kind: journal.EventClock})
 }
 
-// deliverTx delivers an outcome in one commit with what it leads to, or fails to.
+// deliverTx delivers an outcome in one commit with the handler's writes, or fails.
 func (s *history) deliverTx() {
 	outbox, ok := s.outbox()
 	if !ok {
@@ -431,7 +431,7 @@ func (s *history) claim() {
 	}
 	ev = s.today(ev)
 	limit := s.rnd.IntN(5)
-	if limit == 0 { // a store need not look at the clock of one who wants nothing
+	if limit == 0 { // a store need not read the clock for a limit of 0
 		s.apply(journal.Event{Kind: journal.EventClock})
 	}
 	want, wantErr := s.model.claim(ev, limit)
@@ -443,8 +443,7 @@ func (s *history) claim() {
 	}
 }
 
-// today has a claim be one that passes over some operations, and narrows the terms of
-// others, mostly to what they are.
+// today makes a claim skip some operations and narrow the terms of others, mostly to the present ones.
 func (s *history) today(ev journal.Event) journal.Event {
 	if s.sometimes(4) {
 		ev.From = [][]string{{"ledger"}, {"bank", ""}, {}}[s.rnd.IntN(3)]
@@ -466,7 +465,7 @@ func (s *history) today(ev journal.Event) journal.Event {
 	return ev
 }
 
-// reap leaves to the store which of the operations it takes first.
+// reap lets the store choose the operations.
 func (s *history) reap() {
 	ev := journal.Event{Kind: journal.EventReap, At: s.now, Keep: time.Duration(s.rnd.IntN(30)) * time.Hour}
 	s.model.see(ev.At)

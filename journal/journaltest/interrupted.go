@@ -58,13 +58,13 @@ var interruptedTests = []test{
 	}},
 }
 
-// outlives interrupts a journal so often while callers begin and complete operations, and go on after errors as
+// outlives interrupts a journal several times while callers begin and complete operations, and go on after errors as
 // the client does.
 func outlives(t *testing.T, h Harness, interruptions int, interrupt func(t *testing.T)) {
 	const callers, each, pause = 8, 12, time.Millisecond
 	c := newCaller(t, h.Journal)
 	var steps, failures, working atomic.Int64
-	// until has an event be recorded, whatever its attempts did.
+	// until repeats an event until it is recorded.
 	until := func(ev func() journal.Event, among ...journal.Decision) {
 		for {
 			result, err := c.journal.Apply(t.Context(), ev())

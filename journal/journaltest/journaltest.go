@@ -1,5 +1,5 @@
-// Package journaltest is the conformance suite of journals: whatever passes Run
-// keeps the promises that journal.Journal states.
+// Package journaltest is the conformance suite of journals. A store that passes Run keeps the promises of
+// journal.Journal.
 //
 //	func TestConformance(t *testing.T) {
 //		journaltest.Run(t, func(t *testing.T) journaltest.Harness {
@@ -16,55 +16,50 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Harness is one empty store under test. What a store can't do it leaves nil, and
-// the tests that need it are skipped.
+// Harness is one empty store under test. A field that the store does not support is nil, and its tests are skipped.
 type Harness struct {
-	// Journal is an open journal on a store without operations. The harness closes
-	// it, as it does whatever Open and Reopen return, by t.Cleanup; the tests may
-	// have closed it before.
+	// Journal is an open journal on a store without operations. The harness closes it by t.Cleanup, and also the
+	// journals of Open and Reopen. The tests may have closed it before.
 	Journal journal.Journal
 
-	// Seed is what the random histories are drawn from. The same seed draws the same histories.
+	// Seed seeds the random histories. The same seed draws the same histories.
 	Seed uint64
 
-	// Open returns another journal on the same store, as a second process has one.
+	// Open returns another journal on the same store, as in a second process.
 	Open func(t *testing.T) journal.Journal
 
-	// Reopen closes Journal, if it is still open, and returns a journal on the same
-	// store, as the next process has one. A store that keeps nothing leaves it nil.
+	// Reopen closes Journal, if it is still open, and returns a journal on the same store, as in the next process. Nil
+	// means that the store keeps nothing.
 	Reopen func(t *testing.T) journal.Journal
 
-	// Kill makes a session of Journal's die as by kill -9 of its process. A killed
-	// session is no longer asked for anything but late answers.
+	// Kill ends a session of Journal's as kill -9 of its process would. The tests then send it only late answers.
 	Kill func(t *testing.T, session journal.Session)
 
 	// Crash returns a journal on what the store would hold if every process that has
 	// it open were killed at this moment. Journal may go on, on the store as it was.
 	Crash func(t *testing.T) journal.Journal
 
-	// Restored closes Journal, if it is still open, makes the store look as if it
-	// had been restored or copied, and returns a journal on it that was not adopted.
-	// A store that can't tell leaves it nil.
+	// Restored closes Journal, if it is still open, makes the store look restored or copied, and returns a journal on
+	// it that was not adopted. Nil means that the store can't detect that.
 	Restored func(t *testing.T) journal.Journal
 
-	// Freeze keeps a session of Journal's from showing that it is alive, as a process that is stopped, or
-	// whose machine is cut off, and returns once others take it for dead. thaw lets it go on.
+	// Freeze stops a session of Journal's from showing that it is alive, like a stopped process or a partitioned
+	// machine. It returns once others take the session for dead. thaw lets it go on.
 	Freeze func(t *testing.T, session journal.Session) (thaw func())
 
 	// Sever cuts all connections of all journals on the store, which may connect again.
 	Sever func(t *testing.T)
 
-	// Restart has the server of the store end at once, as by a crash, and start again. Journal stays
-	// open.
+	// Restart ends the store's server at once, as by a crash, and starts it again. Journal stays open.
 	Restart func(t *testing.T)
 
-	// Tx begins a transaction as the application does, by its own driver, where Journal is a
-	// journal.Outbox. nil: by Outbox.BeginTx.
+	// Tx begins a transaction by the application's own driver, if Journal is a journal.Outbox. Default:
+	// Outbox.BeginTx.
 	Tx func(t *testing.T) journal.Tx
 
-	// Upkeep does on an open journal some of what the store does on its own now and then, such as to
-	// move what is settled to where it takes less room, or to read the store as another
-	// program would. n says what, and is at least 0. Nothing that the journal says of its operations may change by it.
+	// Upkeep does some of the store's own maintenance on an open journal, such as moving settled operations, or reads
+	// the store as another program would. n selects the work, and is at least 0. It changes nothing that the journal
+	// reports of its operations.
 	Upkeep func(t *testing.T, j journal.Journal, n int)
 }
 

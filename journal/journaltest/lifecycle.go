@@ -221,7 +221,7 @@ var lifecycleTests = []test{
 		c.now = noon.Add(time.Minute)
 		c.decide(c.beginEvent(named("invoice-1")), journal.Wait)
 		assert.Equal(t, noon, c.get(named("invoice-1")).UpdatedAt)
-		// So a Begin that never learned its claim's number can still be taken back.
+		// A Begin that never learned its claim's number can still be taken back.
 		cancel := c.event(journal.EventCancel)
 		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), begin.Asker, true
 		c.decide(cancel, journal.Recorded)

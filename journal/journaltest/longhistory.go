@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// LongHistory drives the harness's journal and a map with Next through so many random events, as Run does, with
-// bursts of operations, upkeep, crashes, next processes, lists and statistics between them, and fails where the two differ.
+// LongHistory drives the harness's journal, and a map with Next, through the given number of random events, like Run.
+// It mixes in bursts of operations, upkeep, crashes, next processes, lists and statistics. It fails at a difference.
 func LongHistory(t *testing.T, h Harness, steps int) {
 	newHistory(t, h).runLong(steps)
 }
@@ -53,7 +53,7 @@ func (s *history) runLong(steps int) {
 	}
 }
 
-// burst begins so many that are of nobody's interest for long: most are completed at once.
+// burst begins many operations, and completes most of them at once.
 func (s *history) burst(many int) {
 	for range many {
 		ev := s.generate()
@@ -69,7 +69,7 @@ func (s *history) burst(many int) {
 	}
 }
 
-// reopen is the end of the process, with or without a word, and the next one.
+// reopen ends the process, cleanly or not, and starts the next one.
 func (s *history) reopen(killed bool) {
 	if !killed {
 		for _, session := range s.sessions {
@@ -79,14 +79,14 @@ func (s *history) reopen(killed bool) {
 	_ = s.h.Journal.Close() // Reopen knows of the first alone
 	s.h.Journal, s.sessions = s.h.Reopen(s.t), nil
 	clear(s.model.live)
-	// The next process knows what is kept of the clock, and not what the last one saw by its own time.
+	// The next process knows the recorded clock, and not the last one's own measurements.
 	s.model.clock = store.Clock{Last: s.model.clock.Last, LeastMargin: s.model.clock.LeastMargin, Jumped: s.model.clock.Jumped}
 	for range 3 {
 		s.join()
 	}
 }
 
-// list reads what some filter selects.
+// list compares the operations of a random filter.
 func (s *history) list() {
 	s.settle()
 	var all []journal.Operation

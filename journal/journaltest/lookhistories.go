@@ -25,7 +25,7 @@ func (s *history) look() journal.Event {
 	return journal.Event{Kind: journal.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2)}
 }
 
-// evidence is mostly of the present generation, under the current claim.
+// evidence returns evidence, mostly of the present generation, under the current claim.
 func (s *history) evidence() journal.Event {
 	ev, op := s.ofClaim(journal.EventEvidence)
 	if ev.Claim < 1 {
@@ -102,7 +102,7 @@ func (s *history) hear() {
 	}
 }
 
-// findBy compares what must be found, and that what is found is what was looked for.
+// findBy checks that FindBy finds the required operations, and only matching ones.
 func (s *history) findBy() {
 	r, ok := s.h.Journal.(journal.Reconciler)
 	if !ok {

@@ -9,19 +9,18 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// model is the journal that everybody can see to be right: a list of operations,
-// Next, and nothing else.
+// model is an obviously correct journal: a list of operations, Next, and nothing else.
 type model struct {
 	ops  []journal.Operation // in order of creation, without handles
 	live map[string]bool
-	// The latest time that was seen is every store's alike; store.Clock has tests of its own.
+	// The latest time is the same in every store; store.Clock has tests of its own.
 	clock store.Clock
 	heard map[journal.Heard]time.Time
-	// reaped are provider and caller's reference of operations of which nothing is left.
+	// reaped has provider and caller's reference of operations that were removed.
 	reaped [][2]string
 }
 
-// snapshot is what restore goes back to.
+// snapshot is the state for restore.
 func (m *model) snapshot() model {
 	return model{ops: slices.Clone(m.ops), clock: m.clock, reaped: slices.Clone(m.reaped)}
 }
@@ -118,7 +117,7 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 	return results, nil
 }
 
-// taken tells whether another operation is proven by the object that ev names.
+// sole reports whether no other operation has the reference of ev.
 func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
 	had := func(provider, reference string) bool {
 		return reference == ev.Reference && provider == op.Provider
@@ -152,7 +151,7 @@ func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 	return false
 }
 
-// hear is Hear of a model.
+// hear is Hear of the model.
 func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	if _, before := m.heard[heard]; before || len(evs) == 0 {
 		return nil, !before, nil
@@ -177,7 +176,7 @@ func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journa
 	return results, true, nil
 }
 
-// dueLooks lists the operations that a Looks takes, in its order.
+// dueLooks returns the operations that Looks claims, in its order.
 func (m *model) dueLooks(ev journal.Event) []journal.Ref {
 	var due []journal.Operation
 	for _, op := range m.ops {
@@ -193,7 +192,7 @@ func (m *model) dueLooks(ev journal.Event) []journal.Ref {
 	return refs
 }
 
-// forget forgets what was heard too long ago for a reap with that keep.
+// forget removes heard events that a reap with that keep forgets.
 func (m *model) forget(keep time.Duration, at time.Time) {
 	before := m.clock.Passed(at).Add(-max(keep, journal.EvidenceKeep))
 	for heard, at := range m.heard {
@@ -203,7 +202,7 @@ func (m *model) forget(keep time.Duration, at time.Time) {
 	}
 }
 
-// reapable lists what ev would shrink or remove.
+// reapable returns the operations that ev would shrink or remove.
 func (m *model) reapable(ev journal.Event) []journal.Ref {
 	var refs []journal.Ref
 	for _, op := range m.ops {
@@ -215,15 +214,14 @@ func (m *model) reapable(ev journal.Event) []journal.Ref {
 	return refs
 }
 
-// changed reports whether there is anything to record. An operation that was only
-// looked at stays as it is, although Next says in UpdatedAt that it was.
+// changed reports whether there is a change to record. A mere claim of Next that it looked, in UpdatedAt, is none.
 func changed(before, after journal.Operation) bool {
 	after.UpdatedAt = before.UpdatedAt
 	return !reflect.DeepEqual(normal(before), normal(after))
 }
 
-// normal is an operation without what a store may decide for itself: its handle,
-// and whether a window that never was is closed.
+// normal returns an operation without the parts that a store may choose: its handle, and whether a window that never
+// was is closed.
 func normal(op journal.Operation) journal.Operation {
 	op.Handle = 0
 	if op.Terms.Window() == 0 {
@@ -232,8 +230,7 @@ func normal(op journal.Operation) journal.Operation {
 	return op
 }
 
-// handedOver is normal without the bodies or the request, where the decision may leave
-// them out.
+// handedOver is normal without the bodies or the request, if the decision allows their absence.
 func handedOver(result journal.Result, kind journal.EventKind) journal.Operation {
 	op := normal(result.Operation)
 	op.Evidence = slices.Clone(op.Evidence)

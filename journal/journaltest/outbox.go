@@ -22,7 +22,7 @@ type box struct {
 	tx     func() journal.Tx
 }
 
-// newBox skips the test where the store is no outbox.
+// newBox skips the test if the store is no outbox.
 func newBox(t *testing.T, h Harness) *box {
 	t.Helper()
 	outbox, ok := h.Journal.(journal.Outbox)
@@ -82,13 +82,13 @@ func (b *box) lacks(id string) {
 	require.ErrorIs(b.t, err, journal.ErrNotFound)
 }
 
-// deliver has f do what an outcome leads to.
+// deliver delivers an outcome, with f as the handler.
 func (b *box) deliver(ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Decision, error) {
 	result, err := b.outbox.DeliverTx(b.t.Context(), ev, f)
 	return result.Decision, err
 }
 
-// deliveryOf is one of the outcome that the operation has.
+// deliveryOf returns the delivery event of the operation's outcome.
 func (b *box) deliveryOf(op journal.Operation) journal.Event {
 	ev := b.of(journal.EventDeliver, op)
 	ev.Outcome = op.State

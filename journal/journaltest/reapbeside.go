@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// reapBesideTests reap while callers ask for what is reaped, and for other things.
+// reapBesideTests reap while callers ask for the same and for other operations.
 var reapBesideTests = []test{
 	{"beside traffic, no name is executed again and nothing is lost", func(t *testing.T, h Harness) {
 		const names, goroutines = 96, 8

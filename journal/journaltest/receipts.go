@@ -44,7 +44,7 @@ func (r *receiver) tx() journal.Tx {
 
 func received(key string) journal.ReceiptKey { return journal.ReceiptKey{Scope: "t acme", Key: key} }
 
-// reserve is a request under a key. Another one has another body.
+// reserve returns the event of a request under a key. Another body makes another request.
 func (r *receiver) reserve(key, body string) journal.ReceiptEvent {
 	return journal.ReceiptEvent{
 		Kind: journal.ReceiptReserve, ReceiptKey: received(key), At: r.now, Place: "payments.create", Fingerprint: body,

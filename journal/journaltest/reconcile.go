@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// reconciling is a test of a store that is a Reconciler; others are passed over.
+// reconciling makes a test of a store that is a Reconciler. It is skipped for others.
 func reconciling(name string, run func(t *testing.T, h Harness, c *caller, r journal.Reconciler)) test {
 	return test{name, func(t *testing.T, h Harness) {
 		r, ok := h.Journal.(journal.Reconciler)
@@ -21,7 +21,7 @@ func reconciling(name string, run func(t *testing.T, h Harness, c *caller, r jou
 	}}
 }
 
-// unknown begins an operation with a reference of ours and leaves it in doubt.
+// unknown begins an operation with a client's reference and leaves it in doubt.
 func (c *caller) unknown(id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))
@@ -32,7 +32,7 @@ func (c *caller) unknown(id string) journal.Operation {
 	return c.decide(doubt, journal.Recorded)
 }
 
-// took is evidence by key that the operation made the object.
+// took returns evidence by key that the operation made the object.
 func (c *caller) took(op journal.Operation, object string) journal.Event {
 	ev := c.of(journal.EventEvidence, op)
 	ev.Session, ev.Account, ev.Object = "", "acct_1", object
@@ -59,7 +59,7 @@ func (c *caller) hear(r journal.Reconciler, id string, evs ...journal.Event) (re
 	return results, first
 }
 
-// found names the operations that are recognised by value, and their generations.
+// found returns the operations that have the value, with their generations.
 func (c *caller) found(r journal.Reconciler, by journal.By, value string) map[string]int {
 	c.t.Helper()
 	matches, err := r.FindBy(c.t.Context(), "ledger", by, value)
@@ -72,7 +72,7 @@ func (c *caller) found(r journal.Reconciler, by journal.By, value string) map[st
 	return generations
 }
 
-// nothing is evidence of a look that found nothing, and proves it if it is the second.
+// nothing returns evidence of a look-up that found nothing. The second one proves absence.
 func (c *caller) nothing(op journal.Operation) journal.Event {
 	ev := c.of(journal.EventEvidence, op)
 	ev.Account, ev.Due = "acct_1", c.now.Add(2*time.Hour)
@@ -81,10 +81,10 @@ func (c *caller) nothing(op journal.Operation) journal.Event {
 	return ev
 }
 
-// handled has begins state a handling time, without which nothing is proven absent.
+// handled states a handling time, without which no absence is proven.
 var handled = journal.Terms{Remembers: stripeLike.Remembers, Retention: stripeLike.Retention, Guard: true, Handling: time.Minute}
 
-// absent has an operation be proven absent.
+// absent makes an operation proven absent.
 func (c *caller) absent(id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))

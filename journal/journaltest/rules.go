@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// underAlias asks for what a named operation with a carried key is, by that key.
+// underAlias asks for a named operation with a carried key by that key.
 func (c *caller) underAlias(alias journal.Ref) journal.Event {
 	ev := c.beginEvent(alias)
 	ev.Intent = intent(alias, journal.Carried)
@@ -18,7 +18,7 @@ func (c *caller) underAlias(alias journal.Ref) journal.Event {
 	return ev
 }
 
-// withAlias is a Begin that brings its own key along.
+// withAlias returns a Begin that brings its own key along.
 func (c *caller) withAlias(ref, alias journal.Ref) journal.Event {
 	ev := c.beginEvent(ref)
 	ev.Intent.KeyCarried, ev.Intent.Alias = true, alias
@@ -80,7 +80,7 @@ var aliasTests = []test{
 		holder = c.decide(former, journal.Misuse)
 		assert.Equal(t, other, holder.Ref)
 
-		// Who is there already goes on, whatever key it brings.
+		// A caller who is there already goes on, whatever key it brings.
 		c.decide(c.withAlias(named("invoice-1"), key), journal.Wait)
 		later := c.withAlias(named("invoice-1"), other)
 		later.Intent.Fingerprint = "v1:" + key.ID
@@ -110,7 +110,7 @@ var aliasTests = []test{
 		assert.Equal(t, journal.StateCancelled, c.get(named("invoice-1")).State)
 
 		again.Intent.FormerAliases = []journal.Ref{key, named("key-0")}
-		op = c.decide(again, journal.Execute) // its own is none of another's
+		op = c.decide(again, journal.Execute) // its own key is no other operation's
 		c.completeDelivered(op)
 
 		other := c.withAlias(named("invoice-4"), named("key-4 at api.stripe.com"))
@@ -121,14 +121,14 @@ var aliasTests = []test{
 			c.decide(cancel, journal.Recorded)
 		}
 		other.Intent.FormerAliases = []journal.Ref{named("key-5")}
-		c.decide(other, journal.Execute) // neither has it, so that whichever is first does
+		c.decide(other, journal.Execute) // neither has it, so the first one gets it
 
 		late := c.withAlias(named("invoice-3"), named("key at another host"))
 		op = c.decide(late, journal.Execute)
 		cancel = c.of(journal.EventCancel, op)
 		cancel.Unsent = true
 		c.decide(cancel, journal.Recorded)
-		late.Intent.Alias = key // by who has the table
+		late.Intent.Alias = key // of a client that has the table
 		holder = c.decide(late, journal.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref)
 	}},
@@ -484,7 +484,7 @@ var jumpTests = []test{
 		c.look()
 		c.begin(named("something that is recorded"))
 		c = newCaller(t, h.Reopen(t))
-		c.now = noon.Add(10 * time.Hour) // it has caught up, as far as anybody can tell
+		c.now = noon.Add(10 * time.Hour) // it has caught up, as far as a client can tell
 		c.look()
 		assert.True(t, c.get(named("stamped by a clock that ran ahead")).WindowClosed)
 	}},
@@ -515,7 +515,7 @@ var jumpTests = []test{
 	}},
 }
 
-// executed are the names of what a claim is to send.
+// executed returns the names that a claim is to send.
 func executed(results []journal.Result) []string {
 	var names []string
 	for _, r := range results {

@@ -24,7 +24,7 @@ var statsTests = []test{
 		}
 		assert.Zero(t, stats().Begun+stats().Pending+stats().Undelivered+stats().Sessions)
 
-		// The stores' own clock tells what is due.
+		// The stores' own clock decides what is due.
 		start := time.Now().UTC().Truncate(time.Millisecond).Add(-time.Hour)
 		at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
 		c := newCaller(t, h.Journal)
