@@ -205,7 +205,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	j.time.heardAt(sent, said)
-	// No transaction of this process's changes where the clock stands between its being read here and taken over.
+	// No other transaction of this process changes the clock's state between its reading here and its use.
 	select {
 	case j.clockJob <- struct{}{}:
 		defer func() { <-j.clockJob }()
@@ -242,9 +242,10 @@ func (t *tx) margin(terms journal.Terms) {
 	t.lowered = t.lowered || lowered
 }
 
-// ResetClock has now be the latest time that the journal has seen, in one commit. Other processes go by it before they
-// commit anything else. If many operations have no answer, or many flows wait, commits of some hundred correct them before that. The time that
-// passes meanwhile is added to now. If ResetClock returns an error, the clock is as it was, and some of them may be corrected: call it again.
+// ResetClock sets the latest time of the journal to now, in one commit. Other processes use it before they commit
+// anything else. If many operations have no answer, or many flows wait, commits of some hundred correct them before
+// that. The time that passes meanwhile is added to now. After an error the clock is as it was, and some of them may be
+// corrected: call it again.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -263,7 +264,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	return j.tx(ctx, ask{doing: "reset the clock", lanes: []any{"true"}, ahead: ahead}, func(t *tx) error {
 		t.asker = ctx
 		now := ahead.now(now)
-		// No lane is locked yet, so that no commit waits for this.
+		// No lane is locked yet, so no commit waits for this.
 		if ahead.tries == 0 {
 			t.clock.Reset(now)
 			if many, err := t.many(t.clock.Sweep()); err != nil {
@@ -272,7 +273,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 				return ahead.due(t.clock.Sweep(), now)
 			}
 		}
-		// Whoever else is about to commit, by what was the latest time, looks first.
+		// A process that is about to commit by the former latest time checks first.
 		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET last_at = least(last_at, $1), tenure = tenure + 1 "+
 			"FROM (SELECT process, lane FROM "+j.schema+".lanes ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane",
 			now.UnixMilli()); err != nil {

@@ -16,8 +16,8 @@ import (
 
 var _ journal.Flows = (*Journal)(nil)
 
-// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once what comes of it is durable.
-// FlowEventRecord is durable then too. Where the context ends first, the event may be recorded.
+// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable, also for
+// FlowEventRecord. If ctx ends first, the event may be recorded.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *tx) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult,
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	// Before it is anybody's: whoever can't read them would hold it for nothing.
+	// Before the claim: a process that can't read the steps would hold it for nothing.
 	if (decision == journal.Execute || decision == journal.Replay) && f.Handle != 0 {
 		if next.Steps, err = t.stepsOf(f.Handle); err != nil {
 			return journal.FlowResult{}, err
@@ -156,9 +156,9 @@ func (t *tx) stepsOf(flow int64) (steps []journal.StepRecord, err error) {
 	return steps, err
 }
 
-// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that want a claim. One that somebody else is
-// changing at the moment is passed over, and so is one that can't be read: where there is nothing else to claim, that is
-// the error.
+// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit claimable flows. It skips flows that another
+// transaction is changing, and unreadable ones. If there is nothing else to claim, it returns the error of the
+// unreadable one.
 func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -304,8 +304,8 @@ func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlo
 	return t.each(take, selectFlow+fmt.Sprintf(dueFlows, "NOT"), ev.At.UnixMilli(), names, versions, limit-n, p.handles)
 }
 
-// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. Where an error comes in the middle,
-// the number is of those before; what is damaged is passed over, and is the error where nothing else is left.
+// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. It returns how many were reaped,
+// also with an error. It skips damaged flows, and returns their error if there is nothing else to reap.
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {

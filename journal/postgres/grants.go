@@ -18,9 +18,9 @@ func (g *grants) need(table string, all ...string) {
 	}
 }
 
-// lacking says which of them the role lacks, or "".
+// lacking returns the missing privileges of the role, or "".
 func (g *grants) lacking(ctx context.Context, conn conn) (lacks string, err error) {
-	// What is not there is for the schema's version to say.
+	// The schema's version reports missing tables.
 	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(lack, ', '), '') FROM (
 		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)
 		WHERE NOT CASE WHEN t LIKE 'SEQUENCE %' THEN has_sequence_privilege(to_regclass(substr(t, 10)), p) ELSE has_table_privilege(to_regclass(t), p) END) l`,
@@ -31,8 +31,7 @@ func (g *grants) lacking(ctx context.Context, conn conn) (lacks string, err erro
 	return lacks, err
 }
 
-// checkGrants refuses, once, a role that lacks what it needs, so that it does not turn out when something is to be
-// recorded.
+// checkGrants rejects, once, a role that lacks a privilege, before there is something to record.
 func (j *Journal) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	if j.granted.Load() {
 		return nil
@@ -62,7 +61,7 @@ func lacksGrant(doing, what string) error {
 	return &Error{Doing: doing, Code: lacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
 }
 
-// warnOfLoss tells whoever has not said that it is known.
+// warnOfLoss warns once of a failover that loses commits, unless Options accept it.
 func (j *Journal) warnOfLoss() {
 	if j.awaited.Load() || j.opts.Existing || j.opts.Unsafe || j.opts.Durability != ServersDisk || j.opts.Failover != FailoverUnknown {
 		return

@@ -94,8 +94,8 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operatio
 	return op, nil
 }
 
-// List yields operations without bodies, in pages: between two of them nothing is open, so that a slow reader pins
-// nothing. What no index knows, such as all operations of a scope, is looked for among 10,000 at a time.
+// List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins nothing.
+// It scans unindexed filters, such as all operations of a scope, 10,000 operations at a time.
 func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		p := newPage(filter)
@@ -133,7 +133,7 @@ func newPage(f journal.Filter) *page {
 		}
 		p.where = append(p.where, clause)
 	}
-	// As numbers in the text: an index of some states alone is found by no parameter.
+	// As numbers in the text: no parameter selects an index of some states.
 	if f.ByWake || !f.WakeBefore.IsZero() {
 		and(isPending)
 		p.narrow = true

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Operations are recognised by marks: hashes of keys, references and objects, in a table of their own. What collides is
-// told apart by the operations.
+// Operations are found by marks: hashes of keys, references and objects, in a separate table. The operations
+// themselves resolve collisions.
 
 // markHash is that of something that an operation is recognised by.
 func markHash(m store.Mark) int64 {
@@ -59,8 +59,8 @@ const (
 	// For many operations.
 	addTheseMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING`
 	removeTheseMarks = `DELETE FROM {{schema}}.marks WHERE (hash, handle) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))`
-	// No operation has the handle 0: that row is what those who go by an object wait for each other at. Of the reference of an
-	// operation that was reaped, it is what stays.
+	// No operation has the handle 0. That row is the lock for callers with the same object. It stays for the reference
+	// of an operation that was reaped.
 	addObject  = `INSERT INTO {{schema}}.marks (hash, handle) VALUES ($1, 0) ON CONFLICT DO NOTHING`
 	lockObject = `SELECT 1 FROM {{schema}}.marks WHERE hash = $1 AND handle = 0 FOR UPDATE`
 )
@@ -163,7 +163,7 @@ func lengthAndKey(key string) []byte {
 	return append(binary.AppendUvarint(nil, uint64(len(key))), key...)
 }
 
-// FindBy returns the operations of the provider that can be recognised by value, in the order of their creation.
+// FindBy returns the operations of the provider that have the value, in the order of their creation.
 func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	if value == "" {
 		return nil, nil

@@ -29,10 +29,10 @@ type appPool struct {
 	err  error
 }
 
-// BeginTx starts a transaction of the journal's database, on a connection of the journal's own, that is durable once it
-// commits, whatever is set in it; what is set for the session is taken back by its Commit, but behind a pooler
-// (Options.Pooled). The application's own tables may be in that database. Its Driver is a pgx.Tx. At most four are open
-// at a time: who begins another waits. The application's own transactions do as well: see Pgx and SQL.
+// BeginTx starts a transaction of the journal's database on one of the journal's own connections. Its Driver is a
+// pgx.Tx. It is durable once it commits, regardless of its settings. Its Commit resets settings of the session, except
+// behind a pooler (Options.Pooled). The application's own tables may be in that database. At most four are open at a
+// time, and further callers wait. Transactions of the application's own connections work too: see Pgx and SQL.
 func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -97,10 +97,10 @@ func (j *Journal) seen(at time.Time) store.Clock {
 	return clock
 }
 
-// EnqueueTx applies ev, of kind EventEnqueue, within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx.
-// It is recorded if tx commits. Until then, whoever else asks for the operation by its name waits for the end of tx. In
-// a transaction that is serializable, or of repeatable reads, the server may refuse it (SQLSTATE 40001): then the
-// whole transaction is to be tried again.
+// EnqueueTx applies ev, of kind EventEnqueue, within tx, a transaction of the journal's database: by Pgx, SQL or
+// BeginTx. It is recorded if tx commits. Until then, other callers of that name wait for the end of tx. The server may
+// refuse it in a transaction that is serializable, or of repeatable reads (SQLSTATE 40001). Then repeat the whole
+// transaction.
 func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -191,11 +191,11 @@ var errHandler = errors.New("postgres: the handler failed")
 // errSlowHandler: it would be called over and over again.
 var errSlowHandler = errors.New("postgres: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it write alone, and do what is slow elsewhere")
 
-// DeliverTx applies ev, of kind EventDeliver, and has f write what it leads to in the same transaction, by a Tx whose
-// Driver is a pgx.Tx. What f sets for its session, such as a role or a search_path, is taken back once it has returned, but
-// behind a pooler (Options.Pooled). f has 25 seconds, after which its context ends and nothing is recorded; four run at a
-// time, and hold up nobody but each other. It is called again, in another transaction, where the first could not be
-// committed, as when the connection broke. Until f has returned, whoever asks for that operation waits, and so does Close.
+// DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
+// pgx.Tx. After f, it resets settings of the session, such as a role or a search_path, except behind a pooler
+// (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
+// only each other. f is called again, in another transaction, if the first could not be committed, as after a broken
+// connection. Until f has returned, other callers of that operation wait, and so does Close.
 func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (result journal.Result, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -246,10 +246,10 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 	if !asMade(own) {
 		forget = "" // what is left to do may need what was set
 	}
-	// What it writes to is the application's, and is waited for longer than a row of ours.
+	// It writes to the application's tables, and may wait for their locks longer than for a row of the journal.
 	inner, err := own.BeginTx(ctx, pgx.TxOptions{
 		BeginQuery: "SET LOCAL lock_timeout = '" + slowLock + "'; SAVEPOINT " + name,
-		// What it has set must not weaken the commit, nor last.
+		// Its settings must neither weaken the commit nor last.
 		CommitQuery: "RELEASE SAVEPOINT " + name + "; " + forget + soundCommit})
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 }
 
 // ApplyFlowTx records ev, of kind FlowEventRecord, within tx, a transaction of the journal's database: by Pgx, SQL or
-// BeginTx. It is recorded if tx commits. Nobody else takes the flow over until tx has ended.
+// BeginTx. It is recorded if tx commits. No other process takes the flow over until tx has ended.
 func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {

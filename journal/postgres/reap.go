@@ -38,10 +38,10 @@ const (
 	leaseFor  = 30 * time.Second
 )
 
-// Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first, and says how many were
-// shrunk or removed. It takes 100 a commit, or 16 MB, so that nobody waits for it for long. With Options.Archive, none goes
-// before it was written there. One process reaps at a time: where another does, nothing is done. Where an error comes in the
-// middle, the number is of those before; what is damaged is passed over, and is the error where nothing else is left.
+// Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how
+// many were shrunk or removed, also with an error. It takes 100 a commit, or 16 MB, so that no caller waits long. With
+// Options.Archive, it writes each there first. One process reaps at a time: the others do nothing. It skips damaged
+// operations, and returns their error if there is nothing else to reap.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {

@@ -113,8 +113,8 @@ func (j *Journal) receiptLock(id []byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// MakeReceipts checks that Migrate has made the tables of receipts, and that the role may use them. naming says how the keys
-// of requests are made. The first that is not empty is recorded, and another one is an error from then on.
+// MakeReceipts checks that Migrate has made the tables of receipts, and that the role may use them. naming identifies
+// how the keys of requests are made. The first non-empty one is recorded. A later, different one is an error.
 func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -377,7 +377,7 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 	return n, nil
 }
 
-// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It waits for another open transaction that
+// AdvanceTx raises the recorded number of an entity of a source, within tx. It waits for another open transaction that
 // raises the number of that entity.
 func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (bool, error) {
 	leave, err := j.enterToWrite(ctx)

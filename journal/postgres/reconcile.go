@@ -18,9 +18,9 @@ var _ journal.Reconciler = (*Journal)(nil)
 const dueLooks = `SELECT handle FROM {{schema}}.operations o WHERE o.state = 4 AND o.wake_at > 0 AND o.wake_at <= $2` + ofThese +
 	` AND o.handle <> ALL($4) ORDER BY o.wake_at, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 
-// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look is due, those due
-// longest coming first, and no more than have 16 MB of bodies. One that somebody else is changing at the moment is passed over, and
-// so is one that can't be read: where nothing else is due, that is the error.
+// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is due, those
+// due longest first, with at most 16 MB of bodies. It skips operations that another transaction is changing, and
+// unreadable ones. If nothing else is due, it returns the error of the unreadable one.
 func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (t *tx) looks(ev journal.Event, limit int) (results []journal.Result, damag
 	return results, damaged, t.flush()
 }
 
-// Hear records in one commit that an event was heard, and what comes of it. Whoever hears it at the same time waits, and
-// is told that it was heard.
+// Hear records in one commit that an event was heard, and its results. A process that hears the same event at the same
+// time waits, and then gets first as false.
 func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *tx) hear(heard journal.Heard, evs []journal.Event) (results []journal.R
 	if err := t.one("SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", digest).Scan(&before); err != nil || before || len(evs) == 0 {
 		return nil, !before, err
 	}
-	// What is refused is, before anything is written and any clock is seen.
+	// Invalid events are refused before anything is written or any clock is seen.
 	for _, ev := range evs {
 		r, err := t.find(&ev)
 		if err != nil {

@@ -143,7 +143,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 // lacking tells what this process was told of and the database does not have; "": nothing.
 func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
 	m := j.member.Load()
-	// Whoever has joined and ended since what there is now is told of by nobody else.
+	// No other process knows of sessions that joined and ended since that state of the database.
 	if joined := j.memory.lastJoin(); !joined.IsZero() {
 		var latest time.Time
 		if err := conn.QueryRow(ctx, "SELECT coalesce(max(started_at), 'epoch') FROM "+j.schema+".sessions").Scan(&latest); err != nil {
@@ -169,7 +169,7 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 	if err != nil || len(told) == 0 {
 		return "", err
 	}
-	// A lane that got another row meanwhile is none that lacks anything.
+	// A lane that got another row meanwhile has lost nothing.
 	for number, batch := range j.acknowledged.of(m) {
 		if told[number] == batch && batch > 0 {
 			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.id, batch), nil
@@ -250,23 +250,24 @@ func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 	return j.refusal()
 }
 
-// Adopt makes a journal that was restored or copied the one to go on with, after which nothing is refused with
-// journal.ErrRestored any more. To one that was not it does nothing.
+// Adopt ends the restored state: the journal no longer returns journal.ErrRestored. If it was not restored, Adopt does
+// nothing.
 //
-// Whoever calls it asserts that no other copy of the journal is in use, nor will be. What happened after the copy was made
-// is not in it: every operation without an answer counts as sent, from its creation until now, and is pending or
-// unknown by the resend rule; cancelled ones are unknown. Names that were begun after the copy was made are not
-// known, and execute when they are asked for again: adoption can't close that gap.
+// The caller asserts that no other copy of the journal is, or will be, in use. The journal does not know what happened
+// after the copy was made. Every operation without an answer counts as sent, from its creation until now. It is
+// pending or unknown by the resend rule, and cancelled ones are unknown. Names that were begun after the copy are not
+// known, and execute when a caller asks again: adoption can't close that gap.
 //
-// Outcomes that were delivered after the copy was made are delivered once more, and those of cancelled ones as unknown. What was
-// delivered before is not.
+// Outcomes that were delivered after the copy was made are delivered once more, those of cancelled operations as
+// unknown. Outcomes delivered before are not.
 //
-// All sessions are cut off, in every process: they start others. That it was adopted is kept in the journal's history (journal.history).
+// Adopt ends all sessions, in every process. The processes start others. The journal's history (journal.history)
+// records the adoption.
 //
-// Adopt goes through the operations without an answer in commits of some hundred, so that late answers are recorded in between. The journal
-// counts as restored until the last of these commits, so that a journal that is adopted in part sends nothing. If Adopt returns an
-// error, or its process dies, call it again: it begins anew, and a second adoption changes nothing. An error that says so of a
-// damaged operation comes with a journal that was adopted; that operation stays as it is.
+// Adopt corrects the operations without an answer in commits of some hundred, so late answers are recorded in between.
+// The journal counts as restored until the last of these commits, so a partly adopted journal sends nothing. If Adopt
+// returns an error, or its process dies, call it again. It begins anew, and a second adoption changes nothing. If the
+// error names a damaged operation, the journal was adopted, and that operation stays as it is.
 func (j *Journal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -348,10 +349,9 @@ func (t *tx) adopted(mark string) error {
 	return t.note("adopted")
 }
 
-// Confirm makes a journal that was moved, or whose server was promoted, the one to go on with, where nothing was lost:
-// after a planned move, or an upgrade to another major version. Whoever calls it asserts that, and that no other copy is
-// in use, nor will be. It touches no operation, and cuts off all sessions. To a journal that does not count as
-// restored it does nothing.
+// Confirm ends the restored state without changing an operation: after a planned move, a promotion without loss, or an
+// upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be,
+// in use. It ends all sessions. If the journal does not count as restored, it does nothing.
 func (j *Journal) Confirm(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -389,7 +389,7 @@ func (t *tx) cutOff(word, restored string) error {
 			return err
 		}
 	}
-	// Above all that a witness was told of, this process's or, as far as that can be, the service's that a tool does not know.
+	// Above every number given to a witness, by this process or, as far as a tool can know, by the service.
 	told := int64(0)
 	if w := t.j.opts.Witness; w != nil {
 		var err error

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A session lives as long as it is heard of: its row is renewed with every beat, for ttl by the database's clock. By its
-// process's own clocks it is lost that long after the last beat was sent that was answered; others bury it when they have
-// seen no beat for ttl by theirs, and the database agrees that it has expired.
+// A session lives while it is renewed: each beat renews its row for ttl by the database's clock. By its process's own
+// clocks it is lost that long after it sent the last answered beat. Other processes end it when they have seen no beat
+// for ttl by their clocks, and the database agrees that it has expired.
 type pace struct {
 	ttl     time.Duration
 	beat    time.Duration // between two
@@ -25,7 +25,7 @@ type pace struct {
 	lost    time.Duration
 	testify time.Duration // how often the witness is told
 	close   time.Duration // how long Close waits for the server: once for what is being committed, and once to say goodbye
-	// How long a handler of DeliverTx has; the rest of commitTime is for its COMMIT.
+	// The time of a handler of DeliverTx; the rest of commitTime is for its COMMIT.
 	handler time.Duration
 }
 
@@ -58,7 +58,7 @@ type session struct {
 	joined time.Time
 	rank   atomic.Uint64 // which one it is, and how many there are in the lower half
 
-	// Until when it is not lost, by either of this process's clocks.
+	// The time until which it is not lost, by either of this process's clocks.
 	until atomic.Pointer[deadline]
 }
 
@@ -77,8 +77,7 @@ func (d *deadline) passed(now time.Time) bool {
 // ID is random and never used again.
 func (s *session) ID() string { return s.id }
 
-// Lost reports whether the session was buried or cut off, or has not been renewed for so long that it may be. It does no
-// I/O.
+// Lost reports whether the session was ended, or may have been ended for want of a renewal. It does no I/O.
 func (s *session) Lost() bool {
 	if s.lost.Load() {
 		return true
@@ -90,9 +89,9 @@ func (s *session) Lost() bool {
 	return true
 }
 
-// Rank tells which of the sessions that live this is, from 0, and how many there are, as of the latest beat; 0 while that is
-// not known. It does no I/O. A session learns it once all others count it in: until then their parts of what is shared by
-// rank are the larger ones. Where one has gone it is the other way round for as long.
+// Rank returns the position of this session among the live ones, from 0, and their number, as of the latest beat. Zero
+// means not known yet. It does no I/O. A session learns its rank once all others count it. Until then their parts of a
+// shared limit are larger. After one has gone, the parts are smaller for as long.
 func (s *session) Rank() (rank, of int) {
 	both := s.rank.Load()
 	return int(both >> 32), int(both & (1<<32 - 1))
@@ -108,8 +107,8 @@ func (s *session) lose() {
 	s.j.mu.Unlock()
 }
 
-// End ends the session: what it holds is left for others at once. Where the database can't be reached it is dead all the
-// same, but others learn of it only once it has expired.
+// End ends the session: other processes may claim its operations at once. If the database can't be reached the session
+// is dead all the same, but others learn of it only once it has expired.
 func (s *session) End(ctx context.Context) error {
 	if s.ended.Swap(true) || s.lost.Load() {
 		return nil
@@ -126,7 +125,7 @@ func (s *session) End(ctx context.Context) error {
 	return s.j.bury(ctx, []string{s.id}, nil)
 }
 
-// Join starts a session. It is renewed in the background until it is ended or the Journal closed.
+// Join starts a session. It is renewed in the background until it is ended or the Journal is closed.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -304,7 +303,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	// By the server that was looked at: a standby that takes over may lack beats, for which nobody waited.
+	// By the checked server: a promoted standby may lack beats, since beats don't wait for it.
 	if beats > 0 && beats <= before {
 		return j.isOlder(ctx, conn, m.epoch, fmt.Sprintf("session %s is at beat %d, after %d", m.id, beats, before))
 	}
@@ -572,7 +571,7 @@ func (j *Journal) upkeep(ctx context.Context) error {
 	j.observed.upkeep = now.Add(time.Hour)
 	s := j.schema
 	return j.tx(ctx, ask{doing: "tidy up"}, func(t *tx) error {
-		// What the lanes of the dead have seen of the time stays.
+		// The time that the dead processes' lanes have seen stays.
 		if _, err := t.exec("WITH gone AS (DELETE FROM " + s + ".lanes WHERE process IN (SELECT id FROM " + s + ".sessions WHERE buried_at < clock_timestamp() - interval '24 hours') " +
 			"RETURNING last_at, least_margin), most AS (SELECT max(last_at) AS last_at, min(nullif(least_margin, 0)) AS least_margin FROM gone) " +
 			"UPDATE " + s + ".journal j SET last_at = greatest(j.last_at, most.last_at), " +

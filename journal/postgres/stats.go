@@ -34,8 +34,8 @@ const counts = `SELECT
 	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations
 		WHERE state > 2 AND NOT delivered AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)) u`
 
-// ReadStats tells how the journal does, for all who share it. Begun counts since the journal was last adopted or
-// confirmed, and those whose transaction was rolled back too. What is damaged is counted, but has no age.
+// ReadStats returns the Stats, for all processes. Begun counts since the journal was last adopted or confirmed,
+// including rolled-back operations. A damaged operation is counted, but has no age.
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	var s journal.Stats
 	var unknown, undelivered *int64

@@ -21,8 +21,8 @@ type conn interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Pgx is a transaction of the application's on the journal's database, as the journal takes it: for Client.Enqueue, a
-// flow's local step, and Journal.EnqueueTx. Its Driver is tx.
+// Pgx makes a journal.Tx from the application's transaction on the journal's database: for Client.Enqueue, a flow's
+// local step, and Journal.EnqueueTx. Its Driver is tx.
 func Pgx(tx pgx.Tx) journal.Tx { return pgxTx{tx} }
 
 // SQL is Pgx for a transaction of database/sql, whose driver is pgx's (github.com/jackc/pgx/v5/stdlib). Its Driver is tx.
@@ -46,7 +46,7 @@ type ownTx struct {
 	committed []func() // what this process goes by once it is committed
 }
 
-// Commit: where its answer is lost it may be committed, and counts so.
+// Commit: if its answer is lost it may be committed, and counts so.
 func (t *ownTx) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
 	if code(err) == "25P02" { // what takes settings back comes first, and finds it failed
@@ -127,7 +127,7 @@ func (c sqlConn) QueryRow(ctx context.Context, query string, args ...any) pgx.Ro
 	return sqlRow{c.tx.QueryRowContext(ctx, query, args...)}
 }
 
-// SendBatch runs the statements one by one, when they are asked for.
+// SendBatch runs the statements one by one, as their results are read.
 func (c sqlConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return &sqlBatch{ctx: ctx, conn: c, left: b.QueuedQueries}
 }
@@ -184,7 +184,7 @@ func (b *sqlBatch) QueryRow() pgx.Row {
 	return b.conn.QueryRow(b.ctx, q.SQL, q.Arguments...)
 }
 
-// Close runs those that nobody asked for.
+// Close runs the statements whose results were not read.
 func (b *sqlBatch) Close() error {
 	for len(b.left) > 0 {
 		if _, err := b.Exec(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Violation is something in a journal that the state machine or its tables' form rules out.
+// Violation is a state of a journal that the state machine or its tables' format rules out.
 type Violation struct {
 	Handle    int64       // of the operation, flow or receipt
 	Flow      bool        // of a flow
@@ -40,13 +40,13 @@ func (v Violation) String() string {
 // maxViolations is how many Verify names at most.
 const maxViolations = 1000
 
-// Verify reads the whole journal and names what is wrong with it: every operation, flow and receipt that is not as it was
-// written, every row that another one contradicts or lacks, and every operation or flow that breaks an invariant of the state
-// machine (journal.Violations, journal.FlowViolations). A sound journal gives none; at most 1,000 are named. It says nothing of the
-// database's files, which amcheck and checksums are for.
+// Verify reads the whole journal and returns its violations, at most 1,000. It checks that every operation, flow and
+// receipt is as it was written, that no row contradicts or lacks another, and the state machine's invariants
+// (journal.Violations, journal.FlowViolations). A sound journal has none. For the database's files use amcheck and
+// checksums.
 //
-// It runs beside the use of the journal, in pages, and changes nothing. What is begun meanwhile may be left out. An
-// error says that the journal could not be read to its end.
+// It runs in pages beside other use of the journal, and changes nothing. It may omit operations begun meanwhile. An
+// error means that it could not read the whole journal.
 func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	v := &verification{j: j, ctx: ctx}
 	for _, step := range []func() error{v.operations, v.flows, v.strays, v.receipts} {

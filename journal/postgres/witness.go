@@ -14,17 +14,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Witness keeps a number outside of the database: in a file of another machine's, an object, a ConfigMap. A copy of the
-// database's storage that is put back while no process is alive looks like the database that it was; it is behind the
-// witness. Each deployment has one of its own, which its processes may share. Its methods are safe for concurrent use.
+// Witness keeps a number outside of the database: in a file on another machine, an object, a ConfigMap. If a copy of
+// the database's storage is put back while no process is alive, the database is behind its witness. Each deployment
+// has its own, which its processes may share. Its methods are safe for concurrent use.
 type Witness interface {
-	// Load returns the number that was stored last, 0 for none.
+	// Load returns the number that was stored last, or 0.
 	Load(ctx context.Context) (int64, error)
 	// Store keeps a number. It need not be the greatest: the journal is never behind one that was stored.
 	Store(ctx context.Context, number int64) error
 }
 
-// WitnessFile is a Witness in a file, which has to lie elsewhere than the database, and not be restored with it.
+// WitnessFile is a Witness in a file. Keep the file apart from the database, and never restore it with the database.
 type WitnessFile string
 
 // Load reads the file.
@@ -39,7 +39,7 @@ func (f WitnessFile) Load(context.Context) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// Store replaces the file by another one, so that it is whole at any time.
+// Store replaces the file as a whole, so that it is never torn.
 func (f WitnessFile) Store(_ context.Context, number int64) error {
 	next, err := os.CreateTemp(filepath.Dir(string(f)), filepath.Base(string(f))+"-*")
 	if err != nil {
