@@ -31,7 +31,7 @@ func (s *flowSeam) Life() context.Context    { return s.client.core.Lifecycle.Li
 func (s *flowSeam) Survive()                 { s.client.core.Survived(recover()) }
 
 func (s *flowSeam) PassFailed(ctx context.Context, err error) {
-	s.client.core.PassFailed(ctx, "a pass over the flows failed; it is made again", err)
+	s.client.core.PassFailed(ctx, "a pass over the flows failed; the next pass tries again", err)
 }
 
 func (s *flowSeam) Holds(session string) bool { return s.client.core.Session.Holds(session) }

@@ -149,7 +149,7 @@ func TestLookThatTakesTooLong(t *testing.T) {
 		})
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		assert.Contains(t, latest(l.stands("invoice-1")).Why, "the look was not over in time")
+		assert.Contains(t, latest(l.stands("invoice-1")).Why, "the look-up did not end in time")
 	})
 }
 

@@ -306,7 +306,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 		switch waits := noAnswer(r.client, op); {
 		case err == nil && (st.calls.reached[op.Ref] || !mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
 		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.client.Now()):
-			why = "is sent by nobody else"
+			why = "is sent by no other process"
 		case !op.State.Settled():
 			open = &waits.Operation
 		case err != nil && op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):

@@ -121,7 +121,7 @@ func TestStepDoneElsewhereThatOnlyItSends(t *testing.T) {
 		elsewhere = true
 		err := run()
 		require.ErrorIs(t, err, flow.ErrFailed)
-		assert.ErrorContains(t, err, "is sent by nobody else")
+		assert.ErrorContains(t, err, "is sent by no other process")
 	})
 }
 

@@ -132,7 +132,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrShutdown) {
-			w.PassFailed(ctx, "a pass over the journal failed; it is made again", err)
+			w.PassFailed(ctx, "a pass over the journal failed; the next pass tries again", err)
 			pause, freed = time.Second, nil
 		}
 		timer := time.NewTimer(pause)

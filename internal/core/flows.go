@@ -77,7 +77,7 @@ func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
 			break
 		}
 		if err != nil {
-			c.Say(ctx, slog.LevelWarn, LogNotWoken, "a flow was not woken; it looks by itself within ten minutes", "operation", op.ID, "error", err)
+			c.Say(ctx, slog.LevelWarn, LogNotWoken, "a flow was not woken; it continues by itself within ten minutes", "operation", op.ID, "error", err)
 			return
 		}
 		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named

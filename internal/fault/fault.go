@@ -22,7 +22,7 @@ var (
 	ErrUnprotected       = errors.New("nothing would keep it from taking effect twice")
 	ErrNameNeeded        = errors.New("it needs a name by WithOperation")
 	ErrOpenTransaction   = errors.New("no operation is made while the transaction of a local step, or of OnSettledTx, is open")
-	ErrRedirected        = errors.New("an operation is not followed to another origin")
+	ErrRedirected        = errors.New("the provider redirected it to another origin, and it is not followed there")
 	ErrMoved             = errors.New("it has moved since it was looked at")
 	ErrRetryBudget       = errors.New("the retry budget of its provider is used up")
 	ErrShutdown          = errors.New("the client was shut down")

@@ -132,7 +132,7 @@ func describeLook(err error) string {
 	case errors.Is(err, wire.ErrUnauthorized):
 		return "Config.Authorize failed"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return "the look was not over in time"
+		return "the look-up did not end in time"
 	}
 	return errNoAnswer.Error()
 }

@@ -224,7 +224,7 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
-		c.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not taken for the operation's", op, "why", why)
+		c.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not attributed to the operation", op, "why", why)
 		return ev, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {

@@ -186,8 +186,8 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	var unread error
 	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil {
-		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look-up could not read the journal; it is made again", op, "error", unread)
-		f = lookup.Finding{Why: "the journal could not be read for whose the objects are"}
+		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look-up could not read the journal; it is repeated", op, "error", unread)
+		f = lookup.Finding{Why: "the journal could not be read for the owners of the objects"}
 	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
 		return l.noted(inconclusive(errWhose), u, look, w), ""

@@ -399,7 +399,7 @@ func (j *Journal) beat(conn *pgx.Conn) {
 			next = j.pace.again
 		}
 		if err != nil && !failing && !errors.Is(context.Cause(j.background), journal.ErrClosed) {
-			j.log.Warn("onceward: the journal's sessions could not be renewed; without that they are lost", "after", j.pace.lost, "error", explain("renew the sessions", err))
+			j.log.Warn("onceward: the journal's sessions could not be renewed; they are lost if that continues", "after", j.pace.lost, "error", explain("renew the sessions", err))
 		}
 		failing = err != nil
 	}

@@ -101,7 +101,7 @@ func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 		return j.isOlder(ctx, conn, epoch, fmt.Sprintf("it is at %d, and the witness was told of %d", number-1, told))
 	}
 	if err := j.opts.Witness.Store(ctx, number); err != nil {
-		j.log.Warn("onceward: the journal's witness could not be told how far it is", "error", err)
+		j.log.Warn("onceward: the journal's position could not be written to the witness", "error", err)
 	}
 	return nil
 }
