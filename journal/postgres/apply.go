@@ -12,10 +12,10 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Apply runs journal.Next on the operation that ev names, and returns once what comes of it is durable. An event without
-// its asker's clock is refused with a *journal.EventError, one whose clock is more than a minute ahead of the database's
-// with ErrClockAhead. Where ctx ends first, the event may be recorded; what is asked of the same operation in
-// this process comes after it all the same.
+// Apply runs journal.Next on the operation that ev names, and returns once the result is durable. It rejects an event
+// without its asker's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
+// database's with ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation in
+// this process come after it all the same.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	return j.applySlow(ctx, a, ev)
 }
 
-// applyFast has a lane write what was decided here.
+// applyFast has a lane write the result that this process decided.
 func (j *Journal) applyFast(ctx context.Context, a ask, w *write) (journal.Result, error) {
 	if err := j.group.submit(ctx, w); err != nil {
 		return journal.Result{}, err
@@ -92,8 +92,7 @@ func (j *Journal) landed(a ask, w *write) (journal.Result, error) {
 	return journal.Result{}, w.err
 }
 
-// applySlow decides by what the database has. Where ctx ends first it goes on, so that nothing is asked of the database
-// that is broken off halfway.
+// applySlow decides by the database's rows. It goes on after ctx has ended, so that it never stops halfway.
 func (j *Journal) applySlow(ctx context.Context, a ask, ev journal.Event) (journal.Result, error) {
 	done := make(chan struct{})
 	var result journal.Result
@@ -120,7 +119,7 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 		if err == nil {
 			result, _, err = t.next(r, ev)
 		}
-		if errors.Is(err, journal.ErrInvalidEvent) { // what its asker's clock showed is kept
+		if errors.Is(err, journal.ErrInvalidEvent) { // the asker's clock is recorded
 			refused, err = err, nil
 		}
 		return err
@@ -128,7 +127,8 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 	return result, cmp.Or(err, refused)
 }
 
-// goOn has f go on without its asker: what is asked of that operation waits for it, and so does the end of a session.
+// goOn runs f to its end without its asker. Later events of that operation wait for it, and so does the end of a
+// session.
 func (j *Journal) goOn(ref journal.Ref, f func()) {
 	finished := j.left.add(ref)
 	go func() {
@@ -153,8 +153,8 @@ func decides(kind journal.EventKind) bool {
 	return false
 }
 
-// leftovers are the operations of events that go on though their askers have left. What is asked of one of them waits:
-// a cancel must not overtake the begin that it takes back.
+// leftovers are the operations of events that go on after their askers left. Later events of them wait: a cancel must
+// not overtake the begin that it takes back.
 type leftovers struct {
 	mu  sync.Mutex
 	ops map[journal.Ref][]chan struct{}

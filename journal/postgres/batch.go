@@ -18,13 +18,13 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Events that need to know nothing but what this process knows already are decided in their callers' goroutines, and
-// written by a lane: all that wait for it in one round trip, one transaction. A row is written only at the revision that
-// was decided on; whoever finds another one there takes the slow path.
+// A caller's goroutine decides an event that needs only this process's memory, and a lane writes it: all that wait for
+// the lane in one round trip, one transaction. A row is written only at the revision that was decided on. If another
+// revision is there, the event takes the slow path.
 
-// maxBatch bounds how many writes share a transaction, and maxBatchBytes how large they are together, if it is not one that
-// is larger: all of them have to get there in commitTime, and are in memory several times, the server's too. riderWait is how
-// long one that nobody waits for waits for company.
+// maxBatch limits the writes of a transaction, and maxBatchBytes their size, except for a single larger one. All of
+// them must arrive within commitTime, and are in memory several times, also on the server. riderWait is how long a
+// write without a waiting caller waits for company.
 const (
 	maxBatch      = 1024
 	maxBatchBytes = 16 << 20
@@ -39,14 +39,14 @@ type write struct {
 	decision journal.Decision
 	stored   stored
 	needs    string // the session that has to be alive; "": none
-	rider    bool   // nobody waits for it
+	rider    bool   // no caller waits for it
 
 	answered bool
 	like     likeness
 	marks    *remarking // nil: it changes none
-	object   int64      // whoever goes by it waits for others who do; 0: none
+	object   int64      // a lock that writes with the same object share; 0: none
 
-	as     *member // who writes it
+	as     *member // the writing process
 	handle int64   // that the server gave back; 0: the row was another
 	err    error
 	done   chan struct{}
@@ -65,15 +65,15 @@ func (w *write) end(err error) {
 	close(w.done)
 }
 
-// mostAgain is how often a batch goes again as it is where one of its statements says that another try may succeed; then that
-// one is taken out: a trigger may say so for ever.
+// mostAgain is how often a batch is retried unchanged if one of its statements fails with a retryable error. Then that
+// one is taken out: a trigger may fail so forever.
 const mostAgain = 3
 
 // mostTakenOut is how many writes are taken out of a batch one by one, each of which costs the others another try.
 const mostTakenOut = 4
 
-// commit commits the batch, and half of it at a time where it was too large for the time there is. What is too late by itself
-// has others leave for the slow path with it: it may not be a question of size, and they waited for long.
+// commit commits the batch, or half of it at a time if it was too large for its time. A single write that is too late
+// makes others leave for the slow path with it: size may not be the reason, and they have waited long.
 func (g *group) commit(l *lane, batch []*write) {
 	slices.SortStableFunc(batch, inOrder)
 	for most := len(batch); len(batch) > 0; {
@@ -89,9 +89,10 @@ func (g *group) commit(l *lane, batch []*write) {
 	}
 }
 
-// commitOnce commits a batch, and returns what is to go again, since that took too long. What can't be in it is taken out,
-// and the others go again: those before it, which have passed, and those after it, unless more have been taken out than there is time for. Then these are decided one by one, on the
-// slow path: however many names somebody holds, or a constraint refuses, all others go on.
+// commitOnce commits a batch, and returns the writes to retry if it took too long. It takes out writes that can't be
+// in it and retries the others: those before, which passed, and those after, unless it has taken out more than there
+// is time for. Then the slow path decides them one by one. So locked names or violated constraints stop no other
+// write.
 func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 	apart, takenOut := false, 0
 	for try := 0; len(batch) > 0; try++ {
@@ -184,8 +185,8 @@ func inOrder(a, b *write) int {
 	return cmp.Compare(a.before.op.Handle, b.before.op.Handle)
 }
 
-// try sends the batch, and tells which write it failed at; -1: at none of them. again: where another try may succeed, nobody is
-// to blame.
+// try sends the batch, and returns the index of the failed write, or -1. again means that a retry may succeed, and no
+// write is to blame.
 func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err error) {
 	var needs []string
 	for _, w := range batch {
@@ -322,8 +323,8 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 	return atCommit, done.String(), err
 }
 
-// early is an error before the answer to COMMIT: where it is the server's, of a statement, nothing is committed. Else
-// that can't be told: all was sent at once.
+// early returns an error before the answer to COMMIT. If it is the server's, of a statement, nothing is committed.
+// Otherwise the result is unknown, since everything was sent at once.
 func (l *lane) early(at int, err error) (int, string, error) {
 	switch {
 	case isStatements(err):
@@ -335,9 +336,9 @@ func (l *lane) early(at int, err error) (int, string, error) {
 	return at, "", err
 }
 
-// reread finds out what a batch wrote whose answers were lost, and which was committed. Twins, that begin one name at the
-// same millisecond, would have written the same row: it is the first one's in the batch, and nobody's of them if its handle is none
-// since, the latest that this process had been given when it sent the batch.
+// reread finds out the writes of a committed batch whose answers were lost. Two writes that begin one name at the same
+// millisecond would have written the same row. It belongs to the first one in the batch. It belongs to neither if its
+// handle is not above since, the latest that this process knew when it sent the batch.
 func (g *group) reread(l *lane, batch []*write, since int64) error {
 	return l.retry(g.j.background, func(ctx context.Context, conn *pgx.Conn) error {
 		taken := make(map[int64]bool)
@@ -354,8 +355,7 @@ func (g *group) reread(l *lane, batch []*write, since int64) error {
 	})
 }
 
-// rereadOne: a row that is as it was to be written was written; of any other, what became of the event is decided by the
-// slow path.
+// rereadOne: a row that is as it was to be written was written. For any other row the slow path decides the event.
 func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error {
 	handle, args := "$1", []any{int64(0)}
 	if w.before != nil {
@@ -376,9 +376,9 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 	return err
 }
 
-// held are the operations that this process holds, as their rows are: what comes of them is decided without asking. Each is
-// believed only while the process is who it was when it saw it: after a database has gone back and was adopted, another
-// row may have the same handle and revision.
+// held has the rows of the operations that this process holds, so that it decides their events without a query. A row
+// is valid only for the process identity that saw it: after a database has gone back and was adopted, another row may
+// have the same handle and revision.
 type held struct {
 	mu   sync.Mutex
 	rows map[int64]*row
@@ -392,7 +392,7 @@ func (h *held) get(handle int64) *row {
 	return h.rows[handle]
 }
 
-// keep remembers the operation as it was written, while somebody of this process holds it.
+// keep remembers the operation as it was written, while a session of this process holds it.
 func (h *held) keep(r *row, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -420,7 +420,7 @@ func (h *held) forget(handle int64) {
 // noRow is that of an operation which the journal does not have. It is never written to.
 var noRow = new(row)
 
-// decided returns the write that an event comes to by what this process knows, or nil.
+// decided returns the write of an event by this process's memory, or nil.
 func (j *Journal) decided(ev journal.Event) *write {
 	before := noRow
 	switch ev.Kind {
@@ -477,7 +477,7 @@ func (j *Journal) decided(ev journal.Event) *write {
 	return w
 }
 
-// remarking is what a write does about the marks of its operation.
+// remarking is the change of an operation's marks by a write.
 type remarking struct {
 	add, remove []int64
 	taken       any // that must not be another operation's; nil: none
@@ -511,8 +511,8 @@ func (w *write) after() *row {
 	return r
 }
 
-// lockedNames are those whose rows somebody held for too long, such as a transaction of the application's that enqueues:
-// they don't hold up a lane again at once.
+// lockedNames has names whose rows another transaction held for too long, such as one of the application's that
+// enqueues. They don't block a lane again at once.
 type lockedNames struct {
 	mu     sync.Mutex
 	until  map[journal.Ref]time.Time
@@ -546,7 +546,7 @@ func (l *lockedNames) any() bool {
 	return time.Now().Before(l.latest)
 }
 
-// needsMarks tells whether what others are recognised by matters to the event, so that the database has to be asked.
+// needsMarks reports whether the event depends on the marks of other operations, so that it needs a query.
 func needsMarks(before *journal.Operation, ev journal.Event) bool {
 	return ev.Object != "" && ev.Kind != journal.EventComplete || before.Object != "" || len(before.Evidence) > 0
 }
@@ -560,7 +560,7 @@ func isStatements(err error) bool {
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !isUnclear(pg)
 }
 
-// saysUnclear tells whether an error is the server's, of a statement, and leaves open what became of it.
+// saysUnclear reports whether an error is the server's, of a statement, and leaves its result unknown.
 func saysUnclear(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && isUnclear(pg)

@@ -22,8 +22,8 @@ const (
 	// fewDue is up to how many due operations are sorted by age; past that, pending ones are walked by age, since many
 	// of them are due.
 	fewDue = 500
-	// claimAtOnce is how many operations a claim looks at in one commit: others come in between where it passes over
-	// thousands.
+	// claimAtOnce limits the operations that a claim reads in one commit. If it skips thousands, others commit in
+	// between.
 	claimAtOnce = 256
 	// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
 	claimScans = 4096
@@ -32,12 +32,12 @@ const (
 // everything is higher than any handle.
 const everything = math.MaxInt64
 
-// Claim applies ev, of kind EventClaim, to at most limit operations that want one, oldest first, and in more than one
-// commit only where it passes over hundreds, or their bodies are more than 16 MB. What somebody else is changing at the moment is passed over: fewer than
-// limit results mean that nobody wants one whom nobody else has in hand. Where an error comes after some were claimed, they are
-// the result, and the next claim fails. One that the server refuses to have claimed, as by a trigger of the application's, is
-// passed over for a minute. Where hundreds are due, one that became due since may be claimed up to two seconds
-// after others that were begun later.
+// Claim applies ev, of kind EventClaim, to at most limit claimable operations, oldest first. It uses one commit, or more
+// if it skips hundreds or their bodies exceed 16 MB. It skips operations that another transaction is changing, so fewer
+// than limit results mean that no other was claimable and unlocked. If an error follows the first results, Claim returns
+// those, and the next claim fails. If the server refuses a claim, as by a trigger of the application's, Claim skips that
+// operation for a minute. If hundreds are due, an operation that became due since may be claimed up to two seconds after
+// others that were begun later.
 func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -205,7 +205,7 @@ const (
 	// of which somebody dead holds little.
 	heldBy = `SELECT o.handle FROM {{schema}}.operations o WHERE (o.holder, o.handle) > ($4, $2) AND o.holder <= $4 AND (o.state + 0 > 2 AND NOT o.delivered OR o.state + 0 = 2` + ofThese + `)
 		AND (NOT $5 OR o.state <> 4 OR o.wake_at = 0) ORDER BY o.holder, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
-	// Outcomes in nobody's hands.
+	// Outcomes that no session holds.
 	nobodys = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state > 2 AND NOT o.delivered AND o.holder IS NULL
 		AND (NOT $1 OR o.state <> 4 OR o.wake_at = 0)` + oldest
 )
@@ -227,9 +227,9 @@ func (t *tx) deadHolders(table string) (dead []string, err error) {
 	return dead, err
 }
 
-// wanted locks operations that want a claim, were begun after those that were looked at, and are in nobody else's hands at
-// the moment, oldest first. It returns the first limit of them, and leaves none out up to the handle
-// through. A claim goes through the backlog of other providers in several commits.
+// wanted locks claimable operations that were begun after those read already and that no other transaction locks,
+// oldest first. It returns the first limit of them, and omits none up to the handle through. A claim scans the backlog
+// of other providers in several commits.
 func (t *tx) wanted(ev journal.Event, c *claiming, limit int) (handles []int64, through int64, err error) {
 	from, after := providers(ev.From), c.after
 	by := store.WakeBy(ev).UnixMilli()

@@ -10,10 +10,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// group are the lanes that commit batches, and what waits for them. Where there are several, and many wait, they overlap:
-// while the server executes one batch, those of the one before are answered and come back, and are the next one. A
-// batch costs the server a fsync and some statements, whatever is in it; so another lane begins one only where as many wait as
-// those have that are in flight.
+// group has the lanes that commit batches, and the waiting writes. If there are several lanes, and many writes wait,
+// they overlap: while the server executes one batch, the callers of the last one are answered and return with the
+// next. A batch costs the server a fsync and some statements, whatever its size. So another lane starts one only if as
+// many writes wait as those in flight have.
 type group struct {
 	j     *Journal
 	lanes []*lane
@@ -41,7 +41,7 @@ func (j *Journal) newGroup(lanes int) *group {
 	return g
 }
 
-// run commits on one of the lanes what comes, until the Journal is closed.
+// run commits batches on one of the lanes until the Journal is closed.
 func (g *group) run(i int) {
 	l := g.lanes[i]
 	defer l.hangUp()
@@ -160,7 +160,7 @@ func (g *group) take(i int, anyhow bool) (batch []*write) {
 	return batch
 }
 
-// landed: it is known what became of a batch.
+// landed records that the result of a batch is known.
 func (g *group) landed(i int, batch []*write) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +171,7 @@ func (g *group) landed(i int, batch []*write) {
 	g.ring()
 }
 
-// close lets those go who came too late.
+// close releases writes that came too late.
 func (g *group) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

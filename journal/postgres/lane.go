@@ -13,9 +13,9 @@ import (
 )
 
 // lane is a connection on which this process commits, one transaction at a time, and the row that fences it. Each
-// transaction begins with the guard, which takes the row from batch n-1 to n, if its tenure is still the one that the lane
-// knows. So the row tells what became of a COMMIT without an answer; and whoever has to know that nothing more comes raises
-// the tenure. It is used by one goroutine at a time.
+// transaction begins with the guard, which moves the row from batch n-1 to n, if it has the tenure that the lane
+// knows. So the row shows the result of a COMMIT without an answer. Raising the tenure makes sure that nothing more
+// comes. One goroutine at a time uses it.
 type lane struct {
 	j       *Journal
 	number  int
@@ -54,18 +54,18 @@ func (l *lane) hangUp() {
 	}
 }
 
-// transact runs f in a transaction behind the guard. f is called once for each time that the guard let it pass. The
-// context ends what is waited for before f is called; from then on the transaction has its own time.
+// transact runs f in a transaction behind the guard. It calls f once for each time that the guard passes. Before f,
+// ctx ends the wait. From then on the transaction has its own time.
 //
-// An error of the server's is returned as it is. Where it can't be told whether the commit landed, as ctx has ended or
-// the journal was closed, the error says so.
+// It returns the server's errors unchanged. If ctx has ended or the journal was closed, and the commit may have
+// landed, the error says so.
 func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) error) error {
 	for {
 		if err := l.j.ended(ctx); err != nil {
 			return err
 		}
 		fresh := l.conn == nil || l.conn.IsClosed()
-		// It may have broken while nobody used it. Until the guard has passed nothing is asked on it: once more, on another.
+		// It may have broken while it was idle. Nothing runs on it until the guard has passed: retry once on another.
 		broken := func(err error) bool { return err != nil && !fresh && l.conn == nil && fateOf(err) == fateOutage }
 		if err := l.ready(ctx); broken(err) {
 			continue
@@ -267,9 +267,8 @@ func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) 
 	return l.committed(ctx, tag.String(), err, new(bool))
 }
 
-// committed finds out what became of a COMMIT. An error that says neither that it is in doubt nor that ctx has ended
-// means that nothing was recorded. Where it had to be resolved, so that what the server said before is not known,
-// that is set.
+// committed finds out the result of a COMMIT. An error that says neither that it is in doubt nor that ctx has ended
+// means that nothing was recorded. resolved is set if the server's answer itself was lost.
 func (l *lane) committed(ctx context.Context, tag string, err error, resolved *bool) error {
 	switch {
 	case err == nil && tag == "COMMIT" && !l.warned.Load():
@@ -329,7 +328,7 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			l.member = nil // whoever comes next starts a lane's row of its own
+			l.member = nil // the next user starts a row of its own
 			l.number += laneStep
 			return false, errors.Join(errInDoubt, l.j.ended(ctx))
 		case <-l.j.background.Done():
@@ -395,7 +394,7 @@ func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) err
 	}
 }
 
-// raise raises the lane's tenure, once whoever holds its row is done.
+// raise raises the lane's tenure, once the holder of its row is done.
 func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	if l.conn == nil {
 		if l.conn, err = l.j.dial(ctx, &l.notices); err != nil {
@@ -429,8 +428,8 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	return batch, tenure, nil
 }
 
-// replicate waits until what the lane committed is on the standbys that it should have waited for: once a later
-// commit of the lane was, as the log is in order.
+// replicate waits until the standbys that the lane should have waited for have its commit. A later, replicated commit
+// of the lane proves it, since the log is in order.
 func (l *lane) replicate(ctx context.Context) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if !l.warned.Load() && l.conn != nil {
@@ -465,7 +464,7 @@ func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 	return batch, tenure, err
 }
 
-// diagnose finds out why the guard refused, and mends what can be mended: nil means that another try is due.
+// diagnose finds out why the guard refused, and mends the cause if it can: nil means that another try is due.
 func (l *lane) diagnose(ctx context.Context, a ask) error {
 	batch, _, err := l.raiseOwn(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -487,7 +486,7 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 		l.hangUp() // this may be a server that the others have left
 		return nil
 	}
-	if err := l.j.readClock(ctx, l.conn); err != nil { // somebody may have reset it
+	if err := l.j.readClock(ctx, l.conn); err != nil { // another process may have reset it
 		return err
 	}
 	return l.j.whyRefused(ctx, l.conn, l.member, a.needs)
