@@ -104,7 +104,7 @@ const (
 	ReasonNew        Reason = "new"        // the operation is sent for the first time
 	ReasonAgain      Reason = "again"      // it was pending, or had been cancelled
 	ReasonTakenOver  Reason = "taken_over" // it was in the hands of a process that died
-	ReasonGeneration Reason = "generation" // its earlier life had no effect by somebody's word, or by evidence
+	ReasonGeneration Reason = "generation" // its earlier life had no effect, by a decision or by evidence
 )
 
 // Outcome is the result of a call, one of the Outcome… constants.

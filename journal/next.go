@@ -677,7 +677,7 @@ func answered(op Operation, ev Event) Operation {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
 	if op.State == StateCancelled || op.Attention != "" {
-		ev.Session, ev.Delivered = "", false // somebody was told another outcome, and hears of this one
+		ev.Session, ev.Delivered = "", false // a caller or hook has another outcome, and receives this one too
 	}
 	op = settle(op, ev, StateCompleted)
 	op.Answer = &answer
