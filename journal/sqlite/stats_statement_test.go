@@ -18,12 +18,20 @@ func TestStatsBesideAWALThatCantBeLookedAt(t *testing.T) {
 		_, err := j.Stats(t.Context())
 		require.NoError(t, err)
 	}
-	require.NoError(t, os.Rename(path+"-wal", path+"-away"))
-	require.NoError(t, os.Symlink(path+"-wal", path+"-wal"))
+	mend := loopWAL(t, path)
 	_, err := j.Stats(t.Context())
 	require.ErrorContains(t, err, "look at the WAL")
 	require.ErrorContains(t, err, path)
-	require.NoError(t, os.Remove(path+"-wal"))
-	require.NoError(t, os.Rename(path+"-away", path+"-wal"))
+	mend()
 	goOn(t, j, "invoice-1")
+}
+
+// loopWAL makes the name of the WAL a link to itself, until mend is called. Each of them replaces the name in one step, so that
+// a connection that opens the WAL meanwhile makes no new one.
+func loopWAL(t *testing.T, path string) (mend func()) {
+	wal := path + "-wal"
+	require.NoError(t, os.Link(wal, path+"-away"))
+	require.NoError(t, os.Symlink(wal, path+"-loop"))
+	require.NoError(t, os.Rename(path+"-loop", wal))
+	return func() { require.NoError(t, os.Rename(path+"-away", wal)) }
 }
