@@ -250,13 +250,13 @@ func roomsPicture(t *testing.T) string {
 		"webhook":                {75, 60, 110, 52, []string{"webhook", "signatures"}},
 	}
 	forTests := map[string]box{
-		"internal/clauses":    {1060, 540, 180, 52, []string{"internal/clauses", "the rule, less a clause"}},
-		"internal/model":      {100, 540, 180, 52, []string{"internal/model", "every history, searched"}},
+		"proof/clauses":       {1060, 540, 180, 52, []string{"proof/clauses", "the rule, less a clause"}},
+		"proof/model":         {100, 540, 180, 52, []string{"proof/model", "every history, searched"}},
 		"internal/oncetest":   {484, 540, 180, 52, []string{"internal/oncetest", "words of the tests"}},
 		"internal/pgproxy":    {676, 600, 180, 52, []string{"internal/pgproxy", "PostgreSQL, cut off"}},
 		"internal/planted":    {868, 600, 180, 52, []string{"internal/planted", "one of each, to be shown"}},
 		"internal/severed":    {676, 540, 180, 52, []string{"internal/severed", "a journal that is cut off"}},
-		"internal/sim":        {292, 540, 180, 52, []string{"internal/sim", "simulated lives"}},
+		"proof/sim":           {292, 540, 180, 52, []string{"proof/sim", "simulated lives"}},
 		"journal/journaltest": {868, 540, 180, 52, []string{"journal/journaltest", "what every store promises"}},
 	}
 	room := func(folder string) string {

@@ -1,7 +1,8 @@
 package onceward_test
 
 // All documents that are made from code:
-//go:generate go test -run Document . ./providers ./internal/model ./internal/shown -update
+//go:generate go test -run Document . ./providers ./internal/shown -update
+//go:generate go test -C proof -run Document ./model -update
 
 import (
 	"flag"

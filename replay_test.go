@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// The tests of this file are histories that internal/model found to be dangerous
+// The tests of this file are histories that proof/model found to be dangerous
 // under a rule that lacks a clause, a sentence each: the shortest way to a second
 // effect, a lie or a loss. Here they meet the real client.
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/model"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/proof/model"
 )
 
 var update = flag.Bool("update", false, "rewrite the parts of docs/verification.md that are made from the code")
@@ -40,7 +40,7 @@ func TestTheDocumentSaysWhatTheModelIs(t *testing.T) {
 				require.NoError(t, os.WriteFile(document, []byte(whole), 0o644))
 				return
 			}
-			assert.Equal(t, made, stands, "made from the code anew by: go test ./internal/model -run Document -update")
+			assert.Equal(t, made, stands, "made from the code anew by: go generate .")
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/model"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/proof/model"
 	"github.com/onceward/onceward/providers"
 )
 

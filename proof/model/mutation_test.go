@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/clauses"
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/proof/clauses"
 )
 
 var (

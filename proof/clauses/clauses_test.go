@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/clauses"
+	"github.com/onceward/onceward/proof/clauses"
 )
 
 func TestRewrittenJournalCompiles(t *testing.T) {

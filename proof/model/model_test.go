@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/model"
+	"github.com/onceward/onceward/proof/model"
 )
 
 var (
