@@ -76,3 +76,36 @@ func ArchivedOf(op *Operation, bodies bool) Archived {
 	}
 	return line
 }
+
+// ArchivedReceipt is a receipt as a line of JSON, in the archive that a store writes as it reaps. Its only name, receipt, tells
+// it from an Archived.
+type ArchivedReceipt struct {
+	Receipt ArchivedReceiptRecord `json:"receipt"`
+}
+
+// ArchivedReceiptRecord is the receipt of an ArchivedReceipt. The names of its fields are stable. Later releases may add more.
+type ArchivedReceiptRecord struct {
+	Scope string `json:"scope"`
+	Key   string `json:"key"`
+	Place string `json:"place"`
+
+	Cause     string          `json:"cause,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+	SettledAt time.Time       `json:"settled_at,omitzero"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	Answer    *ArchivedAnswer `json:"answer,omitempty"`
+}
+
+// ArchivedReceiptOf is the receipt, with the body of its answer or without it.
+func ArchivedReceiptOf(r *Receipt, bodies bool) ArchivedReceipt {
+	line := ArchivedReceiptRecord{
+		Scope: r.Scope, Key: r.Key, Place: r.Place, Cause: r.Cause, CreatedAt: r.CreatedAt, SettledAt: r.SettledAt, ExpiresAt: r.ExpiresAt,
+	}
+	if a := r.Answer; a != nil {
+		line.Answer = &ArchivedAnswer{Status: a.Status, Header: a.Header}
+		if bodies {
+			line.Answer.Body = a.Body
+		}
+	}
+	return ArchivedReceipt{line}
+}

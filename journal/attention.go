@@ -56,3 +56,12 @@ func (f *Flow) NeedsAttention(now time.Time) string {
 	}
 	return ""
 }
+
+// NeedsAttention returns why a person has to look at a receipt that is committed, or "". A reserved one needs attention: its
+// handler committed the transaction by itself, so it is not known whether its effect is complete.
+func (r *Receipt) NeedsAttention() string {
+	if r.State == ReceiptReserved {
+		return "its handler committed the transaction by itself, and no answer is recorded: find out whether it took effect, and resolve it"
+	}
+	return ""
+}

@@ -102,6 +102,20 @@ func FlowViolations(f Flow) []string {
 	return v
 }
 
+// ReceiptViolations returns the invariants of the receipts' state machine that r breaks. No receipt that NextReceipt makes breaks
+// any. Its answer need not have a body.
+func ReceiptViolations(r Receipt) []string {
+	var v violations
+	v.must(r.State == ReceiptReserved || r.State == ReceiptCompleted, "its state is one of the states")
+	v.must(r.Place != "" && r.Fingerprint != "", "it says where it was received, and which request")
+	v.must(r.Claim >= 1, "it was reserved or recorded")
+	v.must(!r.CreatedAt.IsZero(), "it says when it was created")
+	v.must(!r.ExpiresAt.Before(r.CreatedAt) && !r.RefusedUntil.Before(r.ExpiresAt), "it is created, then expires, and then is not refused any more")
+	v.must((r.State == ReceiptCompleted) == !r.SettledAt.IsZero(), "it says when its answer was recorded if and only if it is completed")
+	v.must(r.State == ReceiptCompleted || r.Answer == nil && r.Cause == "", "what is reserved has no answer, and was not resolved")
+	return v
+}
+
 // violations are the invariants that don't hold.
 type violations []string
 

@@ -130,8 +130,12 @@ type ReceiptFilter struct {
 	Scope  string         // "": of all scopes
 	Place  string         // "": of all places
 	States []ReceiptState // nil: of all states
-	After  int64          // only those whose Handle is higher; 0: from the first
 	Limit  int            // at most so many; 0: all
+
+	// After and Before are exclusive bounds of the Handle. Zero means none. Newest puts receipts created last first. The next
+	// page then begins Before the last handle of this one.
+	After, Before int64
+	Newest        bool
 }
 
 // Receipts is a Journal that keeps receipts in its database too. It is optional. Its methods are safe for concurrent use as
@@ -161,14 +165,35 @@ type Receipts interface {
 	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.
 	GetReceipt(ctx context.Context, key ReceiptKey) (Receipt, error)
 
-	// ListReceipts yields receipts in the order of their creation, without the bodies of their answers.
+	// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers.
 	ListReceipts(ctx context.Context, f ReceiptFilter) iter.Seq2[Receipt, error]
 
 	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how
-	// many of them changed.
+	// many of them changed. A store with an archive writes a receipt there before it removes the answer.
 	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
 
 	// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It reports whether seq is higher than
 	// that was.
 	AdvanceTx(ctx context.Context, tx Tx, source, entity string, seq int64) (later bool, err error)
+}
+
+// ReceiptCounter is a Receipts that counts its receipts. It is optional. This module's stores have it.
+type ReceiptCounter interface {
+	Receipts
+
+	// CountReceipts counts what is committed. The counts are zero if the journal has no tables of receipts. It reads an index
+	// entry or a row of each receipt.
+	CountReceipts(ctx context.Context) (ReceiptCounts, error)
+}
+
+// ReceiptCounts counts the receipts of a journal. A time is zero if its count is zero.
+type ReceiptCounts struct {
+	Completed int64
+	Reserved  int64 // their outcome is unknown: Receipt.NeedsAttention
+
+	OldestReserved time.Time // when the first of the reserved receipts was created
+
+	// NextEnd is when the first of the completed receipts is to be reaped, as a whole or its answer. If it is long past, no
+	// process reaps: Server.Run of package server is not running.
+	NextEnd time.Time
 }

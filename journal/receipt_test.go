@@ -31,7 +31,9 @@ func applied(t *testing.T, evs ...journal.ReceiptEvent) (r journal.Receipt) {
 		result, err := journal.NextReceipt(r, ev)
 		require.NoError(t, err)
 		require.Contains(t, []journal.Decision{journal.Execute, journal.Recorded}, result.Decision)
-		r = result.Receipt
+		if r = result.Receipt; r.State != journal.ReceiptAbsent {
+			require.Empty(t, journal.ReceiptViolations(r))
+		}
 	}
 	return r
 }
@@ -146,4 +148,35 @@ func TestNextReceipt(t *testing.T) {
 		behind.At = receivedAt.Add(-10 * time.Hour)
 		assert.Equal(t, receivedAt.Add(24*time.Hour), applied(t, behind).ExpiresAt)
 	})
+}
+
+func TestEveryBrokenInvariantOfAReceiptIsNamed(t *testing.T) {
+	complete := journal.ReceiptEvent{Kind: journal.ReceiptComplete, At: receivedAt, Claim: 1, Answer: created}
+	reserved := applied(t, reserve(receivedAt, "a"))
+	completed := applied(t, reserve(receivedAt, "a"), complete)
+	for _, row := range []struct {
+		of     journal.Receipt
+		change func(r *journal.Receipt)
+		says   string
+	}{
+		{completed, func(r *journal.Receipt) { r.State = journal.ReceiptAbsent }, "its state is one of the states"},
+		{completed, func(r *journal.Receipt) { r.State = journal.ReceiptCompleted + 1 }, "its state is one of the states"},
+		{completed, func(r *journal.Receipt) { r.Place = "" }, "it says where it was received, and which request"},
+		{completed, func(r *journal.Receipt) { r.Fingerprint = "" }, "it says where it was received, and which request"},
+		{completed, func(r *journal.Receipt) { r.Claim = 0 }, "it was reserved or recorded"},
+		{completed, func(r *journal.Receipt) { r.CreatedAt = time.Time{} }, "it says when it was created"},
+		{completed, func(r *journal.Receipt) { r.ExpiresAt = receivedAt.Add(-1) }, "it is created, then expires, and then is not refused any more"},
+		{completed, func(r *journal.Receipt) { r.RefusedUntil = receivedAt }, "it is created, then expires, and then is not refused any more"},
+		{completed, func(r *journal.Receipt) { r.SettledAt = time.Time{} }, "it says when its answer was recorded if and only if it is completed"},
+		{reserved, func(r *journal.Receipt) { r.SettledAt = receivedAt }, "it says when its answer was recorded if and only if it is completed"},
+		{reserved, func(r *journal.Receipt) { r.Answer = created }, "what is reserved has no answer, and was not resolved"},
+		{reserved, func(r *journal.Receipt) { r.Cause = "by ada" }, "what is reserved has no answer, and was not resolved"},
+	} {
+		require.Empty(t, journal.ReceiptViolations(row.of))
+		broken := row.of
+		row.change(&broken)
+		assert.Contains(t, journal.ReceiptViolations(broken), row.says)
+	}
+	assert.Empty(t, completed.NeedsAttention())
+	assert.Contains(t, reserved.NeedsAttention(), "resolve it")
 }

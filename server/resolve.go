@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 
+	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -29,19 +31,11 @@ func (s *Server) Resolve(ctx context.Context, k Key, r Resolution) error {
 	if r.Answer != nil {
 		ev.Resolution, ev.Answer = journal.Executed, r.Answer
 	}
-	tx, err := s.opts.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
-	result, err := s.receipts.ReceiveTx(ctx, tx, ev)
-	switch {
-	case err != nil:
-		return err
-	case result.Decision != journal.Recorded:
+	err := receipts.Resolve(ctx, s.receipts, s.opts.Begin, ev)
+	if errors.Is(err, receipts.ErrBusy) {
 		return &RefusedError{inFlight}
 	}
-	return tx.Commit(ctx)
+	return err
 }
 
 // receiptKey names the receipt of a tenant's key. place is the first name of the endpoint.

@@ -3,6 +3,7 @@ package receipts
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -10,19 +11,41 @@ import (
 )
 
 const (
-	reapEvery   = 10 * time.Minute
-	reapAtATime = 100
+	reapEvery = 10 * time.Minute
+
+	// AtATime is how many receipts a transaction reaps.
+	AtATime = 100
 )
+
+// ErrBusy means that another transaction works on the receipt.
+var ErrBusy = errors.New("another transaction works on the receipt: try again")
+
+// Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts.
+func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.Context) (journal.Tx, error), ev journal.ReceiptEvent) error {
+	tx, err := begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	result, err := receipts.ReceiveTx(ctx, tx, ev)
+	switch {
+	case err != nil:
+		return err
+	case result.Decision != journal.Recorded:
+		return ErrBusy
+	}
+	return tx.Commit(ctx)
+}
 
 // Run removes expired receipts, in small transactions, until ctx ends. It returns the error of ctx.
 func Run(ctx context.Context, receipts journal.Receipts, now func() time.Time, log *slog.Logger) error {
 	for {
 		for {
-			n, err := receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: now()}, reapAtATime)
+			n, err := receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: now()}, AtATime)
 			if err != nil && ctx.Err() == nil {
 				log.ErrorContext(ctx, "onceward: receipts could not be reaped; it is tried again", "error", err)
 			}
-			if err != nil || n < reapAtATime {
+			if err != nil || n < AtATime {
 				break
 			}
 		}

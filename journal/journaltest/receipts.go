@@ -3,6 +3,7 @@ package journaltest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -232,6 +233,47 @@ var receiptTests = []test{
 		assert.Equal(t, []string{"reserved"}, list(journal.ReceiptFilter{Scope: "t globex"}))
 		assert.Equal(t, []string{"reserved"}, list(journal.ReceiptFilter{Place: "refunds.create"}))
 		assert.Equal(t, []string{"reserved"}, list(journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}))
+		assert.Equal(t, []string{"reserved", "key-4", "key-3"}, list(journal.ReceiptFilter{Newest: true, Limit: 3}))
+		assert.Equal(t, []string{"key-1", "key-0"}, list(journal.ReceiptFilter{Newest: true, Before: r.stands("key-2").Handle}))
+		assert.Equal(t, []string{"key-3"}, list(journal.ReceiptFilter{After: r.stands("key-2").Handle, Before: r.stands("key-4").Handle}))
+	}),
+	receiving("more receipts than a page are listed in both directions, and counted", func(t *testing.T, r *receiver) {
+		counter, ok := r.h.Journal.(journal.ReceiptCounter)
+		if !ok {
+			t.Skip("the store does not count receipts")
+		}
+		counted := func() journal.ReceiptCounts {
+			c, err := counter.CountReceipts(t.Context())
+			require.NoError(t, err)
+			return c
+		}
+		assert.Zero(t, counted())
+		tx, many := r.tx(), 1203
+		for i := range many {
+			record := r.reserve(fmt.Sprint("key-", i), "a")
+			record.Kind, record.Answer = journal.ReceiptRecord, &journal.Answer{Status: 200}
+			r.in(tx, record, journal.Recorded)
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+		assert.Equal(t, journal.ReceiptCounts{Completed: int64(many), NextEnd: r.now.Add(24 * time.Hour)}, counted())
+		first := r.now
+		for _, key := range []string{"reserved-1", "reserved-2"} {
+			r.alone(r.reserve(key, "a"), journal.Execute)
+			r.pass(r.now.Add(time.Minute))
+		}
+		assert.Equal(t, journal.ReceiptCounts{Completed: int64(many), Reserved: 2, OldestReserved: first, NextEnd: first.Add(24 * time.Hour)}, counted())
+		for _, newest := range []bool{false, true} {
+			var handles []int64
+			for receipt, err := range r.receipts.ListReceipts(t.Context(), journal.ReceiptFilter{Newest: newest}) {
+				require.NoError(t, err)
+				handles = append(handles, receipt.Handle)
+			}
+			require.Len(t, handles, many+2)
+			if newest {
+				slices.Reverse(handles)
+			}
+			assert.True(t, slices.IsSorted(handles))
+		}
 	}),
 	receiving("of many who ask at once one executes, and the others get its answer", func(t *testing.T, r *receiver) {
 		var all sync.WaitGroup

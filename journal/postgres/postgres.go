@@ -82,9 +82,10 @@ type Options struct {
 	// expire.
 	BeforeConnect func(ctx context.Context, cfg *pgx.ConnConfig) error
 
-	// Archive receives operations that Reap is about to shrink or remove. Nil means no archive. It receives whole
-	// lines, each a JSON object of one operation (journal.Archived; RFC 8259, JSON lines) with its times, request and
-	// answer. They hold no credentials, since the journal has none.
+	// Archive receives operations that Reap is about to shrink or remove, and receipts whose answers ReapReceipts is about
+	// to remove. Nil means no archive. It receives whole lines, each a JSON object (RFC 8259, JSON lines): a
+	// journal.Archived, with its times, request and answer, or a journal.ArchivedReceipt. They hold no credentials, since
+	// the journal has none.
 	//
 	// One goroutine at a time calls Write, and then Flush() error and Sync() error, if the writer has them, before the
 	// commit that removes the operations. If one of them fails, Reap fails and removes nothing. A failure or crash may

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql/driver"
@@ -37,7 +38,7 @@ const (
 	updateReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
 		WHERE handle = $1 AND facts = $2 RETURNING handle`
 	deleteReceipt = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2 RETURNING handle`
-	endedReceipts = selectReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+	endedReceipts = wholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 
 	advance = `INSERT INTO {{schema}}.heads AS h (identity, source, entity, seq) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
@@ -296,21 +297,22 @@ func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journ
 	return r, err
 }
 
-// ListReceipts yields receipts in the order of their handles, without the bodies of their answers.
+// ListReceipts yields receipts in the order of their handles, or against it, without the bodies of their answers.
 func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
 	return func(yield func(journal.Receipt, error) bool) {
-		after, n := f.After, 0
-		for read := receiptPage; read == receiptPage; {
+		order, after, before := store.ReceiptOrder(&f, "$")
+		for n, read := 0, receiptPage; read == receiptPage; {
 			var page []journal.Receipt
+			var last int64
 			read = 0
 			err := j.read(ctx, func(row scanner) error {
 				r, _, err := scanReceipt(row)
-				read, after = read+1, r.Handle
+				read, last = read+1, r.Handle
 				if err == nil && store.TakesReceipt(&f, &r.Receipt) {
 					page = append(page, r.Receipt)
 				}
 				return err
-			}, selectReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, receiptPage)
+			}, selectReceipt+order, after, before, receiptPage)
 			for _, r := range page {
 				if n++; !yield(r, nil) || n == f.Limit {
 					return
@@ -320,12 +322,37 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 				yield(journal.Receipt{}, err)
 				return
 			}
+			if after = last; f.Newest {
+				after, before = f.After, last
+			}
 		}
 	}
 }
 
+var _ journal.ReceiptCounter = (*Journal)(nil)
+
+// CountReceipts counts the receipts. It reads the whole table, since no index has the state in it.
+func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
+	made, err := j.madeReceipts(ctx)
+	if err != nil || !made {
+		return c, err
+	}
+	var ends *int64
+	err = j.read(ctx, func(row scanner) error { return row.Scan(&c.Completed, &c.Reserved, &ends) },
+		"SELECT count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), min(ends_at) FILTER (WHERE state = 2) FROM {{schema}}.receipts")
+	if c.NextEnd = timeOf(ends); err == nil && c.Reserved > 0 {
+		c.OldestReserved, err = store.OldestReserved(ctx, j)
+	}
+	return c, err
+}
+
+// madeReceipts reports whether the tables are there. A journal that was migrated by an earlier release alone has none.
+func (j *Journal) madeReceipts(ctx context.Context) (made bool, err error) {
+	return made, j.read(ctx, func(row scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", j.schema+".receipts")
+}
+
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It passes over
-// damaged ones, which are its error if it reaps nothing else, and over those that another transaction holds.
+// damaged ones, which are its error if it reaps nothing else, and over those that another transaction holds. With Options.Archive, it writes each there before its answer is removed.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -335,14 +362,15 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
 	}
-	var damaged error
+	var damaged, unarchived error
 	err = j.tx(ctx, ask{doing: "reap receipts", at: ev.At, decides: true}, func(t *tx) error {
-		n, damaged = 0, nil
+		n, damaged, unarchived = 0, nil, nil
 		of := ev
 		of.Last, of.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 		b := new(pgx.Batch)
+		var archived store.ReceiptLines
 		err := t.each(func(row scanner) error {
-			r, _, err := scanReceipt(row)
+			r, err := scanWholeReceipt(row)
 			if isDamaged(err) {
 				damaged = err
 				return nil
@@ -360,17 +388,21 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 				_, values := receiptArgs(result.Receipt)
 				b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.facts}, values...)...)
 			}
+			archived.Add(j.archive, &r.Receipt)
 			n++
 			return nil
 		}, endedReceipts, t.passed(ev.At).UnixMilli(), limit)
 		if err != nil || n == 0 {
 			return err
 		}
+		if unarchived = j.archive.WriteReceipts(archived); unarchived != nil {
+			return nil
+		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
 	switch {
-	case err != nil:
-		return 0, err
+	case err != nil || unarchived != nil:
+		return 0, cmp.Or(err, unarchived)
 	case n == 0:
 		return 0, damaged
 	}
@@ -400,10 +432,9 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 	return err == nil, explainTheirs(ctx, "advance an entity", err)
 }
 
-// receipts reads every receipt as a whole, in pages. A journal that was migrated by an earlier release alone has none.
+// receipts reads every receipt as a whole, in pages.
 func (v *verification) receipts() error {
-	made := false
-	err := v.j.read(v.ctx, func(row scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", v.j.schema+".receipts")
+	made, err := v.j.madeReceipts(v.ctx)
 	for after, n := int64(0), pageSize; err == nil && made && n == pageSize; {
 		n = 0
 		err = v.j.read(v.ctx, func(row scanner) error {
@@ -412,6 +443,9 @@ func (v *verification) receipts() error {
 			if isDamaged(err) {
 				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
 				return nil
+			}
+			for _, broken := range journal.ReceiptViolations(r.Receipt) {
+				v.add(Violation{Handle: after, Receipt: true, Invariant: broken})
 			}
 			return err
 		}, wholeReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)

@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS onceward_receipts (
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS onceward_receipts_key ON onceward_receipts (scope, key);
 CREATE INDEX IF NOT EXISTS onceward_receipts_ends ON onceward_receipts (ends_at);
+CREATE INDEX IF NOT EXISTS onceward_receipts_reserved ON onceward_receipts (state) WHERE state = 1; -- once committed, few
 
 -- Beside the row, so that lists need not read them.
 CREATE TABLE IF NOT EXISTS onceward_receipt_bodies (handle INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
@@ -320,26 +321,26 @@ const (
 // receiptPage is how many receipts a list reads at once: between two pages nothing is open.
 const receiptPage = 500
 
-// ListReceipts yields receipts in the order of their creation, without the bodies of their answers.
+// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers.
 func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
 	return func(yield func(journal.Receipt, error) bool) {
 		if err := j.open(ctx); err != nil {
 			yield(journal.Receipt{}, err)
 			return
 		}
-		after, n := f.After, 0
-		for {
+		order, after, before := store.ReceiptOrder(&f, "?")
+		for n := 0; ; {
 			var page []journal.Receipt
-			read := 0
+			read, last := 0, int64(0)
 			err := j.file.readers.read(ctx, func(rd *reader) error {
-				return rd.each(selectReceipt+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(v []driver.Value) error {
+				return rd.each(selectReceipt+order, func(v []driver.Value) error {
 					r, _, err := format.ReadReceipt(v)
-					read, after = read+1, v[0].(int64)
+					read, last = read+1, v[0].(int64)
 					if err == nil && store.TakesReceipt(&f, &r) {
 						page = append(page, r)
 					}
 					return err
-				}, after, int64(receiptPage))
+				}, after, before, int64(receiptPage))
 			})
 			for _, r := range page {
 				if n++; !yield(r, nil) || n == f.Limit {
@@ -353,11 +354,45 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 			if read < receiptPage {
 				return
 			}
+			if after = last; f.Newest {
+				after, before = f.After, last
+			}
 		}
 	}
 }
 
-// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first.
+var _ journal.ReceiptCounter = (*Journal)(nil)
+
+// CountReceipts counts the receipts: by an index, which has an entry of each.
+func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
+	if err := j.open(ctx); err != nil {
+		return c, err
+	}
+	err = j.file.readers.read(ctx, func(rd *reader) error {
+		c = journal.ReceiptCounts{}
+		made := false
+		err := rd.each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_receipts'", func([]driver.Value) error {
+			made = true
+			return nil
+		})
+		if err != nil || !made {
+			return err
+		}
+		return rd.each(`SELECT (SELECT count(*) FROM onceward_receipts), (SELECT count(*) FROM onceward_receipts WHERE state = 1),
+			(SELECT ends_at FROM onceward_receipts WHERE state = 2 ORDER BY ends_at LIMIT 1)`, func(v []driver.Value) error {
+			c.Reserved = v[1].(int64)
+			c.Completed, c.NextEnd = v[0].(int64)-c.Reserved, format.ToTime(v[2])
+			return nil
+		})
+	})
+	if err == nil && c.Reserved > 0 {
+		c.OldestReserved, err = store.OldestReserved(ctx, j)
+	}
+	return c, err
+}
+
+// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. With
+// Options.Archive, it writes each there before its answer is removed.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
@@ -405,6 +440,7 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
 		return 0, err
 	}
+	var archived store.ReceiptLines
 	for _, key := range keys {
 		r, err := receiptIn(ctx, tx, key)
 		if err != nil {
@@ -417,9 +453,10 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 		if _, err := j.putReceipt(ctx, tx, r.Handle, result.Receipt); err != nil {
 			return 0, err
 		}
+		archived.Add(j.file.archive, &r)
 		n++
 	}
-	return n, nil
+	return n, j.file.archive.WriteReceipts(archived)
 }
 
 // AdvanceTx raises the number that is recorded of an entity of a source, within tx.
@@ -441,7 +478,7 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 	return false, conn.Explain(j.file.path, "advance an entity; is the transaction one of the journal's file?", err)
 }
 
-// receipts reads every receipt as a whole, in pages. Many journals have no tables of receipts.
+// receipts reads every receipt as a whole, in pages, and looks for bodies without one. Many journals have no tables of receipts.
 func (v *verification) receipts() error {
 	made, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
 	after, more := int64(0), made == int64(1)
@@ -449,11 +486,24 @@ func (v *verification) receipts() error {
 		more = false
 		err = cmp.Or(v.ctx.Err(), v.each(selectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
 			after, more = row[0].(int64), true
-			if _, err := wholeReceipt(row); err != nil {
+			r, err := wholeReceipt(row)
+			if err != nil {
 				v.file("receipt %d is as it was written", after)
+				return nil
+			}
+			for _, broken := range journal.ReceiptViolations(r) {
+				v.file("receipt %d: %s", after, broken)
 			}
 			return nil
 		}, after, int64(receiptPage)))
+	}
+	if err == nil && made == int64(1) {
+		err = v.each("SELECT count(*) FROM onceward_receipt_bodies WHERE handle NOT IN (SELECT handle FROM onceward_receipts)", func(row []driver.Value) error {
+			if row[0] != int64(0) {
+				v.file("every answer's body has its receipt")
+			}
+			return nil
+		})
 	}
 	return err
 }

@@ -3,6 +3,8 @@
 package sqlite_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -119,4 +121,63 @@ func TestReceiptThatIsDamaged(t *testing.T) {
 			assert.Equal(t, []string{"the file: receipt 1 is as it was written"}, verify(t, j))
 		})
 	}
+}
+
+// An answer is removed once its receipt is in the archive, and not at all if the archive fails.
+func TestReapedReceiptsAreArchived(t *testing.T) {
+	t.Parallel()
+	for _, bodies := range []bool{false, true} {
+		to := &writer{}
+		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to, ArchiveBodies: bodies})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = j.Close() })
+		require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		ev := receive(journal.ReceiptRecord, "key-1")
+		ev.Keep, ev.Refuse = time.Millisecond, time.Millisecond
+		_, err = j.ReceiveTx(t.Context(), tx, ev)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+
+		reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: ev.At.Add(time.Millisecond)}
+		to.fails = "write"
+		_, err = j.ReapReceipts(t.Context(), reap, 10)
+		require.ErrorIs(t, err, errFull)
+		r, err := j.GetReceipt(t.Context(), ev.ReceiptKey)
+		require.NoError(t, err)
+		require.NotNil(t, r.Answer)
+
+		to.fails = ""
+		for n, want := range []int{1, 1, 0} { // the answer, the rest, nothing
+			reap.At = reap.At.Add(time.Duration(n) * time.Millisecond)
+			reaped, err := j.ReapReceipts(t.Context(), reap, 10)
+			require.NoError(t, err)
+			assert.Equal(t, want, reaped)
+		}
+		var line journal.ArchivedReceipt
+		require.NoError(t, json.Unmarshal(to.Bytes(), &line), "it is one line")
+		want := journal.ArchivedReceiptOf(&r, bodies)
+		assert.Equal(t, want, line)
+		assert.Equal(t, bodies, len(line.Receipt.Answer.Body) > 0)
+	}
+}
+
+// Verify names a receipt that the state machine can't have made, and a body without a receipt.
+func TestReceiptsAreVerified(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	serve(t, j, "key-1")
+	r, err := j.GetReceipt(t.Context(), journal.ReceiptKey{Scope: "t acme", Key: "key-1"})
+	require.NoError(t, err)
+	r.SettledAt, r.RefusedUntil = time.Time{}, r.ExpiresAt.Add(-time.Hour)
+	args, _ := format.ReceiptArgs(&r, -1)
+	alter(t, path, fmt.Sprintf("UPDATE onceward_receipts SET facts = x'%x'", args[5])+"; INSERT INTO onceward_receipt_bodies VALUES (4711, x'00')")
+	assert.Equal(t, []string{
+		"the file: receipt 1: it is created, then expires, and then is not refused any more",
+		"the file: receipt 1: it says when its answer was recorded if and only if it is completed",
+		"the file: every answer's body has its receipt",
+	}, verify(t, j))
 }

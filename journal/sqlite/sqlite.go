@@ -52,8 +52,9 @@ type Options struct {
 	// Default: 4 KiB.
 	CompressAbove int
 
-	// Archive receives operations before Reap shrinks or removes them. Nil means no archive. Each operation
-	// is one JSON object on one line (RFC 8259, JSON lines) with its times, request and answer. Credentials
+	// Archive receives operations before Reap shrinks or removes them, and receipts before ReapReceipts removes
+	// their answers. Nil means no archive. Each is one JSON object on one line (RFC 8259, JSON lines): a
+	// journal.Archived, with its times, request and answer, or a journal.ArchivedReceipt. Credentials
 	// are never in it, because the journal has none.
 	//
 	// One goroutine at a time calls Write, and then Flush() error and Sync() error if the writer has them,

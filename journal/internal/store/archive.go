@@ -19,7 +19,7 @@ type Archive struct {
 	torn   bool // it may end in the middle of a line
 }
 
-// NewArchive has a writer get a line for each operation (journal.ArchivedOf), with the bodies or without.
+// NewArchive has a writer get a line for each operation (journal.ArchivedOf) and receipt, with the bodies or without.
 func NewArchive(to io.Writer, bodies bool) *Archive {
 	return &Archive{to: to, bodies: bodies, torn: mayBeTorn(to)}
 }
@@ -58,18 +58,47 @@ func (a *Archive) Write(ops []journal.Operation) (Archived, error) {
 	if len(ops) == 0 {
 		return archived, nil
 	}
-	if err := a.write(ops); err != nil {
-		return nil, fmt.Errorf("nothing is reaped that is not archived: %w", err)
+	lines := make([]any, len(ops))
+	for i := range ops {
+		lines[i] = journal.ArchivedOf(&ops[i], a.bodies)
+	}
+	if err := a.write(lines); err != nil {
+		return nil, err
 	}
 	return archived, nil
 }
 
-func (a *Archive) write(ops []journal.Operation) error {
+// ReceiptLines are lines of receipts that are about to be reaped.
+type ReceiptLines []any
+
+// Add adds a receipt that has an answer, unless there is no archive.
+func (l *ReceiptLines) Add(a *Archive, r *journal.Receipt) {
+	if a != nil && r.Answer != nil {
+		*l = append(*l, journal.ArchivedReceiptOf(r, a.bodies))
+	}
+}
+
+// WriteReceipts returns as Write does, once the lines are written.
+func (a *Archive) WriteReceipts(lines ReceiptLines) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	return a.write(lines)
+}
+
+func (a *Archive) write(each []any) error {
+	if err := a.writeLines(each); err != nil {
+		return fmt.Errorf("nothing is reaped that is not archived: %w", err)
+	}
+	return nil
+}
+
+func (a *Archive) writeLines(each []any) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	encoder.SetEscapeHTML(false)
-	for i := range ops {
-		if err := encoder.Encode(journal.ArchivedOf(&ops[i], a.bodies)); err != nil {
+	for _, line := range each {
+		if err := encoder.Encode(line); err != nil {
 			return err
 		}
 	}
