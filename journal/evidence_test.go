@@ -445,6 +445,12 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		{"of what looks like it", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown},
 		{"by its reference", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted},
 		{"of what is cancelled", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
+		{"of what a person said to send again", func(op *journal.Operation) {
+			op.State, op.LookAt, op.Resolved = journal.StatePending, time.Time{}, &journal.Resolved{Resolution: journal.SendAgain}
+		}, nil, journal.Ignored, journal.StatePending},
+		{"of a round before the one that a person said to send again", func(op *journal.Operation) {
+			op.State, op.LookAt, op.Resolved = journal.StatePending, time.Time{}, &journal.Resolved{Resolution: journal.SendAgain, Generation: -1}
+		}, nil, journal.Recorded, journal.StateCompleted},
 		{"of what is completed", func(op *journal.Operation) {
 			op.State, op.LookAt, op.Answer = journal.StateCompleted, time.Time{}, &journal.Answer{}
 		}, nil, journal.Ignored, journal.StateCompleted},
@@ -513,6 +519,8 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 		{"of a provider", nil, func(ev *journal.Event) { ev.From = []string{"stripe"} }, journal.Look},
 		{"of others", nil, func(ev *journal.Event) { ev.From = []string{"adyen"} }, journal.Ignored},
 		{"completed", func(op *journal.Operation) { op.State, op.LookAt = journal.StateCompleted, time.Time{} }, nil, journal.Ignored},
+		{"completed, and asked for", func(op *journal.Operation) { op.State, op.LookAt = journal.StateCompleted, time.Time{} },
+			func(ev *journal.Event) { ev.Asked = true }, journal.Ignored},
 	} {
 		op, ev := inDoubt(), look
 		if tc.op != nil {

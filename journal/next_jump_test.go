@@ -452,3 +452,19 @@ func TestJumpAheadKeepsTheWindowOfWhatWasCreatedLongBefore(t *testing.T) {
 	assert.Equal(t, journal.Stop, decision)
 	assert.Equal(t, journal.StateUnknown, got.State)
 }
+
+// An operation whose provider named no time is due when its handling time has passed, even if the asker's clock is not believed. A time
+// that was named stays.
+func TestJumpKeepsOnlyADueTimeThatWasNamed(t *testing.T) {
+	for name, row := range map[string]struct{ named, due time.Time }{
+		"none was named": {time.Time{}, noon.Add(10 * time.Minute)},
+		"one was named":  {noon.Add(-time.Hour), noon.Add(-time.Hour)},
+	} {
+		op := operation(journal.Named, slow)
+		op.State, op.MayHaveRun, op.DueAt = journal.StatePending, true, row.named
+		op, decision := next(t, op, false, jumped(begin(journal.Named, slow)))
+		require.Equal(t, journal.Later, decision, name)
+		assert.Equal(t, row.due, op.DueAt, name)
+		assert.Equal(t, noon.Add(10*time.Minute), op.WakeAt, name)
+	}
+}

@@ -189,6 +189,11 @@ func TestBusyIsCountedFromTheFirst(t *testing.T) {
 	ev.Open, ev.Busy, ev.At, ev.Last = true, true, noon.Add(-2*journal.MaxBusy), noon
 	op, _ = next(t, op, true, ev)
 	assert.Equal(t, noon, op.BusySince, "by a clock that is behind")
+
+	op, ev = inFlight(journal.Named, guarded), release(journal.EventPark)
+	ev.Open, ev.Busy, ev.Last = true, true, noon.Add(-time.Hour)
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon, op.BusySince, "by a clock that has gone on")
 }
 
 func TestNobodyElseReleasesAClaim(t *testing.T) {
