@@ -26,6 +26,7 @@ func contracts() []contract {
 		adyenContract(),
 		ietfContract(),
 		rawContract(),
+		oncewardContract(),
 		paypalContract(),
 		squareContract(),
 		twilioContract(),

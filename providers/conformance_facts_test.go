@@ -42,6 +42,7 @@ func TestTheFactsThatHoldForAllOfAProvider(t *testing.T) {
 		}},
 		"paypal":     {accounts: []string{"PayPal-Auth-Assertion"}, answers: json},
 		"raw":        {},
+		"onceward":   {},
 		"razorpay":   {accounts: []string{"X-Razorpay-Account"}, scoped: true, answers: json},
 		"repeatable": {},
 		"resend":     {scoped: true, answers: json},

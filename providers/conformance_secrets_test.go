@@ -14,6 +14,7 @@ import (
 var silent = map[string]string{
 	"raw":            "it describes any API",
 	"ietf":           "it describes any API",
+	"onceward":       "it describes any service of this module",
 	"repeatable":     "it describes any API",
 	"aip155":         "it describes any API",
 	"aws":            "it describes the actions of any service",

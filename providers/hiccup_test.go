@@ -31,6 +31,7 @@ var hiccups = []hiccup{
 	{adyenPayment + "\nContent-Type: application/json\n\n" + `{"merchantAccount":"M1","reference":"order-7","amount":{"value":1000,"currency":"EUR"}}`, `{"errorCode":"x"}`, "again unknown unknown", ""},
 	{ietfTransfer + "\nContent-Type: application/json\n\n" + `{"amount":10}`, "", "again unknown unknown", ""},
 	{"POST https://raw.example.com/payments\nContent-Type: application/json\n\n" + `{"amount":10}`, "", "again unknown again", ""},
+	{"POST https://onceward.example.com/payments\nContent-Type: application/json\n\n" + `{"amount":10}`, "Cache-Control: no-store", "again again again", ""},
 	{paypalOrder + "\nContent-Type: application/json\n\n" + `{"intent":"CAPTURE","purchase_units":[{"amount":{"value":"10.00","currency_code":"EUR"}}]}`, `{"name":"RATE_LIMIT_REACHED"}`, "again again again", ""},
 	{paypalVoid + "\nContent-Type: application/json\n\n" + `{}`, `{"name":"RATE_LIMIT_REACHED"}`, "unknown unknown again", ""},
 	{"POST https://connect.squareup.com/v2/payments\nContent-Type: application/json\n\n" + `{"source_id":"cnon:card","reference_id":"order-7","amount_money":{"amount":1000,"currency":"EUR"},"location_id":"L1"}`, `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, "unknown unknown again", "payment"},

@@ -37,6 +37,7 @@ var adapters = []adapter{
 	{table: func() providers.Provider { return providers.Adyen("") }, path: "/v71/payments"},
 	{table: func() providers.Provider { return providers.IETF(day).WithStoredFailures() }, path: "/payments"},
 	{table: func() providers.Provider { return providers.Raw(day).WithStoredFailures() }, path: "/payments"},
+	{table: func() providers.Provider { return providers.Onceward(day) }, path: "/payments"},
 	{table: providers.PayPal, path: "/v2/checkout/orders", status: 201},
 	{table: providers.PayPal, path: "/v2/payments/captures/1/refund", status: 201},
 	{table: func() providers.Provider { return providers.Square(day) }, path: "/v2/payments"},

@@ -213,10 +213,15 @@ func (b *boxed) refusesMalformed() {
 	assert.Empty(b.t, b.Effects())
 }
 
+// isGeneric tells samples of adapters that describe no vendor's API. Their errors are problems of RFC 9457.
+func isGeneric(s sample) bool {
+	return s.adapter == "IETF" || s.adapter == "Raw" || s.adapter == "Onceward"
+}
+
 // The manners of the adapters are facts as well.
 func TestEachMannerHasASource(t *testing.T) {
 	for _, s := range samples() {
-		if s.adapter == "IETF" || s.adapter == "Raw" {
+		if isGeneric(s) {
 			assert.Zero(t, providertest.MannerOf(s.provider, s.provider.Endpoints[0]).Source)
 			continue
 		}
@@ -496,7 +501,7 @@ func TestErrorsHaveTheProvidersForm(t *testing.T) {
 		for _, status := range []int{http.StatusServiceUnavailable, 430} {
 			answer := b.ask(t.Context(), "r1", key36)
 			assert.Equal(t, status, answer.status, s.name)
-			assert.Equal(t, s.adapter == "IETF" || s.adapter == "Raw", answer.header.Get("Content-Type") == "application/problem+json", s.name)
+			assert.Equal(t, isGeneric(s), answer.header.Get("Content-Type") == "application/problem+json", s.name)
 			assert.NotEqual(t, final.String(), answer.verdict.String(), s.name)
 		}
 		assert.Empty(t, b.Effects(), s.name)

@@ -91,6 +91,7 @@ func samples() []sample {
 		{name: "Adyen", adapter: "Adyen", provider: providers.Adyen(""), path: "/v71/payments", meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "IETF", adapter: "IETF", provider: providers.IETF(day), path: "/payments", meanwhile: inFlight, mismatch: misuse, resent: true},
 		{name: "Raw", adapter: "Raw", provider: providers.Raw(day), path: "/payments", meanwhile: inFlight, mismatch: misuse, resent: true},
+		{name: "Onceward", adapter: "Onceward", provider: providers.Onceward(day), path: "/payments", meanwhile: inFlight, mismatch: misuse, resent: true},
 		{name: "PayPal orders", adapter: "PayPal", provider: providers.PayPal(), path: "/v2/checkout/orders", made: outcome{201, `{"id":"5O1"}`}, repeatStatus: 200, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "PayPal refunds", adapter: "PayPal", provider: providers.PayPal(), path: "/v2/payments/captures/1/refund", made: outcome{201, `{"id":"1JU"}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "PayPal vault", adapter: "PayPal", provider: providers.PayPal(), path: "/v3/vault/payment-tokens", made: outcome{201, `{"id":"8kk"}`}, repeatStatus: 200, meanwhile: inFlight, mismatch: misuse, resent: true},
