@@ -20,7 +20,7 @@ func oncewardContract() contract {
 				"DELETE https://onceward.example.com/transfers/1",
 			},
 			key: "quoted header Idempotency-Key", min: 8, max: 255,
-			retention: 30 * day, remembers: cleanFailures, guard: true, resent: true, refusals: true,
+			retention: 30 * day, remembers: everything, guard: true, resent: true, refusals: true,
 		}},
 		sent: []sent{{
 			transfer + "\n\n{}",
@@ -36,6 +36,7 @@ func oncewardContract() contract {
 				{"a redirect", 303, recorded, "", final, final},
 				{"a decline", 402, recorded, `{}`, final, final},
 				{"a decline, again", 402, replayed, `{}`, final, final},
+				{"a decline, from which a proxy took the expiry", 402, "Idempotent-Replayed: true", `{}`, final, final},
 				{"a conflict of the handler's own", 409, recorded, `{}`, final, final},
 				{"a misused key below the handler", 422, recorded, problem, final, final},
 				{"an answer that the handler may give otherwise later", 404, free, `{}`, final, retry},

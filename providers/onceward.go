@@ -6,20 +6,21 @@ import "time"
 // hosts it serves every host that no other provider names. Every POST, PUT, PATCH and DELETE of these hosts has to be an
 // endpoint of package server.
 //
-// retention is how long the service executes no key twice: Endpoint.Retain and Endpoint.RefuseFor together, the least of its
-// endpoints. By default that is 30 days. None is assumed, and [Provider.Validate] rejects a retention that is not longer than
+// retention is how long the service executes no key twice. It is Endpoint.Retain and Endpoint.RefuseFor together, 30 days by
+// default. If endpoints differ, the shortest counts. None is assumed, and [Provider.Validate] rejects a retention that is not longer than
 // 0. A program that uses Onceward twice gives one of them another Name.
 //
-// A failure leaves nothing behind at an endpoint of Atomic. At one of Repeatable, a repeat completes it without a second
-// effect. So the operation is sent again after a lost answer, after a 5xx and after a crash. These answers mean:
+// Such a service remembers everything that took effect, recorded declines included. A failure leaves nothing behind at an
+// endpoint of Atomic. At one of Repeatable, a repeat completes it without a second effect. So the operation is sent again
+// after a lost answer, after a 5xx and after a crash. These answers mean:
 //
 //   - Idempotency-Expires marks a recorded answer. It is the operation's answer, on any attempt.
 //   - Idempotency-Recorded: false marks an answer of the handler that the service forgets. It is the operation's answer on a
 //     first attempt only. After 401, 408, 425 and 429 the operation is sent again.
-//   - 409 without such a mark is InFlight. If the service itself does not know the outcome, it says so by the same status: the
-//     operation stays pending until a person at the service has resolved the key.
+//   - 409 without such a mark is InFlight. The service also answers by it if it does not know the outcome itself. The operation
+//     then stays pending until a person at the service has resolved the key.
 //   - 422, or Stripe's idempotency_error, is Misuse.
-//   - 410 is Indeterminate: the key was served, and the answer is not kept any more. So is a refused replay.
+//   - 410 is Indeterminate, because the answer is not kept any more. So is a refused replay.
 //   - Other refusals of the service, which it marks by Cache-Control: no-store, had no effect.
 //
 // An operation becomes unknown only by such a 410 or refused replay, and if the retention ends first. A person then looks
@@ -42,7 +43,10 @@ func Onceward(retention time.Duration, hosts ...string) Provider {
 		return r
 	}
 	var rules []Rule
-	rules = append(rules, recorded(Rule{Status: 300, Through: 499, Verdict: Final}, "a recorded answer"))
+	rules = append(rules,
+		recorded(Rule{Status: 300, Through: 499, Verdict: Final}, "a recorded answer"),
+		Rule{Status: 300, Through: 499, Header: "Idempotent-Replayed", Value: "true", Verdict: Final, Source: source + ": a recorded answer, given again"},
+	)
 	for _, status := range []int{401, 408, 425, 429} {
 		rules = append(rules, forgotten(Rule{Status: status, Verdict: Retry}, "never recorded, and the key is free"))
 	}
@@ -75,13 +79,13 @@ func Onceward(retention time.Duration, hosts ...string) Provider {
 			Pattern:       "/",
 			Key:           Key{Place: KeyQuotedHeader, Name: "Idempotency-Key", MinLength: 8, MaxLength: 255},
 			Retention:     said(retention),
-			Remembers:     SuccessesCleanFailures,
+			Remembers:     Everything,
 			InFlightGuard: true,
 
 			RefusalsRegisterNoKey: true,
 
 			Rules:  rules,
-			Source: source + "; retention: the caller's word",
+			Source: source + ": what is not recorded has left nothing; retention: the caller's word",
 		}},
 		Source: source,
 	}
