@@ -45,7 +45,8 @@ var (
 	ErrInFlight = fault.ErrInFlight
 
 	// ErrAnswerGone means that the operation is completed but its answer is not kept. It was reaped, too large,
-	// secret, cut off, or never given to Resolve. A cut-off body ends with this error. The operation is not executed
+	// secret, cut off, or never given to Resolve. Or the provider refused a repeat because the operation took
+	// effect, without giving its answer (providers.AnswerGone). A cut-off body ends with this error. The operation is not executed
 	// again. Error.Operation.Answer has the rest. With Config.Reconcile, ask again after a cut: the client looks for
 	// the object, and answers with that.
 	ErrAnswerGone = fault.ErrAnswerGone

@@ -236,6 +236,51 @@ func TestAlreadyDoneCompletesWithThePointer(t *testing.T) {
 	}
 }
 
+// A refusal that says that the key has taken effect settles an operation that may have run, and no other.
+func TestARefusedRepeatCompletesWithoutAnAnswer(t *testing.T) {
+	gone := func(e *providers.Endpoint) {
+		e.Pattern, e.Object, e.ObjectID = "POST /orders", "order", "id"
+		e.Rules = append([]providers.Rule{{Status: 409, Field: "code", Equals: "used", Verdict: providers.AnswerGone}}, e.Rules...)
+	}
+	finds := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
+	refusal := says(409, `{"code":"used","id":"err_7"}`)
+	for _, row := range []struct {
+		name   string
+		script []reply
+		key    string // carried
+		state  onceward.State
+		is     error
+	}{
+		{"after a lost answer", []reply{loses(), refusal}, "", onceward.StateCompleted, onceward.ErrAnswerGone},
+		{"after a received failure", []reply{says(500, ""), refusal}, "", onceward.StateCompleted, onceward.ErrAnswerGone},
+		{"after a lost answer, carried key", []reply{loses(), refusal}, "sdk-1", onceward.StateCompleted, onceward.ErrAnswerGone},
+		{"on a first attempt", []reply{refusal}, "", onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"on a first attempt, carried key", []reply{refusal}, "sdk-1", onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"after an attempt that had no effect", []reply{says(429, ""), refusal}, "", onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(row.script...)
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{own(gone)}, Reconcile: finds})
+			options := []option{to(http.MethodPost, ownURL)}
+			if row.key != "" {
+				options = append(options, carrying(row.key))
+			}
+			ctx := named(t, "order-1")
+			for range 2 { // by the answer, and by the record
+				out := p.Ask(ctx, options...)
+				require.ErrorIs(t, out.Err, row.is)
+				require.Equal(t, row.state, out.Op.State)
+				assert.Len(t, l.Sent(), len(row.script))
+			}
+			recorded := p.Recorded(p.Ask(ctx, options...).Op.Ref)
+			assert.Empty(t, recorded.Object, "an id in a refusal is not the object's")
+			if row.state == onceward.StateCompleted {
+				assert.Equal(t, &journal.Answer{Omitted: true}, recorded.Answer)
+			}
+		})
+	}
+}
+
 // An answer that proves an earlier request under a key says little where somebody
 // else may have made that request, and the provider does not compare them.
 func TestAProvenEarlierRequestOnAFirstAttempt(t *testing.T) {

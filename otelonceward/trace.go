@@ -397,7 +397,7 @@ func attemptError(a onceward.Attempt) string {
 		return "" // whoever asked gave up: no error of the request
 	case a.Err != nil:
 		return "connection"
-	case a.Verdict == providers.Final, a.Verdict == providers.AlreadyDone:
+	case a.Verdict == providers.Final, a.Verdict == providers.AlreadyDone, a.Verdict == providers.AnswerGone:
 		return "" // the answer of the operation, whatever its status
 	}
 	return strconv.Itoa(a.Status)

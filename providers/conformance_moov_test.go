@@ -5,6 +5,7 @@ import "github.com/onceward/onceward/providers"
 func moovContract() contract {
 	const (
 		transfer = "POST https://api.moov.io/accounts/1/transfers"
+		refund   = "POST https://api.moov.io/accounts/1/transfers/2/refunds"
 		cancel   = "POST https://api.moov.io/accounts/1/transfers/2/cancellations"
 
 		failure = `{"error":"amount must be positive"}`
@@ -32,7 +33,12 @@ func moovContract() contract {
 		},
 		answers: []answers{
 			{transfer, refusalRows(failure)},
-			{transfer, []row{{"a transfer that was created before", 409, "", failure, indeterminate, indeterminate}}},
+			{transfer, []row{
+				{"a transfer that was created before", 409, "", failure, answerGone, answerGone},
+				{"a conflict that is not in Moov's form", 409, "", html, indeterminate, indeterminate},
+			}},
+			{refund, refusalRows(failure)},
+			{refund, []row{{"a transfer that was created before", 409, "", failure, indeterminate, indeterminate}}},
 			{cancel, refusalRows(failure)},
 		},
 	}

@@ -587,6 +587,7 @@ const (
 	inFlight      = providers.InFlight
 	alreadyDone   = providers.AlreadyDone
 	misuse        = providers.Misuse
+	answerGone    = providers.AnswerGone
 	indeterminate = providers.Indeterminate
 
 	everything    = providers.Everything

@@ -31,6 +31,12 @@ const (
 	// Misuse: the key was used with another request.
 	Misuse
 
+	// AnswerGone: the provider refuses the key because the request with it took effect, and does not give its
+	// answer. If an earlier attempt may have run, the operation completes without an answer (ErrAnswerGone).
+	// On a first attempt another sender used the key, and the operation is unknown. Use it only if the
+	// contract says that the refusal is about this very key, and that a failed request does not cause it.
+	AnswerGone
+
 	// Indeterminate: the answer will not change and does not show whether the operation happened. It must be
 	// reconciled.
 	Indeterminate
@@ -44,6 +50,7 @@ var verdictNames = [...]string{
 	InFlight:      "in flight",
 	AlreadyDone:   "already done",
 	Misuse:        "misuse",
+	AnswerGone:    "done, answer gone",
 	Indeterminate: "indeterminate",
 }
 

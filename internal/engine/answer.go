@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // answer gives the caller of a run what has come of it.
@@ -38,7 +39,7 @@ func (r *run) answer(res journal.Result) (Answer, error) {
 	case e.found && replayable(op):
 		a.discard()
 		return r.engine.replay(op), nil
-	case e.found: // nothing of the answer to the first attempt is left
+	case e.found, a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
 		return Answer{Response: r.respond(op), Operation: *op, Replayed: a.judged.Replayed}, nil
 	}

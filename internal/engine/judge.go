@@ -95,6 +95,13 @@ func (r *run) judge() {
 		}
 		r.fetch()
 		r.complete()
+	case providers.AnswerGone:
+		if !before {
+			r.doubt(a.status()+": an earlier request under this key took effect, and it was not one of this operation", nil)
+			return
+		}
+		r.engine.Budget(r.route).Success(r.tally.ended)
+		r.end = &ending{kind: journal.EventComplete, answer: &journal.Answer{Omitted: true}}
 	case providers.Rejected:
 		if a.judged.Credential {
 			r.credentialRefused()

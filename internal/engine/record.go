@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // begun tells the world that the first attempt is next.
@@ -54,7 +55,7 @@ func (r *run) record(result *journal.Result) {
 	switch {
 	case e.found:
 		ev.Object = e.object
-	case e.answer != nil && r.engine.finder.LooksFor(r.route):
+	case e.answer != nil && r.attempt.judged.Verdict != providers.AnswerGone && r.engine.finder.LooksFor(r.route):
 		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {

@@ -89,7 +89,7 @@ func (a *attempt) works() bool {
 		return false
 	}
 	switch a.judged.Verdict {
-	case providers.Final, providers.AlreadyDone, providers.Rejected, providers.Misuse, providers.InFlight:
+	case providers.Final, providers.AlreadyDone, providers.Rejected, providers.Misuse, providers.AnswerGone, providers.InFlight:
 		return true
 	}
 	return a.resp.StatusCode < http.StatusTooManyRequests

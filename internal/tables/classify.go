@@ -38,8 +38,8 @@ type Judgement struct {
 	Replayed bool
 
 	// Earlier says that the answer proves an earlier attempt under this key,
-	// even where the journal knows of none: a replay mark, InFlight or
-	// AlreadyDone.
+	// even where the journal knows of none: a replay mark, InFlight,
+	// AlreadyDone or AnswerGone.
 	Earlier bool
 
 	// Recognised says that the answer is a 2xx, and the provider's by all that its
@@ -85,7 +85,7 @@ func (rt Route) Classify(a Answer) Judgement {
 	if j.Recognised = success(a.Status) && (!rt.Listed || Recognises(rt.Provider, a.Status, a.Header, a.Body)); !j.Recognised && success(a.Status) {
 		j = Judgement{Verdict: providers.Indeterminate, Replayed: j.Replayed, Source: sourceForeign}
 	}
-	j.Earlier = j.Replayed || j.Verdict == providers.InFlight || j.Verdict == providers.AlreadyDone
+	j.Earlier = j.Replayed || j.Verdict == providers.InFlight || j.Verdict == providers.AlreadyDone || j.Verdict == providers.AnswerGone
 	return j
 }
 

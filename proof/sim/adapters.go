@@ -178,7 +178,7 @@ func (b *box) statuses(refuses bool) (all []int) {
 				if !refuses {
 					continue
 				}
-			case providers.AlreadyDone, providers.Misuse:
+			case providers.AlreadyDone, providers.AnswerGone, providers.Misuse:
 				continue
 			}
 			if r.Status >= 400 && r.Status < 600 && !slices.Contains(all, r.Status) {
@@ -188,7 +188,7 @@ func (b *box) statuses(refuses bool) (all []int) {
 	}
 	for _, e := range b.stated.Endpoints {
 		for _, r := range e.Rules {
-			if r.Verdict == providers.AlreadyDone || r.Verdict == providers.Misuse || !refuses && (r.Verdict == providers.Final || r.Verdict == providers.Rejected) {
+			if r.Verdict == providers.AlreadyDone || r.Verdict == providers.AnswerGone || r.Verdict == providers.Misuse || !refuses && (r.Verdict == providers.Final || r.Verdict == providers.Rejected) {
 				through := max(r.Status, r.Through)
 				all = slices.DeleteFunc(all, func(status int) bool { return status >= r.Status && status <= through })
 			}

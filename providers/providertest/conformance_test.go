@@ -50,9 +50,10 @@ func (b *boxed) repeats() {
 		repeat := b.ask(b.t.Context(), "r1", key36)
 		assert.Equal(b.t, b.repeat.String(), repeat.verdict.String())
 		assert.Equal(b.t, b.repeatStatus, repeat.status)
-		if b.repeat == final {
+		switch b.repeat {
+		case final:
 			assert.Equal(b.t, b.made.body, repeat.body)
-		} else {
+		case alreadyDone:
 			assert.Equal(b.t, "PM123", repeat.pointer)
 		}
 		mark := b.provider.ReplayHeader

@@ -76,8 +76,8 @@
 //   - A known key with another method, URL or body gets the answer that the table reads as Misuse. Without such an answer,
 //     the misuse is not detected, and the first result is returned. Bodies are compared by their meaning, as JSON or forms.
 //   - It answers a repeat from memory, with the provider's replay mark. If the table has AlreadyDone, it gives that answer,
-//     and a GET fetches the resource. Remembers defines what is kept. A handler's answer that the table reads as Rejected
-//     or NotExecuted was not executed, and is not kept.
+//     and a GET fetches the resource. If the table has AnswerGone, it gives that refusal. Remembers defines what is kept. A
+//     handler's answer that the table reads as Rejected or NotExecuted was not executed, and is not kept.
 //   - It forgets keys at the end of their retention, on a clock that [Server.Advance] moves. A provider without a retention
 //     never forgets.
 //

@@ -454,7 +454,7 @@ func moov(providers.Endpoint) Manner {
 		Error: func(status int, detail string) Answer {
 			return object(status, map[string]any{"error": detail})
 		},
-		Source: "docs.moov.io/guides/money-movement/idempotency [D]: Moov answers a repeat by 409, where a box repeats the answer; error format: [M]",
+		Source: "docs.moov.io/guides/money-movement/idempotency [D]; error format: moov-go a3ea550 http_test.go [S]",
 	}
 }
 

@@ -162,11 +162,14 @@ func (c *call) keeps(a Answer) bool {
 	return !c.failed(a)
 }
 
-// repeat answers a repeat: with the 409 that points to the object if the provider does that, otherwise from
-// the record.
+// repeat answers a repeat: with the refusal that points to the object, or gives no answer, if the provider
+// does that. Otherwise it answers from the record.
 func (s *Server) repeat(c *call, rec *record) (Answer, string) {
 	if a, ok := c.pointing(resourceOf(*rec.stored)); ok {
 		return a, "already done"
+	}
+	if a, ok := c.saying(providers.AnswerGone, true, nil); ok {
+		return a, "answer gone"
 	}
 	a := s.current(*rec.stored)
 	if a.Status == http.StatusCreated && c.manner.RepeatStatus != 0 {

@@ -68,6 +68,7 @@ const (
 	retry         = providers.Retry
 	inFlight      = providers.InFlight
 	alreadyDone   = providers.AlreadyDone
+	answerGone    = providers.AnswerGone
 	misuse        = providers.Misuse
 	indeterminate = providers.Indeterminate
 )
@@ -139,7 +140,7 @@ func samples() []sample {
 		{name: "Mangopay", adapter: "Mangopay", provider: providers.Mangopay(), path: "/v2.01/client/transfers", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "TrueLayer", adapter: "TrueLayer", provider: providers.TrueLayer(), path: "/v3/payments", made: outcome{201, `{"id":"1"}`}, meanwhile: inFlight, mismatch: indeterminate, resent: true},
 		{name: "Worldline", adapter: "Worldline", provider: providers.Worldline(), path: "/v2/shop/payments", made: outcome{201, `{"payment":{"id":"1"}}`}, meanwhile: inFlight, mismatch: final, resent: true},
-		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", meanwhile: indeterminate, mismatch: final, resent: true},
+		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", repeat: answerGone, repeatStatus: 409, meanwhile: retry, mismatch: answerGone, resent: true},
 		{name: "Mercado Pago", adapter: "MercadoPago", provider: providers.MercadoPago(day), path: "/v1/payments", made: outcome{201, `{"id":1}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "WorkOS", adapter: "WorkOS", provider: providers.WorkOS(), path: "/audit_logs/events", meanwhile: indeterminate, mismatch: final, resent: true},
 	}

@@ -282,6 +282,9 @@ func (s *Server) inFlight(c *call) Answer {
 	if !ok {
 		// A guard whose answer proves nothing by itself.
 		a = c.error(http.StatusConflict, "a request with this key is being worked on")
+		if c.route.Classify(a.seen(true)).Verdict == providers.AnswerGone { // which would say that it took effect
+			a = c.error(http.StatusServiceUnavailable, "a request with this key is being worked on")
+		}
 		if c.route.Classify(a.seen(true)).Verdict != providers.Retry {
 			if retry, ok := c.saying(providers.Retry, true, func(r providers.Rule) bool { return r.Field != "" }); ok {
 				a = retry
