@@ -445,12 +445,15 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		{"of what looks like it", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown},
 		{"by its reference", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted},
 		{"of what is cancelled", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
-		{"of what a person said to send again", func(op *journal.Operation) {
-			op.State, op.LookAt, op.Resolved = journal.StatePending, time.Time{}, &journal.Resolved{Resolution: journal.SendAgain}
-		}, nil, journal.Ignored, journal.StatePending},
-		{"of a round before the one that a person said to send again", func(op *journal.Operation) {
-			op.State, op.LookAt, op.Resolved = journal.StatePending, time.Time{}, &journal.Resolved{Resolution: journal.SendAgain, Generation: -1}
+		{"against a person's word to send again, by the program's own look-up", func(op *journal.Operation) {
+			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
+		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateUnknown},
+		{"against a person's word to send again, by its key", func(op *journal.Operation) {
+			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
 		}, nil, journal.Recorded, journal.StateCompleted},
+		{"against a person's word on an earlier round, by the program's own look-up", func(op *journal.Operation) {
+			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: -1}
+		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted},
 		{"of what is completed", func(op *journal.Operation) {
 			op.State, op.LookAt, op.Answer = journal.StateCompleted, time.Time{}, &journal.Answer{}
 		}, nil, journal.Ignored, journal.StateCompleted},
