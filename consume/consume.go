@@ -198,7 +198,7 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 			return "", err
 		}
 	}
-	ev.Kind, ev.Claim, ev.Answer = journal.ReceiptComplete, begun.Receipt.Claim, &journal.Answer{}
+	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = journal.ReceiptComplete, begun.Receipt.Claim, &begun.Receipt, &journal.Answer{}
 	done, err := c.receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:

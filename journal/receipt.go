@@ -98,6 +98,9 @@ type ReceiptEvent struct {
 
 	Claim  int64
 	Answer *Answer
+	// Reserved is the receipt that ReceiptReserve returned to the transaction. It is optional, for ReceiptComplete: by it a
+	// store need not read the row before it changes it.
+	Reserved *Receipt
 
 	Resolution Resolution // Executed or NotExecuted
 	By, Why    string

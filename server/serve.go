@@ -486,7 +486,7 @@ func (r *run) commit(answer *journal.Answer, touched bool) (result journal.Recei
 	ev := r.event(journal.ReceiptRecord)
 	if touched {
 		ev = r.event(journal.ReceiptComplete)
-		ev.Claim = r.receipt.Claim
+		ev.Claim, ev.Reserved = r.receipt.Claim, &r.receipt
 	} else if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
 		return result, err
 	}

@@ -141,14 +141,14 @@ func (t *tx) ours() (sql string, args []any) {
 	if t.j.started.Load() != nil {
 		start = serverStart
 	}
-	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + start + " FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
+	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted) AS why, " + start + " AS started FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
 }
 
-// isOursBy is isOurs by the row of ours.
-func (t *tx) isOursBy(row scanner) error {
+// isOursBy is isOurs by the row of ours, and reads the columns behind these.
+func (t *tx) isOursBy(row scanner, more ...any) error {
 	var why *string
 	var started *time.Time
-	err := row.Scan(&why, &started)
+	err := row.Scan(append([]any{&why, &started}, more...)...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)

@@ -26,19 +26,26 @@ var _ journal.Receipts = (*Journal)(nil)
 const (
 	// A statement of its own, so that the next one sees what the lock's last holder has committed.
 	lockReceipt = `SELECT pg_catalog.pg_try_advisory_xact_lock($1)`
-	// The commit waits for the disk, even if the application's other commits do not.
-	soundReceipt = `SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')`
+	// A column behind a row that is written. The commit waits for the disk, even if the application's other commits do not.
+	soundly = `, CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
 
 	selectReceipt = `SELECT ` + format.ReceiptColumns + ` FROM {{schema}}.receipts `
 	receiptHere   = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
 	wholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
 
-	insertReceipt = `INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
-		VALUES ($1, pg_catalog.pg_current_xact_id(), $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (identity) DO NOTHING RETURNING handle`
+	// newReceipt is one statement, and so one round trip: the transaction is one of the journal's database, the key is locked,
+	// and it has no receipt that is committed. It follows ours, whose argument is its first.
+	newReceipt = `, made AS (INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
+		SELECT $2::bytea, pg_catalog.pg_current_xact_id(), $3::bytea, $4::bytea, $5::bytea, $6::smallint, $7::bigint, $8::bytea, $9::bytea, $10::bytea
+		FROM here WHERE why IS NULL AND started IS NOT DISTINCT FROM $11::timestamptz AND pg_catalog.pg_try_advisory_xact_lock($12)
+		ON CONFLICT (identity) DO NOTHING RETURNING handle)
+		SELECT why, started, handle` + soundly + ` FROM here LEFT JOIN made ON true`
 	updateReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
-		WHERE handle = $1 AND facts = $2 RETURNING handle`
-	deleteReceipt = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2 RETURNING handle`
-	endedReceipts = wholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+		WHERE handle = $1 AND facts = $2`
+	completeReceipt = updateReceipt + ` AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
+	returning       = ` RETURNING handle` + soundly
+	deleteReceipt   = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2`
+	endedReceipts   = wholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 
 	advance = `INSERT INTO {{schema}}.heads AS h (identity, source, entity, seq) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
@@ -104,6 +111,12 @@ func receiptArgs(r journal.Receipt) (names, values []any) {
 	return names[:2], append(append(names[2:3:3], args[3:]...), body)
 }
 
+// factsOf are the facts of a receipt as its row has them.
+func factsOf(r journal.Receipt) []byte {
+	_, values := receiptArgs(r)
+	return values[3].([]byte)
+}
+
 func receiptID(key journal.ReceiptKey) []byte {
 	return digest(journal.Ref{Scope: key.Scope, ID: key.Key})
 }
@@ -164,38 +177,100 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
-	failed := func(err error) (journal.ReceiptResult, error) {
-		if code(err) == serializationFailure && ev.Kind != journal.ReceiptComplete {
-			return journal.ReceiptResult{Decision: journal.Wait}, nil
-		}
-		return journal.ReceiptResult{}, explainTheirs(ctx, "receive a request", err)
+	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
+	result, done, err := t.receive(ev)
+	if err == nil && !done {
+		result, err = t.receiveAnew(ev)
 	}
+	return result, err
+}
+
+// notReceived is the result of an error of the database.
+func (t *tx) notReceived(ev *journal.ReceiptEvent, err error) (journal.ReceiptResult, error) {
+	if code(err) == serializationFailure && ev.Kind != journal.ReceiptComplete {
+		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	}
+	return journal.ReceiptResult{}, explainTheirs(t.ctx, "receive a request", err)
+}
+
+// serializationFailure is an SQLSTATE.
+const serializationFailure = "40001"
+
+// receive applies ev as if the key were new, or reserved as the caller says. It reports false if that is not so, and has
+// then written nothing.
+func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, done bool, err error) {
+	var was journal.Receipt
+	switch {
+	case ev.Kind == journal.ReceiptComplete && ev.Reserved != nil:
+		was = *ev.Reserved
+	case ev.Kind == journal.ReceiptComplete, ev.Kind == journal.ReceiptResolve:
+		return result, false, nil
+	}
+	result, err = journal.NextReceipt(was, ev)
+	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
+		return result, false, err
+	}
+	if ev.Kind == journal.ReceiptComplete {
+		done, err = t.putReceipt(completeReceipt, receiptRow{Receipt: was, facts: factsOf(was)}, &result.Receipt)
+	} else {
+		done, err = t.newReceipt(&ev, &result.Receipt)
+	}
+	if err != nil {
+		result, err = t.notReceived(&ev, err)
+	}
+	return result, done || err == nil && result.Decision == journal.Wait, err
+}
+
+// newReceipt writes a receipt, and reports false if its key has one, or is locked by another transaction.
+func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written bool, err error) {
+	ours, args := t.ours()
+	names, values := receiptArgs(*r)
+	id, started := receiptID(ev.ReceiptKey), t.j.started.Load()
+	args = append(append(append(args, id), names...), values...)
+	var handle *int64
+	var sound *string
+	err = t.isOursBy(t.one("WITH here AS ("+ours+")"+newReceipt, append(args, started, t.j.receiptLock(id))...), &handle, &sound)
+	switch {
+	case err != nil:
+		return false, err
+	case handle == nil && !sameStart(started, t.j.started.Load()): // the server was restarted, and is as it was
+		return t.newReceipt(ev, r)
+	case handle == nil:
+		return false, nil
+	}
+	r.Handle = *handle
+	return true, nil
+}
+
+// receiveAnew applies ev to the receipt as it is. Its decision is Wait if there is none: another transaction works on the
+// key, or did so a moment ago.
+func (t *tx) receiveAnew(ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	wait := journal.ReceiptResult{Decision: journal.Wait}
 	r, locked, err := t.receipt(&ev)
 	if err != nil {
-		return failed(err)
+		return t.notReceived(&ev, err)
 	}
-	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
 	result, err := journal.NextReceipt(r.Receipt, ev)
 	switch {
 	case err != nil, result.Decision != journal.Execute && result.Decision != journal.Recorded:
 		return result, err
 	case ev.Kind == journal.ReceiptComplete && !r.here:
 		return journal.ReceiptResult{}, errEndedBefore
-	case !locked:
-		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	case !locked, r.Handle == 0:
+		return wait, nil
 	}
-	written, err := t.putReceipt(r, &result.Receipt)
-	if err != nil {
-		return failed(err)
+	change := updateReceipt
+	if result.Receipt.State == journal.ReceiptAbsent {
+		change = deleteReceipt
 	}
-	if !written {
-		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	switch written, err := t.putReceipt(change, r, &result.Receipt); {
+	case err != nil:
+		return t.notReceived(&ev, err)
+	case !written:
+		return wait, nil
 	}
 	return result, nil
 }
-
-// serializationFailure is an SQLSTATE.
-const serializationFailure = "40001"
 
 // receipt reads the receipt that ev names, the zero one if there is none, and tries to lock its key. The transaction that completes a
 // receipt has locked the key when it reserved it, and was shown to be one of the journal's database then.
@@ -203,7 +278,6 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 	id := receiptID(ev.ReceiptKey)
 	completes := ev.Kind == journal.ReceiptComplete
 	b := new(pgx.Batch)
-	b.Queue(soundReceipt)
 	if !completes {
 		ours, args := t.ours()
 		b.Queue(ours, args...)
@@ -216,9 +290,6 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 			err = closing
 		}
 	}()
-	if _, err := results.Exec(); err != nil {
-		return r, false, err
-	}
 	if locked = completes; !completes {
 		if err := t.isOursBy(results.QueryRow()); err != nil {
 			return r, false, err
@@ -237,23 +308,16 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 }
 
 // putReceipt writes what became of a receipt, and reports false if it is not as it was read any more.
-func (t *tx) putReceipt(was receiptRow, next *journal.Receipt) (written bool, err error) {
-	names, values := receiptArgs(*next)
-	var row scanner
-	switch {
-	case next.State == journal.ReceiptAbsent:
-		row = t.one(deleteReceipt, was.Handle, was.facts)
-	case was.Handle == 0:
-		row = t.one(insertReceipt, append(append([]any{receiptID(next.ReceiptKey)}, names...), values...)...)
-	default:
-		row = t.one(updateReceipt, append([]any{was.Handle, was.facts}, values...)...)
+func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (written bool, err error) {
+	args := []any{was.Handle, was.facts}
+	if next.State != journal.ReceiptAbsent {
+		_, values := receiptArgs(*next)
+		args = append(args, values...)
 	}
 	var handle int64
-	if err = row.Scan(&handle); errors.Is(err, pgx.ErrNoRows) {
+	var sound *string
+	if err = t.one(change+returning, args...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
-	}
-	if next.State != journal.ReceiptAbsent {
-		next.Handle = handle
 	}
 	return err == nil, err
 }

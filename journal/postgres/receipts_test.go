@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/postgres"
@@ -31,9 +33,9 @@ func reserve(key string) journal.ReceiptEvent {
 	}
 }
 
-func answeredBy(key string, claim int64) journal.ReceiptEvent {
-	ev := reserve(key)
-	ev.Kind, ev.Claim, ev.Answer = journal.ReceiptComplete, claim, &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
+func answeredBy(reserved journal.Receipt) journal.ReceiptEvent {
+	ev := reserve(reserved.Key)
+	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = journal.ReceiptComplete, reserved.Claim, &reserved, &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
 	return ev
 }
 
@@ -113,7 +115,7 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 				decides(t, j, second, reserve(key), journal.Wait)
 				require.NoError(t, second.Rollback(t.Context()))
 				stands(t, j, key, journal.Execute)
-				decides(t, j, first, answeredBy(key, begun.Receipt.Claim), journal.Recorded)
+				decides(t, j, first, answeredBy(begun.Receipt), journal.Recorded)
 				require.NoError(t, first.Commit(t.Context()))
 				if is.snapshot {
 					decides(t, j, early, reserve(key), journal.Wait)
@@ -135,23 +137,30 @@ func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
 	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
-		t.Run(statement, func(t *testing.T) {
-			conn := server.Conn(t)
-			tx, err := conn.Begin(t.Context())
-			require.NoError(t, err)
-			begun := receive(t, j, postgres.Pgx(tx), reserve(statement))
-			_, err = conn.PgConn().Exec(t.Context(), statement).ReadAll()
-			require.NoError(t, err)
-			result, err := j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy(statement, begun.Receipt.Claim))
-			if then == journal.Stop {
-				require.ErrorContains(t, err, "was committed before the answer was recorded")
-			} else {
+		for _, remembers := range []bool{true, false} {
+			t.Run(fmt.Sprint(statement, "/remembers=", remembers), func(t *testing.T) {
+				conn := server.Conn(t)
+				tx, err := conn.Begin(t.Context())
 				require.NoError(t, err)
-				assert.Equal(t, journal.Stale, result.Decision)
-			}
-			_ = tx.Rollback(t.Context())
-			stands(t, j, statement, then)
-		})
+				key := fmt.Sprint(statement, remembers)
+				begun := receive(t, j, postgres.Pgx(tx), reserve(key))
+				_, err = conn.PgConn().Exec(t.Context(), statement).ReadAll()
+				require.NoError(t, err)
+				ev := answeredBy(begun.Receipt)
+				if !remembers {
+					ev.Reserved = nil
+				}
+				result, err := j.ReceiveTx(t.Context(), postgres.Pgx(tx), ev)
+				if then == journal.Stop {
+					require.ErrorContains(t, err, "was committed before the answer was recorded")
+				} else {
+					require.NoError(t, err)
+					assert.Equal(t, journal.Stale, result.Decision)
+				}
+				_ = tx.Rollback(t.Context())
+				stands(t, j, key, then)
+			})
+		}
 	}
 }
 
@@ -169,14 +178,14 @@ func TestReceiptsAndSavepoints(t *testing.T) {
 	tx, inner := begin()
 	begun := receive(t, j, postgres.Pgx(inner), reserve("kept"))
 	require.NoError(t, inner.Commit(t.Context()))
-	decides(t, j, postgres.Pgx(tx), answeredBy("kept", begun.Receipt.Claim), journal.Recorded)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
 	stands(t, j, "kept", journal.Replay)
 
 	tx, inner = begin()
 	begun = receive(t, j, postgres.Pgx(inner), reserve("left"))
 	require.NoError(t, inner.Rollback(t.Context()))
-	decides(t, j, postgres.Pgx(tx), answeredBy("left", begun.Receipt.Claim), journal.Stale)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Stale)
 	require.NoError(t, tx.Commit(t.Context()))
 	stands(t, j, "left", journal.Execute)
 }
@@ -190,7 +199,7 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	begun := receive(t, j, postgres.Pgx(tx), reserve("failed"))
 	_, err = tx.Exec(t.Context(), "SELECT 1 / 0")
 	require.Error(t, err)
-	_, err = j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy("failed", begun.Receipt.Claim))
+	_, err = j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy(begun.Receipt))
 	require.ErrorContains(t, err, "a statement of the transaction has failed before")
 	require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	stands(t, j, "failed", journal.Execute)
@@ -200,7 +209,7 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	begun = receive(t, j, postgres.Pgx(tx), reserve("hasty"))
 	_, err = tx.Exec(t.Context(), "SET LOCAL synchronous_commit = off")
 	require.NoError(t, err)
-	decides(t, j, postgres.Pgx(tx), answeredBy("hasty", begun.Receipt.Claim), journal.Recorded)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Recorded)
 	var waits string
 	require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&waits))
 	assert.Equal(t, "on", waits)
@@ -215,7 +224,7 @@ func TestDamagedReceipt(t *testing.T) {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		begun := receive(t, j, tx, reserve(key))
-		decides(t, j, tx, answeredBy(key, begun.Receipt.Claim), journal.Recorded)
+		decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
 		require.NoError(t, tx.Commit(t.Context()))
 	}
 	server.Exec(t, "UPDATE "+schema+".receipts SET body = 'not paid' WHERE key = 'damaged'")
@@ -316,7 +325,7 @@ func TestReapedReceiptsAreArchived(t *testing.T) {
 	opts.Archive, opts.ArchiveBodies = to, true
 	j := open(t, server, opts)
 	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-	ev := answeredBy("key-1", 0)
+	ev := answeredBy(journal.Receipt{ReceiptKey: reserve("key-1").ReceiptKey})
 	ev.Kind, ev.At, ev.Keep, ev.Refuse = journal.ReceiptRecord, j.Now(), time.Millisecond, time.Hour
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
@@ -369,4 +378,134 @@ func TestReceiptsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, violations, 1)
 	assert.Equal(t, "it says when its answer was recorded if and only if it is completed", violations[0].Invariant)
+}
+
+// A request is reserved in one round trip, and its answer is recorded in one. The row counts, and not the receipt that a caller
+// remembers of the reservation.
+func TestRoundTripsOfAReceipt(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	proxy, url := proxied(t, server)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	var trips atomic.Int64
+	proxy.Arm(pgproxy.Fault{Match: func(pgproxy.Exchange) bool {
+		trips.Add(1)
+		return false
+	}})
+	serve := func(key string, altered bool) {
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		trips.Store(0)
+		begun := receive(t, j, postgres.Pgx(tx), reserve(key))
+		require.Equal(t, journal.Execute, begun.Decision)
+		reserved := trips.Swap(0)
+		completes := answeredBy(begun.Receipt)
+		if altered {
+			completes.Reserved.Fingerprint, completes.Reserved.ExpiresAt = "another", time.Now().Add(time.Hour)
+		}
+		done := receive(t, j, postgres.Pgx(tx), completes)
+		require.Equal(t, journal.Recorded, done.Decision)
+		recorded := trips.Load()
+		require.NoError(t, tx.Commit(t.Context()))
+		switch key {
+		case "first": // its statements are prepared
+		case "altered":
+			assert.EqualValues(t, begun.Receipt.CreatedAt.Add(24*time.Hour), done.Receipt.ExpiresAt)
+		default:
+			assert.EqualValues(t, 1, reserved, "round trips of a reservation")
+			assert.EqualValues(t, 1, recorded, "round trips of an answer")
+		}
+		stands(t, j, key, journal.Replay)
+	}
+	serve("first", false)
+	serve("second", false)
+	serve("altered", true)
+	violations, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, violations)
+}
+
+// A journal that was restored starts, and gives the answers that it has. It executes nothing before it is adopted, also for a
+// transaction of a process that has not noticed yet.
+func TestReceiptsOfARestoredJournal(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	unaware := openAt(t, server.URL(), opts)
+	require.NoError(t, unaware.MakeReceipts(t.Context(), "keys"))
+	at := func(j *postgres.Journal, ev journal.ReceiptEvent) journal.ReceiptEvent {
+		ev.At = j.Now()
+		return ev
+	}
+	tx, err := unaware.BeginTx(t.Context())
+	require.NoError(t, err)
+	begun := receive(t, unaware, tx, at(unaware, reserve("answered")))
+	decides(t, unaware, tx, at(unaware, answeredBy(begun.Receipt)), journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
+
+	refuses := func(j *postgres.Journal) {
+		t.Helper()
+		tx, err := server.Conn(t).Begin(t.Context())
+		require.NoError(t, err)
+		_, err = j.ReceiveTx(t.Context(), postgres.Pgx(tx), at(j, reserve("new")))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.NoError(t, tx.Commit(t.Context()), "even if its caller commits")
+		_, err = j.GetReceipt(t.Context(), reserve("new").ReceiptKey)
+		require.ErrorIs(t, err, journal.ErrNotFound)
+	}
+	refuses(unaware)
+	j := openAt(t, server.URL(), opts)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"), "a service starts, and answers what it can")
+	refuses(j)
+	looked, err := j.LookReceipt(t.Context(), at(j, reserve("answered")))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Replay, looked.Decision)
+	other := at(j, reserve("answered"))
+	other.Same = func(*journal.Receipt) (bool, error) { return false, nil }
+	looked, err = j.LookReceipt(t.Context(), other)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Misuse, looked.Decision)
+	_, err = j.LookReceipt(t.Context(), at(j, reserve("new")))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	looked, err = j.LookReceipt(t.Context(), at(j, reserve("new")))
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, looked.Decision)
+}
+
+// An asker's clock that has leapt ends no key, and moves nothing, until the time has passed for sure.
+func TestReceiptsAndAClockThatLeaps(t *testing.T) {
+	t.Parallel()
+	j, server, _ := receiving(t)
+	began := time.Now()
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	begun := receive(t, j, tx, reserve("key"))
+	decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+	asks := func(at time.Time, want journal.Decision) {
+		t.Helper()
+		ev := reserve("key")
+		ev.At = at
+		looked, err := j.LookReceipt(t.Context(), ev)
+		require.NoError(t, err)
+		assert.Equal(t, want.String(), looked.Decision.String())
+		tx, err := server.Conn(t).Begin(t.Context())
+		require.NoError(t, err)
+		decides(t, j, postgres.Pgx(tx), ev, want)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+	leapt := began.Add(31 * 24 * time.Hour)
+	asks(began, journal.Replay)
+	asks(leapt, journal.Replay)
+	asks(leapt.Add(2*time.Minute), journal.Replay)
+	n, err := j.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: leapt}, 10)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	asks(began, journal.Replay)
+	require.NoError(t, j.ResetClock(t.Context(), leapt), "an operator says that it is so late")
+	asks(leapt, journal.Execute)
 }
