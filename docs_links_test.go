@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/core"
 )
 
 // pages are the documents that people read, by their paths from the root.
@@ -185,4 +187,30 @@ func goFolders(t *testing.T) (folders []string) {
 		return nil
 	}))
 	return folders
+}
+
+// The keys of the log are promised, and each is explained.
+func TestLogEventsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("docs/runbook.md")
+	require.NoError(t, err)
+	var documented []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+\\.[a-z_]+)` \\| [a-z, ]+ \\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, row[1])
+	}
+	var events []string
+	for _, event := range core.LogEvents {
+		events = append(events, string(event))
+	}
+	assert.ElementsMatch(t, documented, events)
+	assert.Equal(t, slices.Compact(slices.Sorted(slices.Values(documented))), slices.Sorted(slices.Values(documented)))
+
+	// No line of the log is without one: all are written by Core.Note and Core.Say.
+	direct := regexp.MustCompile(`\b[lL]og(ger)?\.(Debug|Info|Warn|Error|Log|LogAttrs)(Context)?\(`)
+	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
+		for _, name := range goFiles(t, folder) {
+			code, err := os.ReadFile(name)
+			require.NoError(t, err)
+			assert.Equal(t, filepath.ToSlash(name) == "internal/core/observer.go", direct.Match(code), "%s logs by itself", name)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,4 +204,83 @@ func ExampleClient_Enqueue() {
 	// sent after it: 1
 	// order-991
 	// order-991/charge is completed
+}
+
+func ExampleClient_Inbound() {
+	srv := ledger()
+	defer srv.Close()
+	client, err := onceward.New(onceward.Config{
+		Journal:   memory.New(), // a program would use journal/sqlite
+		Providers: []providers.Provider{srv.Provider()},
+		Secret:    []byte("the same on every host"),
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Shutdown(context.Background())
+
+	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "the only tenant", nil }, onceward.InboundOptions{})
+	if err != nil {
+		panic(err)
+	}
+	orders := httptest.NewServer(inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resp, err := pay(r.Context(), client.HTTPClient(), srv.URL) // under the request's context
+		if err != nil {
+			http.Error(w, "ask again with the same key", http.StatusServiceUnavailable)
+			return
+		}
+		resp.Body.Close()
+		op, _ := onceward.OperationOf(resp)
+		fmt.Fprintf(w, "%s, parent %q, replayed: %v", resp.Status, op.Parent, op.Replayed)
+	})))
+	defer orders.Close()
+
+	for _, key := range []string{"order-991", "order-991", `"not a key`} {
+		req, _ := http.NewRequest(http.MethodPost, orders.URL, nil)
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			panic(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		fmt.Println(resp.StatusCode, string(text))
+	}
+	fmt.Println("payments:", len(srv.Effects()))
+	// Output:
+	// 200 200 OK, parent "inbound order-991", replayed: false
+	// 200 200 OK, parent "inbound order-991", replayed: true
+	// 400 {"title":"Bad Request","status":400,"detail":"The key in the Idempotency-Key header begins with a quote and is not a structured field string (RFC 9651 section 3.3.3)."}
+	// payments: 1
+}
+
+func ExampleNewKey() {
+	key := onceward.NewKey()
+	fmt.Println(len(key), key.Validate())
+	// Output: 36 <nil>
+}
+
+func ExampleKey_Child() {
+	flow := onceward.Key("6f1c2f9e-8f0b-4c52-9d2e-0d6a3f5b7c11")
+	fmt.Println(flow.Child("charge"))
+	fmt.Println(flow.Child("receipt"))
+	// Output:
+	// 72a68032-74fc-852a-9dd0-295bbd2287f3
+	// a64fe55b-37e3-86f2-8cf0-32c79bd29ac7
+}
+
+func ExampleDeriveKey() {
+	secret := []byte("0123456789abcdef") // in production: random, the same on every host, kept out of the source
+	key, err := onceward.DeriveKey(secret, "tenant-42", "inbound-1", "charge")
+	fmt.Println(key, err)
+	// Output: 2ff4f0c9-db41-8b92-bedb-7ebe5f65b4f1 <nil>
+}
+
+func ExampleKey_Validate() {
+	err := onceward.Key("jo.doe@example.com").Validate()
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, onceward.ErrInvalidKey))
+	// Output:
+	// onceward: invalid key: it contains an @; keys must hold no personal data
+	// true
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func init() { seam.Of = func(c any) seam.Client { return &flowSeam{client: c.(*Client)} } }
+func init() {
+	seam.Of = func(c any) seam.Client { return &flowSeam{client: c.(*Client)} }
+	seam.Core = func(c any) any { return c.(*Client).core }
+}
 
 // flowSeam gives package flow access to a client.
 type flowSeam struct{ client *Client }

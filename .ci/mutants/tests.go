@@ -164,7 +164,7 @@ func (p program) files() (map[string]file, error) {
 // isOf tells whether the test's file is named after that file of code.
 func (t test) isOf(file string) bool {
 	name := strings.TrimSuffix(filepath.Base(file), ".go")
-	return t.in == 0 && (t.file == name+"_test.go" || strings.HasPrefix(t.file, name+"_"))
+	return t.file == name+"_test.go" || strings.HasPrefix(t.file, name+"_")
 }
 
 // each calls f with 0 to n-1, so many at once.

@@ -61,7 +61,7 @@ func (i *item) args(seed uint64) []string {
 func (i *item) mutantArgs(seed uint64) []string {
 	args := append(strings.Fields(mutantFlags), "-seed", fmt.Sprint(seed))
 	if slices.Contains(rooms, i.dir) {
-		args = append(args, "-tests", ".")
+		args = append(args, "-tests", clientTests)
 	}
 	return append(args, i.dir)
 }

@@ -4,5 +4,5 @@
 // usually set up ([InBox], [Serving], [Calling]), and processes that the kernel kills
 // ([StartChild]). A helper ends the test if it can't do its work.
 //
-// The tests of the packages onceward and flow give them short names in words_test.go.
+// The tests of the packages clienttest and flow give them short names in words_test.go.
 package oncetest

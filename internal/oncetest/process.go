@@ -14,6 +14,8 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -29,6 +31,12 @@ type Process struct {
 	HTTP    *http.Client
 	Journal *severed.Journal // nil: it can't be cut off
 }
+
+// Core returns the state that the parts of a client share.
+func Core(c *onceward.Client) *core.Core { return seam.Core(c).(*core.Core) }
+
+// SetClock replaces the client's clock before its first use.
+func SetClock(c *onceward.Client, clock func() time.Time) { Core(c).Clock = clock }
 
 // Quick is a policy for tests in real time.
 var Quick = backoff.Policy{Initial: time.Millisecond, Max: 5 * time.Millisecond}

@@ -18,6 +18,9 @@ import (
 // Of returns what a *onceward.Client offers. Package onceward sets it.
 var Of func(client any) Client
 
+// Core returns a *onceward.Client's *core.Core, for tests alone. Package onceward sets it.
+var Core func(client any) any
+
 // Certain tells errors of a journal that leave no doubt that nothing was recorded.
 func Certain(err error) bool {
 	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
