@@ -30,16 +30,12 @@ func After(h http.Header, now time.Time, limit time.Duration) (delay time.Durati
 	if ok {
 		return delay, true
 	}
-	sent := now
-	if date, valid := parseDate(h.Get("Date"), now); valid {
-		sent = date
-	}
 	for _, value := range h.Values("Retry-After") {
 		d, valid := parseDelay(value, time.Second, limit)
 		if !valid {
 			var date time.Time
 			if date, valid = parseDate(value, now); valid {
-				d = min(max(date.Sub(sent), 0), limit)
+				d = min(max(date.Sub(sentAt(h, now)), 0), limit)
 			}
 		}
 		if valid {
@@ -47,6 +43,14 @@ func After(h http.Header, now time.Time, limit time.Duration) (delay time.Durati
 		}
 	}
 	return delay, ok
+}
+
+// sentAt returns the response's own Date, or now if it has none.
+func sentAt(h http.Header, now time.Time) time.Time {
+	if date, valid := parseDate(h.Get("Date"), now); valid {
+		return date
+	}
+	return now
 }
 
 // parseDelay reads digits with an optional decimal fraction: less than strconv takes, which knows signs, exponents,
