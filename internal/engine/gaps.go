@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -119,7 +120,7 @@ func cleaned(u *url.URL) *url.URL {
 	return tidy
 }
 
-// keyHeaders are, in lower case, the headers that hold idempotency keys without saying
+// keyHeaders are the headers that hold idempotency keys without saying
 // so in their names (developer.paypal.com/api/rest/requests, OASIS Repeatable
 // Requests 1.0).
 var keyHeaders = []string{"paypal-request-id", "repeatability-request-id"}
@@ -145,16 +146,8 @@ func (k *call) wrongKeyHeader() string {
 }
 
 func looksLikeAKey(header string) bool {
-	lower := strings.ToLower(header)
-	if strings.Contains(lower, "idempoten") {
-		return true
-	}
-	for _, name := range keyHeaders {
-		if lower == name {
-			return true
-		}
-	}
-	return false
+	return secret.ContainsFold(header, "idempoten") ||
+		slices.ContainsFunc(keyHeaders, func(name string) bool { return strings.EqualFold(header, name) })
 }
 
 var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")

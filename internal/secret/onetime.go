@@ -31,12 +31,11 @@ var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", 
 func Dated(h http.Header) (names []string) {
 	signed := false
 	for name, values := range h {
-		lower := strings.ToLower(name)
-		if words := split(lower); len(words) > 0 && slices.Contains(datedWords, words[len(words)-1]) {
+		if judgedOf(name)&dated != 0 {
 			names = append(names, http.CanonicalHeaderKey(name))
 			continue
 		}
-		signed = signed || signs(lower, values)
+		signed = signed || signs(name, values)
 	}
 	if !signed {
 		return nil
@@ -49,28 +48,48 @@ func Dated(h http.Header) (names []string) {
 func Signed(h http.Header, query string) bool {
 	for name, values := range h {
 		switch lower := strings.ToLower(name); {
-		case lower == "digest", strings.HasSuffix(lower, "-digest"), strings.HasSuffix(lower, "-md5"), strings.HasSuffix(lower, "-sha256"), signs(lower, values):
+		case lower == "digest", strings.HasSuffix(lower, "-digest"), strings.HasSuffix(lower, "-md5"), strings.HasSuffix(lower, "-sha256"), signs(name, values):
 			return true
 		}
 	}
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && signs(strings.ToLower(plain), []string{value}) {
+		if plain, err := url.QueryUnescape(name); err == nil && signs(plain, []string{value}) {
 			return true
 		}
 	}
 	return false
 }
 
-func signs(lower string, values []string) bool {
-	if lower == "authorization" || lower == "proxy-authorization" {
-		return slices.ContainsFunc(values, func(value string) bool {
-			scheme, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(value)), " ")
-			return slices.ContainsFunc(signingSchemes, func(s string) bool { return strings.Contains(scheme, s) })
-		})
+// signs reports whether a field, or a query parameter, is a signature.
+func signs(name string, values []string) bool {
+	if !strings.EqualFold(name, "Authorization") && !strings.EqualFold(name, "Proxy-Authorization") {
+		return judgedOf(name)&signing != 0
 	}
-	words := split(lower)
+	return slices.ContainsFunc(values, func(value string) bool {
+		scheme, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		return slices.ContainsFunc(signingSchemes, func(s string) bool { return ContainsFold(scheme, s) })
+	})
+}
+
+// isDated reports whether a name of these words is that of a date, or of a number that is used once.
+func isDated(words []string) bool {
+	return len(words) > 0 && slices.Contains(datedWords, words[len(words)-1])
+}
+
+// isSigning reports whether a name of these words is that of a signature.
+func isSigning(words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.Contains(word, "signature") || strings.Contains(word, "hmac") || word == "sig"
 	}) || len(words) > 0 && (words[len(words)-1] == "sign" || words[len(words)-1] == "mac")
+}
+
+// ContainsFold reports whether s contains part, which is ASCII, in any case.
+func ContainsFold(s, part string) bool {
+	for i := 0; i+len(part) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(part)], part) {
+			return true
+		}
+	}
+	return false
 }

@@ -16,13 +16,23 @@ import (
 // Header reports whether a header field of this name is withheld. Case does not matter, but for capitals inside a
 // name, which part words: dbPass is withheld as db-pass is, and dbpass is not. The fields of an idempotency key never
 // are.
-func Header(name string) bool { return withheld(name) }
+func Header(name string) bool { return judgedOf(name)&withheld != 0 }
 
 // Query reports whether a query parameter of this name, already unescaped, is withheld. Names are read as by
 // [Header].
-func Query(name string) bool { return withheld(name) }
+func Query(name string) bool { return judgedOf(name)&withheld != 0 }
 
-func withheld(name string) bool {
+// judgement is what a name says of its value: any of the following.
+type judgement uint8
+
+const (
+	withheld judgement = 1 << iota // it is never written
+	dated                          // it is renewed with a signature
+	signing                        // it is a signature
+)
+
+// judgedOf returns the judgement of a name.
+func judgedOf(name string) judgement {
 	judged.RLock()
 	is, known := judged.names[name]
 	judged.RUnlock()
@@ -42,14 +52,23 @@ func withheld(name string) bool {
 // bounded, since parameter names may be anybody's.
 var judged = struct {
 	sync.RWMutex
-	names map[string]bool
-}{names: map[string]bool{}}
+	names map[string]judgement
+}{names: map[string]judgement{}}
 
 const maxJudged = 1024
 
-func judge(name string) bool {
-	kind := kindOf(name)
-	return kind == caller || kind == matter
+func judge(name string) (is judgement) {
+	if kind := kindOf(name); kind == caller || kind == matter {
+		is |= withheld
+	}
+	words := split(strings.ToLower(name))
+	if isDated(words) {
+		is |= dated
+	}
+	if isSigning(words) {
+		is |= signing
+	}
+	return is
 }
 
 // Counts reports whether the value of a query parameter that is withheld is part of what the request says, as a ticket's

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -17,10 +18,9 @@ func Mode(p *providers.Provider, h http.Header) string {
 		return ""
 	}
 	for _, line := range lines(h, "Authorization") {
-		for _, credential := range credentialsOf(line) {
-			if mode := modeOf(p, credential); mode != "" {
-				return mode
-			}
+		user, password := credentialsOf(line)
+		if mode := cmp.Or(modeOf(p, user), modeOf(p, password)); mode != "" {
+			return mode
 		}
 	}
 	for _, name := range []string{"X-Api-Key", "Api-Key"} {
@@ -33,25 +33,25 @@ func Mode(p *providers.Provider, h http.Header) string {
 	return ""
 }
 
-// credentialsOf returns what a line of Authorization may hold as a key.
-func credentialsOf(line string) []string {
+// credentialsOf returns what a line of Authorization may hold as a key. Only Basic has a password.
+func credentialsOf(line string) (user, password string) {
 	line = strings.TrimSpace(line)
 	scheme, rest, found := strings.Cut(line, " ")
 	if !found {
-		return []string{line}
+		return line, ""
 	}
 	rest = strings.TrimLeft(rest, " ")
 	if !strings.EqualFold(scheme, "Basic") {
-		return []string{rest}
+		return rest, ""
 	}
 	text, err := base64.StdEncoding.DecodeString(rest)
 	if err != nil {
 		if text, err = base64.RawStdEncoding.DecodeString(rest); err != nil {
-			return nil
+			return "", ""
 		}
 	}
-	user, password, _ := strings.Cut(string(text), ":")
-	return []string{user, password}
+	user, password, _ = strings.Cut(string(text), ":")
+	return user, password
 }
 
 // modeOf takes the longest prefix that the credential has.
