@@ -223,12 +223,9 @@ func (k *call) apply() (journal.Result, error) {
 	var res journal.Result
 	asked := false
 	err = k.engine.Session.Do(k.ctx, func(session string) (err error) {
-		return k.inStep(func() (err error) {
-			ev.Session, ev.At = session, k.engine.Now() // the last session may have been lost by time that went by
-			res, err = k.engine.Journal.Apply(k.ctx, ev)
-			asked = !errors.Is(err, journal.ErrSessionLost)
-			return err
-		})
+		ev.Session = session
+		res, asked, err = k.applyNow(&ev)
+		return err
 	})
 	if err != nil {
 		if asked && !seam.Certain(err) {
@@ -240,12 +237,30 @@ func (k *call) apply() (journal.Result, error) {
 	return res, nil
 }
 
-// inStep has begin begin the operation within its step, if it is of a flow.
-func (k *call) inStep(begin func() error) error {
+// applyNow applies an event, within the call's step if it is of a flow. asked is false if the step did not let it, or if the
+// session was lost.
+func (k *call) applyNow(ev *journal.Event) (res journal.Result, asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
-		return p.Flow.Step.Begin(begin)
+		own := new(journal.Event) // so that ev stays off the heap for the others
+		*own = *ev
+		res, asked, err = k.applyInStep(p.Flow.Step, own)
+		ev.At = own.At
+		return res, asked, err
 	}
-	return begin()
+	ev.At = k.engine.Now() // the last session may have been lost by time that went by
+	res, err = k.engine.Journal.Apply(k.ctx, *ev)
+	return res, !errors.Is(err, journal.ErrSessionLost), err
+}
+
+// applyInStep is applyNow for a flow's step.
+func (k *call) applyInStep(step seam.Step, ev *journal.Event) (res journal.Result, asked bool, err error) {
+	err = step.Begin(func() (err error) {
+		ev.At = k.engine.Now()
+		res, err = k.engine.Journal.Apply(k.ctx, *ev)
+		asked = !errors.Is(err, journal.ErrSessionLost)
+		return err
+	})
+	return res, asked, err
 }
 
 // undo cancels an intent whose commit failed and may have landed all the same.

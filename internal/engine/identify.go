@@ -21,7 +21,7 @@ type call struct {
 	engine  *Engine
 	ctx     context.Context // the caller's
 	req     *http.Request   // the caller's: never modified
-	shut    func()          // closes its body, once
+	closing sync.Once       // of its body
 	route   tables.Route
 	name    naming.Naming
 	ref     journal.Ref
@@ -57,7 +57,7 @@ func (e *Engine) identify(req *http.Request) (*call, error) {
 	if !route.Effect {
 		return nil, nil
 	}
-	k := &call{engine: e, ctx: req.Context(), req: req, shut: sync.OnceFunc(func() { closeBody(req) }), route: route, name: naming.Of(req.Context())}
+	k := &call{engine: e, ctx: req.Context(), req: req, route: route, name: naming.Of(req.Context())}
 	var err error
 	if k.name, err = k.name.BelowInbound(); err != nil {
 		return nil, k.fail(fault.ErrInvalidRequest, err)
@@ -77,6 +77,9 @@ func (e *Engine) identify(req *http.Request) (*call, error) {
 	}
 	return k, nil
 }
+
+// shut closes the request's body, once.
+func (k *call) shut() { k.closing.Do(func() { closeBody(k.req) }) }
 
 func streams(req *http.Request) bool {
 	return connects(req) || len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"

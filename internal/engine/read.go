@@ -27,7 +27,10 @@ func (k *call) read() error {
 		limit := k.engine.MaxRequestBody
 		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
-		stop := context.AfterFunc(k.ctx, k.shut)
+		stop := func() bool { return true }
+		if k.ctx.Done() != nil {
+			stop = context.AfterFunc(k.ctx, k.shut)
+		}
 		body, err := wire.ReadUpTo(req.Body, limit, req.ContentLength)
 		stop()
 		switch {
