@@ -174,8 +174,10 @@ func (r *run) work() (res journal.Result) {
 	}()
 	r.begun()
 	if r.end == nil {
-		// Attempt and judge, one after the other, as often as judge says: see next.
-		r.repeats.repeat(&r.pauses, r.op.Request.Method, r.target, r)
+		// Attempt and judge, one after the other, as often as judge says.
+		if first := r.next(); first.again {
+			repeat(&r.pauses, r.op.Request.Method, r.target, first, r)
+		}
 	}
 	if r.end == nil {
 		due := r.engine.Now().Add(r.wait)
@@ -190,8 +192,8 @@ func (r *run) work() (res journal.Result) {
 	return res
 }
 
-// next makes an attempt, and says whether and when there is another. go-retryablehttp calls
-// it, and makes the pauses: see repeat.go.
+// next makes an attempt, and says whether and when there is another. go-retryablehttp makes the pauses, and calls it
+// after each: see repeat.go.
 func (r *run) next() try {
 	// Attempt: the frozen request is composed anew (wire.Composer) and sent.
 	resp, err := r.makeAttempt()

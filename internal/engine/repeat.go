@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// repeater has go-retryablehttp make the attempts of one run, and wait between them. Nothing
+// repeater has go-retryablehttp make the further attempts of one run, and wait before each. Most runs need none. Nothing
 // else uses that library; package onceward knows its types, to refuse them.
 //
 // That library repeats one request as long as its policy says so, which it asks by
@@ -19,7 +19,8 @@ import (
 // there is another is decided by judge, which has to know more than an error and a
 // response. So it is given a request that stands for all of them and is never sent, a
 // transport that makes an attempt in its place, retries without end, and callbacks that
-// repeat what the attempt has said. It closes the responses after which there is another
+// repeat what the attempt has said. The first attempt, which has been made, is the first
+// result of that transport. It closes the responses after which there is another
 // attempt, and leaves the last one as it is.
 //
 // There is one repeater to a run, since its callbacks are the run's. Its transport has no
@@ -30,6 +31,7 @@ type repeater struct {
 	request retryablehttp.Request
 
 	attempts attempts
+	first    *try // until the library has asked for it
 	last     try
 }
 
@@ -48,9 +50,9 @@ type try struct {
 	pause time.Duration
 }
 
-// repeat makes attempts, and the pauses between them, until there is no other or ctx ends.
-func (e *repeater) repeat(ctx context.Context, method string, to *url.URL, attempts attempts) {
-	e.attempts = attempts
+// repeat goes on after a first attempt: it pauses and makes attempts until there is no other or ctx ends.
+func repeat(ctx context.Context, method string, to *url.URL, first try, attempts attempts) {
+	e := &repeater{attempts: attempts, first: &first}
 	e.http = http.Client{Transport: e, CheckRedirect: answerRedirect}
 	e.client = retryablehttp.Client{
 		HTTPClient:   &e.http,
@@ -65,7 +67,11 @@ func (e *repeater) repeat(ctx context.Context, method string, to *url.URL, attem
 
 // RoundTrip stands in for the network. What it is asked to send is not what is sent.
 func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
-	e.last = e.attempts.next()
+	if first := e.first; first != nil {
+		e.first, e.last = nil, *first
+	} else {
+		e.last = e.attempts.next()
+	}
 	return e.last.resp, e.last.err
 }
 

@@ -41,7 +41,6 @@ type run struct {
 	requests wire.Composer
 
 	// Its attempts.
-	repeats  repeater
 	pauses   core.PauseContext                   // between two of them
 	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
 	attempt  attempt                             // the last one
