@@ -44,19 +44,17 @@ var text = base64.RawURLEncoding.Strict()
 // base64url, with spaces between. If something secret is in the request, a random salt comes behind the version, so that
 // no two fingerprints are the same: compare them by [Print.Diff]. Without a key, a secret body does not count.
 func (p *Print) Fingerprint() string {
-	f := fingerprint{version: plainVersion}
+	version := saltedVersion
 	switch {
 	case p.secret && len(p.key) > 0:
-		f.version = keyedVersion
+		version = keyedVersion
 	case p.secret:
-		f.version = blindVersion
-	case p.counts:
-		f.version = saltedVersion
+		version = blindVersion
+	case !p.counts:
+		return written(plainVersion, nil, &p.digests)
 	}
-	if f.version != plainVersion {
-		f.salt = make([]byte, saltSize)
-		rand.Read(f.salt) // never fails
-	}
+	f := fingerprint{version: version, salt: make([]byte, saltSize)}
+	rand.Read(f.salt) // never fails
 	p.digestAs(&f)
 	if f.version == blindVersion {
 		f.digests[len(parts)-1] = [sha256.Size]byte{} // the body's
@@ -133,14 +131,16 @@ func (p *Print) digestAs(f *fingerprint) {
 	}
 }
 
-func (f *fingerprint) String() string {
-	out := make([]byte, 0, len(f.version)+1+saltLength+len(parts)*(1+digestLength))
-	out = append(out, f.version...)
-	if f.salt != nil {
-		out = text.AppendEncode(append(out, ' '), f.salt)
+func (f *fingerprint) String() string { return written(f.version, f.salt, &f.digests) }
+
+func written(version string, salt []byte, digests *[len(parts)][sha256.Size]byte) string {
+	var room [len(plainVersion) + 1 + saltLength + len(parts)*(1+digestLength)]byte
+	out := append(room[:0], version...)
+	if salt != nil {
+		out = text.AppendEncode(append(out, ' '), salt)
 	}
-	for i := range f.digests {
-		out = text.AppendEncode(append(out, ' '), f.digests[i][:])
+	for i := range digests {
+		out = text.AppendEncode(append(out, ' '), digests[i][:])
 	}
 	return string(out)
 }

@@ -50,6 +50,9 @@ func (d *digester) bytes(b []byte) {
 	d.h.Write(b)
 }
 
+// sum goes by way of scratch too, so that what it is written to stays off the heap.
+func (d *digester) sum(into *[sha256.Size]byte) { copy(into[:], d.h.Sum(d.scratch[:0])) }
+
 func (d *digester) length(n int) {
 	d.h.Write(binary.BigEndian.AppendUint64(d.scratch[:0], uint64(n)))
 }

@@ -76,13 +76,13 @@ func New(ctx context.Context, in Input) (Print, error) {
 		case "body":
 			writeBody(d, &in)
 		}
-		d.h.Sum(p.digests[i][:0])
+		d.sum(&p.digests[i])
 	}
 	if in.Counted != "" {
 		d.start("withheld")
 		writeQuery(d, in.Counted, nil)
 		p.counts = true
-		d.h.Sum(p.counted[:0])
+		d.sum(&p.counted)
 	}
 	if d.watch.over {
 		return Print{}, context.Cause(ctx)

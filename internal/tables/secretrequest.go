@@ -55,7 +55,8 @@ func (rt *Route) Secrets(m Message) (found Secrets) {
 	if names == nil {
 		names = &undecidedNames
 	}
-	s := secretSearch{names: names}
+	var room [8][]byte
+	s := secretSearch{names: names, at: room[:0]}
 	unread := !s.read(m) && !names.openWhole
 	s.found.Found = s.found.Found || unread
 	s.found.Unread, s.found.decided = unread, names.decided
@@ -211,8 +212,6 @@ type secretSearch struct {
 
 // read reports whether the body was read whole.
 func (s *secretSearch) read(m Message) bool {
-	var room [8][]byte
-	s.at = room[:0]
 	types := lines(m.Header, "Content-Type")
 	if len(types) > 1 {
 		return false

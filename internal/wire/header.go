@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,42 +37,50 @@ func RecordedHeader(h http.Header) http.Header {
 	if len(h) == 0 {
 		return nil
 	}
-	type one struct {
-		name   string
-		values []string
-		size   int
-	}
-	var all []one
+	kept := make(http.Header, len(h))
 	var marked []string
+	size := 0
 	for name, values := range h {
 		if secret.Header(name) || secret.Propagated(name) || isMark(name) {
 			continue
 		}
-		kept, isCut := withoutCredentials(name, values)
+		values, isCut := withoutCredentials(name, values)
 		if isCut {
 			marked = append(marked, name)
 		}
-		o := one{name: name, values: kept}
-		for _, v := range o.values {
-			o.size += len(name) + len(v) + 32
-		}
-		all = append(all, o)
+		kept[name] = values
+		size += keptSize(name, values)
 	}
-	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.name, b.name)) })
-	kept := make(http.Header, len(all))
-	room := maxKeptHeader
-	for _, o := range all {
-		if room -= o.size; room < 0 {
-			marked = append(marked, o.name)
-			continue
-		}
-		kept[o.name] = o.values
+	if size > maxKeptHeader {
+		marked = append(marked, dropLongest(kept)...)
 	}
 	if len(marked) > 0 {
 		slices.Sort(marked)
 		kept[cutHeader] = []string{mark(slices.Compact(marked))}
 	}
 	return kept
+}
+
+func keptSize(name string, values []string) (size int) {
+	for _, v := range values {
+		size += len(name) + len(v) + 32
+	}
+	return size
+}
+
+// dropLongest leaves the shortest headers of h, as far as they have room, and returns the names of the others.
+func dropLongest(h http.Header) (dropped []string) {
+	names := slices.SortedFunc(maps.Keys(h), func(a, b string) int {
+		return cmp.Or(cmp.Compare(keptSize(a, h[a]), keptSize(b, h[b])), cmp.Compare(a, b))
+	})
+	room := maxKeptHeader
+	for _, name := range names {
+		if room -= keptSize(name, h[name]); room < 0 {
+			delete(h, name)
+			dropped = append(dropped, name)
+		}
+	}
+	return dropped
 }
 
 func mark(names []string) string {
