@@ -48,13 +48,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	a.ctx = r.startContext()
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
-	holder := r.op.Holder
-	holds := func() bool { return r.engine.Session.Holds(holder) }
-	var late func() error
-	if by := r.notAfter; !r.mayHaveRun() {
-		late = func() error { return afterwards(r.engine.Now(), by) }
-	}
-	req, err := r.compose(a.ctx, a.ctx.Follow(holds, late), r.target)
+	req, err := r.compose(a.ctx, a.ctx.Follow(r.claimAsOfNow()), r.target)
 	if err != nil {
 		a.ctx.Cancel(errEnded)
 		a.local = err
@@ -88,6 +82,28 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	}
 	return a.resp, a.err
 }
+
+// claim is the run's, for hooks of its attempts that another goroutine may call at any time. Nothing of it changes.
+type claim struct {
+	engine   *Engine
+	holder   string
+	notAfter time.Time // zero: it is never too late
+}
+
+// claimAsOfNow returns the claim for the next attempt, after which the run has another one.
+func (r *run) claimAsOfNow() *claim {
+	c := &claim{engine: r.engine, holder: r.op.Holder}
+	if !r.mayHaveRun() {
+		c.notAfter = r.notAfter
+	}
+	return c
+}
+
+// Holds is for wire.Claim, as Late is.
+func (c *claim) Holds() bool { return c.engine.Session.Holds(c.holder) }
+
+// Late returns the error of a claim whose time has passed.
+func (c *claim) Late() error { return afterwards(c.engine.Now(), c.notAfter) }
 
 // attemptEnded notes when the last attempt did.
 func (r *run) attemptEnded() {

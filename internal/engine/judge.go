@@ -414,7 +414,12 @@ func (r *run) doubt(cause string, err error) {
 
 func (r *run) complete() {
 	a := &r.attempt
-	answer := &journal.Answer{
+	end := &struct {
+		ending
+		answer journal.Answer
+	}{}
+	answer := &end.answer
+	*answer = journal.Answer{
 		Status:  a.resp.StatusCode,
 		Header:  wire.RecordedHeader(a.resp.Header),
 		Trailer: wire.RecordedHeader(a.resp.Trailer),
@@ -429,7 +434,8 @@ func (r *run) complete() {
 	if a.partial || r.route.Endpoint.SecretResponse || r.secrets.Shown(a.resp.Header, a.body) {
 		answer.Body, answer.Omitted = nil, true
 	}
-	r.end = &ending{kind: journal.EventComplete, answer: answer}
+	r.end = &end.ending
+	r.end.kind, r.end.answer = journal.EventComplete, answer
 }
 
 // finalByStatus tells whether the status line and headers of a cut answer alone

@@ -2,6 +2,7 @@ package naming
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -24,8 +25,12 @@ const (
 	referenceLabel = "onceward reference v1"
 )
 
-// NewKey returns a random key: a UUID of version 4. It panics only where the operating system has no randomness to give.
-func NewKey() string { return uuid.NewString() }
+// NewKey returns a random key: a UUID of version 4.
+func NewKey() string {
+	var id uuid.UUID // filled in here, since uuid.New has one on the heap
+	rand.Read(id[:]) // never fails
+	return stamped(id, randomVersion)
+}
 
 // Child returns the key of one step under a key, within a scope, so that one parent in two scopes has two children. The
 // empty scope is none.
@@ -105,11 +110,16 @@ func writeLength(h hash.Hash, n int) {
 	h.Write(b[:])
 }
 
-// uuidV8 takes the first 128 bits of the digest and sets the version and variant fields of RFC 9562 sections 4.1, 4.2.
+// uuidV8 takes the first 128 bits of the digest.
 func uuidV8(h hash.Hash) string {
 	var id uuid.UUID
 	copy(id[:], h.Sum(nil))
-	id[6] = id[6]&0x0f | 0x80
+	return stamped(id, 8)
+}
+
+// stamped sets the version and variant fields of RFC 9562 sections 4.1, 4.2.
+func stamped(id uuid.UUID, version byte) string {
+	id[6] = id[6]&0x0f | version<<4
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
 }

@@ -55,8 +55,7 @@ func (rt *Route) Secrets(m Message) (found Secrets) {
 	if names == nil {
 		names = &undecidedNames
 	}
-	var room [8][]byte
-	s := secretSearch{names: names, at: room[:0]}
+	s := secretSearch{names: names}
 	unread := !s.read(m) && !names.openWhole
 	s.found.Found = s.found.Found || unread
 	s.found.Unread, s.found.decided = unread, names.decided
@@ -212,6 +211,8 @@ type secretSearch struct {
 
 // read reports whether the body was read whole.
 func (s *secretSearch) read(m Message) bool {
+	var room [8][]byte
+	s.at = room[:0]
 	types := lines(m.Header, "Content-Type")
 	if len(types) > 1 {
 		return false

@@ -52,10 +52,19 @@ func NewAttemptContext(ctx context.Context, left time.Duration, cause error) *At
 	return c
 }
 
-// Follow returns the context to send under. It learns how far the attempt gets. A connection stays unused if holds reports
-// that the claim's session is lost, or if late returns why it is too late for a first request. A nil late returns nothing.
-func (c *AttemptContext) Follow(holds func() bool, late func() error) context.Context {
-	c.trace.holds, c.trace.late = holds, late
+// Claim is what an attempt is made under. It may be asked at any time, by any goroutine.
+type Claim interface {
+	// Holds reports whether its session still lives.
+	Holds() bool
+
+	// Late returns why it is too late for a request that would be the first, or nil.
+	Late() error
+}
+
+// Follow returns the context to send under. It learns how far the attempt gets. A connection stays unused if the claim's
+// session is lost or it is too late for a first request.
+func (c *AttemptContext) Follow(claim Claim) context.Context {
+	c.trace.claim = claim
 	return c.trace.follow(c)
 }
 

@@ -23,8 +23,7 @@ type connTrace struct {
 	conn       atomic.Pointer[net.Conn] // the latest connection, where it is HTTP/1's
 	hooks      httptrace.ClientTrace
 
-	holds func() bool  // whether the claim's session still lives
-	late  func() error // why nothing is to be sent any more, where nothing was sent; nil where it always may
+	claim Claim
 	end   context.CancelCauseFunc
 }
 
@@ -65,10 +64,10 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 			t.conn.Store(&info.Conn)
 		}
 		switch {
-		case t.holds != nil && !t.holds():
+		case !t.claim.Holds():
 			t.refuse(info.Conn, ErrLeaseOver)
-		case t.late != nil && info.Conn != nil && !t.wrote.Load() && !t.hopped: // where to refuse leaves no doubt
-			if err := t.late(); err != nil {
+		case info.Conn != nil && !t.wrote.Load() && !t.hopped: // where to refuse leaves no doubt
+			if err := t.claim.Late(); err != nil {
 				t.refuse(info.Conn, err)
 			}
 		}
@@ -78,7 +77,7 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		// net/http has them in a buffer still, their end at least, so that a process that was paused since it got
 		// the connection sends nothing either. HTTP/2 has sent them. It proves nothing: another's transport may have
 		// sent them too.
-		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && t.holds != nil && !t.holds() {
+		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && !t.claim.Holds() {
 			t.end(ErrLeaseOver)
 			_ = (*conn).Close()
 		}
