@@ -241,6 +241,9 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	if s := b.memtable.byRef[ref]; s != nil && s.now.Op.Handle > b.folded {
 		return rowOf(s.now, false), nil
 	}
+	if b.isFree(ref) {
+		return row{}, nil
+	}
 	r, err := b.afterSweeps(b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent))
 	if err != nil || r.found() {
 		return r, err

@@ -24,9 +24,10 @@ type segments struct {
 	mu    sync.RWMutex // held by the writer to change the following fields
 	whole bool         // nothing is missing in it
 	// known is the handle up to which nothing is missing in it. -1 means unknown.
-	known int64
-	tail  []member   // of handles not in a segment yet, ascending
-	runs  [][]uint64 // hashes and handles, each sorted, and less than half as long as the one before
+	known      int64
+	tail       []member            // of handles not in a segment yet, ascending
+	tailHashes map[uint32]struct{} // the hashes of tail, and of some that it has no more
+	runs       [][]uint64          // hashes and handles, each sorted, and less than half as long as the one before
 }
 
 // member is an operation of a segment to come.
@@ -84,6 +85,16 @@ func (s *segments) membersOf(handle int64, op *journal.Operation) []member {
 	return members
 }
 
+func (s *segments) addToTail(members []member) {
+	s.tail = append(s.tail, members...)
+	if s.tailHashes == nil {
+		s.tailHashes = make(map[uint32]struct{})
+	}
+	for _, m := range members {
+		s.tailHashes[m.hash] = struct{}{}
+	}
+}
+
 // truncate forgets uncommitted entries: handles later than newest are reused.
 func (s *segments) truncate(newest int64) {
 	s.mu.Lock()
@@ -118,7 +129,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	s, handle := &b.segments, op.Handle
 	if s.through == handle-1 {
 		s.mu.Lock()
-		s.tail = append(s.tail, s.membersOf(handle, op)...)
+		s.addToTail(s.membersOf(handle, op))
 		if s.known == s.through {
 			s.known = handle
 		}
@@ -158,6 +169,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tail = s.tail[:0]
+	clear(s.tailHashes)
 	if s.loaded == first-format.SegmentSize {
 		s.addRun(run)
 		s.loaded = first
@@ -230,7 +242,7 @@ func (b *batch) completeTail() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tail = append(s.tail, missed...)
+	s.addToTail(missed)
 	s.through = b.newest
 	return nil
 }
@@ -277,6 +289,26 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 	}
 	handles, _ := s.find(ref)
 	return handles, nil
+}
+
+// isFree reports that no operation has a name, by the hashes in memory alone. It returns false if one may have it, or if not
+// all hashes are there.
+func (b *batch) isFree(ref journal.Ref) bool {
+	s := &b.segments
+	if s.through < b.newest || s.loaded < format.SegmentOf(b.newest+1)-format.SegmentSize {
+		return false
+	}
+	hash := s.key.Of(ref)
+	if _, inTail := s.tailHashes[hash]; inTail {
+		return false
+	}
+	for _, run := range s.runs {
+		low := entry(hash, 0)
+		if i, _ := slices.BinarySearch(run, low); i < len(run) && run[i]>>handleBits == low>>handleBits {
+			return false
+		}
+	}
+	return true
 }
 
 // find is candidates for other goroutines. whole reports whether all are there.
