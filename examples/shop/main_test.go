@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/server/servertest"
+)
+
+// The storm runs itself as the shop's processes: here, that is the test binary.
+func TestMain(m *testing.M) {
+	if os.Getenv(stripeVariable) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func storms(t *testing.T, args ...string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status := run(t.Context(), append([]string{"-seed", "1", "-orders", "8", "-kills", "3"}, args...), &out, &errs)
+	require.Zero(t, status, "%s%s", &out, &errs)
+	for _, row := range []string{
+		`orders +8 +0 +0`,
+		`bookings, by webhook +8 +0 +0`,
+		`deliveries, by the flow +8 +0 +0`,
+		`charges at Stripe +8 +0 +0`,
+		`parcels at the courier +8 +0 +0`,
+		`answers to a key +16 +0 +0`,
+		`kills +3`,
+	} {
+		assert.Regexp(t, `(?m)^`+row+`$`, out.String())
+	}
+}
+
+func TestStormOnSQLite(t *testing.T) {
+	t.Parallel()
+	storms(t)
+}
+
+func TestStormOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	storms(t, "-postgres", postgrestest.Start(t).URL())
+}
+
+// The shop's endpoints keep the rules that can be seen from outside.
+func TestRulesOfTheEndpoints(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]servertest.Request{
+		"Atomic":     {Path: "/orders", Body: `{"item":"a","cents":100}`, Other: `{"item":"a","cents":200}`},
+		"Repeatable": {Path: "/deliveries", Body: `{"order":"ord_1"}`, Other: `{"order":"ord_2"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			require.NoError(t, makeTables(t.Context(), folder, ""))
+			s, err := openStore(t.Context(), folder, "")
+			require.NoError(t, err)
+			defer s.Close()
+			stripe := providertest.NewServer(providers.Stripe(), http.HandlerFunc(charge))
+			defer stripe.Close()
+			courier := providertest.NewServer(providers.Onceward(30*24*time.Hour), http.HandlerFunc(sendParcel))
+			defer courier.Close()
+			h, err := newShop(t.Context(), s, stripe.URL, courier.URL)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, h.client.Shutdown(context.Background())) }()
+			handler, err := h.handler()
+			require.NoError(t, err)
+			row.Header = http.Header{"Customer": {"a"}, "Content-Type": {"application/json"}}
+			row.Effects = func() (n int) {
+				for _, table := range [][2]string{{"orders", "id"}, {"deliveries", "order_id"}} {
+					rows, err := s.count(context.Background(), table[0], table[1])
+					assert.NoError(t, err)
+					for _, of := range rows {
+						n += of
+					}
+				}
+				return n
+			}
+			servertest.Check(t, handler, row)
+			if name == "Repeatable" {
+				assert.Len(t, courier.Effects(), row.Effects(), "a parcel for each row")
+			}
+		})
+	}
+}
+
+func TestOrdersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, makeTables(t.Context(), folder, ""))
+	s, err := openStore(t.Context(), folder, "")
+	require.NoError(t, err)
+	defer s.Close()
+	h, err := newShop(t.Context(), s, "http://stripe.example", "http://courier.example")
+	require.NoError(t, err)
+	handler, err := h.handler()
+	require.NoError(t, err)
+	for body, path := range map[string]string{`{"cents":-1}`: "/orders", `{`: "/orders", `{"order":""}`: "/deliveries"} {
+		r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader([]byte(body)))
+		r.Header.Set("Customer", "a")
+		r.Header.Set("Idempotency-Key", "key-0001")
+		got := httptest.NewRecorder()
+		handler.ServeHTTP(got, r)
+		assert.Equal(t, http.StatusBadRequest, got.Code, body)
+		assert.Equal(t, "false", got.Header().Get("Idempotency-Recorded"), body) // the key is free
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-orders", "0"}, {"-kills", "-1"}, {"-processes", "-1"}, {"-unheard-of"}, {"now"}} {
+		var errs bytes.Buffer
+		assert.Equal(t, 2, run(t.Context(), args, io.Discard, &errs), "%q", args)
+		assert.NotEmpty(t, errs.String(), "%q", args)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of database/sql
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// The shop's own tables, in the journal's database. They have no unique keys, so that an effect that is made twice shows.
+var tables = []string{
+	"CREATE TABLE orders (id TEXT NOT NULL, item TEXT NOT NULL, cents INTEGER NOT NULL)",
+	"CREATE TABLE bookings (event TEXT NOT NULL, order_id TEXT NOT NULL, cents INTEGER NOT NULL)",
+	"CREATE TABLE deliveries (order_id TEXT NOT NULL, parcel TEXT NOT NULL)",
+}
+
+// store is a journal and the shop's tables, in one database.
+type store struct {
+	journal interface {
+		journal.Journal
+		Close() error
+	}
+	begin func(context.Context) (journal.Tx, error)
+	pool  *sql.DB             // the application's own, on PostgreSQL
+	sql   func(string) string // a statement in the database's dialect
+}
+
+// openStore opens the PostgreSQL database, or else the SQLite file in the folder.
+func openStore(ctx context.Context, folder, database string) (store, error) {
+	if database == "" {
+		j, err := sqlite.Open(filepath.Join(folder, "shop.db"), sqlite.Options{})
+		if err != nil {
+			return store{}, err
+		}
+		return store{journal: j, begin: j.BeginTx, sql: func(s string) string { return strings.ReplaceAll(s, "$", "?") }}, nil
+	}
+	pool, err := sql.Open("pgx", database)
+	if err != nil {
+		return store{}, err
+	}
+	j, err := postgres.Open(ctx, database, postgres.Options{
+		Deployment: "shop",
+		Failover:   postgres.MayLose, // this example has one server; for money, have a synchronous standby, and leave this out
+	})
+	if err != nil {
+		return store{}, errors.Join(err, pool.Close())
+	}
+	return store{journal: j, pool: pool, sql: func(s string) string { return s }, begin: func(ctx context.Context) (journal.Tx, error) {
+		tx, err := pool.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		return postgres.SQL(tx), nil
+	}}, nil
+}
+
+func (s store) Close() error {
+	err := s.journal.Close()
+	if s.pool != nil {
+		err = errors.Join(err, s.pool.Close())
+	}
+	return err
+}
+
+// makeTables is run once, before the first process.
+func makeTables(ctx context.Context, folder, database string) error {
+	if database != "" {
+		if err := postgres.Migrate(ctx, database, ""); err != nil {
+			return err
+		}
+	}
+	s, err := openStore(ctx, folder, database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		for _, table := range tables {
+			if _, err := tx.ExecContext(ctx, table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	if err := do(tx.Driver().(*sql.Tx)); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// count counts the rows of a table by the value of a column.
+func (s store) count(ctx context.Context, table, column string) (map[string]int, error) {
+	n := map[string]int{}
+	err := s.inTx(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT "+column+", count(*) FROM "+table+" GROUP BY "+column)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var of string
+			var rowsOf int
+			if err := rows.Scan(&of, &rowsOf); err != nil {
+				return err
+			}
+			n[of] = rowsOf
+		}
+		return rows.Err()
+	})
+	return n, err
+}
