@@ -622,7 +622,7 @@ func withdraw(op Operation, ev Event) (Operation, Decision, error) {
 // want lifts the withdrawal.
 func want(op Operation, ev Event) (Operation, Decision, error) {
 	if op.Unwanted == nil {
-		return op, Ignored, invalid(op, ev, "nobody said that it is not wanted")
+		return op, Ignored, invalid(op, ev, "it was never marked as not wanted")
 	}
 	op.Unwanted = nil
 	return op, Recorded, nil

@@ -26,7 +26,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
 	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
-	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "what a claim found to have run is forgotten by nobody's word")
+	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "only an operator's decision clears that a claim found it to have run")
 	v.must(op.Alias == (Ref{}) || op.Alias != op.Ref, "its second name is another")
 	v.must(!op.ByHand || op.State.Settled(), "what was cancelled by hand is settled")
 	v.must((op.Answer != nil) == (op.State == StateCompleted && !op.Tombstone), "it has an answer if and only if it is completed and not reaped")
@@ -52,13 +52,13 @@ func Violations(op Operation, last time.Time) []string {
 	case outcome:
 		v.must(!op.SettledAt.IsZero(), "an outcome says when it came")
 		v.must((op.DueAt.IsZero() || op.State == StateUnknown) && op.WakeAt.IsZero(), "an outcome is not due")
-		v.must(!op.Delivered || op.Holder == "", "what was delivered is in nobody's hands")
+		v.must(!op.Delivered || op.Holder == "", "a delivered outcome has no holder")
 	default:
 		v.must(op.SettledAt.IsZero() && !op.Delivered, "what has no outcome is neither settled nor delivered")
 	}
 	switch op.State {
 	case StatePending:
-		v.must(op.Holder == "", "what is pending is in nobody's hands")
+		v.must(op.Holder == "", "a pending operation has no holder")
 		v.must(!op.DueAt.IsZero() && !op.WakeAt.IsZero(), "what is pending is due, and woken, at some time")
 		v.must(!op.MayHaveRun || op.Terms.Window() > 0 && !op.FirstSentAt.IsZero(), "what is pending and may have run has a window that has begun")
 	case StateInFlight:

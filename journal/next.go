@@ -465,7 +465,7 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
-	op.Cause = because(op.Cause, "nobody asked for it again while it could be sent")
+	op.Cause = because(op.Cause, "its caller did not ask for it again while it could be sent")
 	if op.MayHaveRun {
 		return settle(op, ev, StateUnknown), Stop, nil
 	}

@@ -103,7 +103,7 @@ func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
 	case ev.Resolution == Executed && ev.Answer != nil:
 		r = settledReceipt(r, ev)
-		r.Cause = fmt.Sprintf("resolved by %s: %s", cmp.Or(ev.By, "somebody"), strings.TrimSpace(ev.Why))
+		r.Cause = fmt.Sprintf("resolved by %s: %s", cmp.Or(ev.By, "an operator"), strings.TrimSpace(ev.Why))
 		return ReceiptResult{Receipt: r, Decision: Recorded}, nil
 	case ev.Resolution == NotExecuted:
 		return ReceiptResult{Receipt: Receipt{}, Decision: Recorded}, nil

@@ -130,7 +130,7 @@ func (p PermissionAnswer) String() string {
 // over, and only if the journal's time says so too.
 func MaySend(q Question) Permission {
 	if q.Unwanted {
-		return never("somebody said that it is not wanted any more")
+		return never("it was marked as not wanted any more")
 	}
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
@@ -152,7 +152,7 @@ func (q *Question) inside() Permission {
 	case window == 0:
 		return never(q.Terms.noWindow())
 	case q.WindowClosed:
-		return never("the clock ran ahead when it was first sent, so the retention can't be told")
+		return never("the clock ran ahead when it was first sent, so the end of its retention is unknown")
 	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
 		return never(retentionPassed)
 	case !q.Unconfirmed.IsZero():

@@ -98,7 +98,7 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.action(at+"Action.", e.Action)
 	keyed := e.Key.Place != KeyNone
 	v.check(e.NoEffect && keyed, at+"NoEffect", "an endpoint without effect takes no key")
-	v.check(e.NoEffect && len(e.Rules) > 0, at+"NoEffect", "nobody reads the answers of an endpoint without effect by rules")
+	v.check(e.NoEffect && len(e.Rules) > 0, at+"NoEffect", "an endpoint without effect takes no rules: its answers are handed over unread")
 	v.check(e.Retention < 0, at+"Retention", "it has to be said, and longer than 0")
 	v.check(e.Retention > 0 && !keyed, at+"Retention", "the endpoint takes no key that could be retained")
 	v.check(e.Retention > 0 && keyed && e.Remembers == Nothing, at+"Retention", "nothing is remembered, so that there is nothing to retain")

@@ -191,7 +191,7 @@ func (c *command) confirm(yes bool, what, word string) error {
 	case yes:
 		return nil
 	case !c.asks || c.form != "table":
-		return usage("%s: say --yes, as nobody is asked here", what)
+		return usage("%s: add --yes, since there is no terminal to confirm on", what)
 	}
 	fmt.Fprintf(c.err, "%s. To go on, type %s\n> ", what, shown.Text(word))
 	line, err := c.in.ReadString('\n')

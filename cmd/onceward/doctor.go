@@ -71,7 +71,7 @@ func (x *examination) finds(level, check, says, toDo, runbook string) {
 
 // failed adds a check that could not be made.
 func (x *examination) failed(check string, err error) {
-	x.finds(levelWarn, check, "it can't be told: "+err.Error(), "", "")
+	x.finds(levelWarn, check, "the check could not be made: "+err.Error(), "", "")
 }
 
 func (x *examination) has(level string) bool {

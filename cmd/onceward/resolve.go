@@ -45,7 +45,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	flags.BoolVar(&how.sendAgain, "send-again", false, "it had no effect: the application sends its next generation, under a new key")
 	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded")
 	flags.StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
-	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
+	flags.StringVar(&how.by, "by", "", "your name, which is recorded (default: the name of the system's user)")
 	flags.BoolVar(&how.sure, "yes", false, "don't ask")
 	flags.StringVar(&how.candidate, "candidate", "", "with --executed: the id of the object that it made, one of those that show lists as seen of it")
 	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body of the provider's answer, which callers get; - for standard input")
@@ -240,7 +240,7 @@ func (c *command) cancelCommand() *cobra.Command {
 	r.operationFlags(cmd)
 	cmd.Flags().StringVar(&how.because, "because", "", "why, which is recorded")
 	cmd.Flags().StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
-	cmd.Flags().StringVar(&how.by, "by", "", "who says so; else the user of the system")
+	cmd.Flags().StringVar(&how.by, "by", "", "your name, which is recorded (default: the name of the system's user)")
 	cmd.Flags().BoolVar(&how.sure, "yes", false, "don't ask")
 	return cmd
 }

@@ -287,7 +287,7 @@ func (f *fleet) print(w io.Writer, l left, took time.Duration) {
 		{"orders", f.orders},
 		{"effects in the provider's ledger", l.effects},
 		{"duplicates", l.duplicates},
-		{"lost: never made, and nobody will", l.lost},
+		{"lost: never made, never will be", l.lost},
 		{"not finished", l.unfinished},
 		{"unknown, and said so: for a person", l.unknown},
 		{"orders that their row calls charged once", l.marked},

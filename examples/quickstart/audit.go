@@ -62,7 +62,7 @@ func print(w io.Writer, columns []left) {
 		{"effects in the providers' ledgers", func(l left) int { return l.effects }, false},
 		{"duplicates", func(l left) int { return l.duplicates }, false},
 		{"  where keys are taken", func(l left) int { return l.keyed }, false},
-		{"lost: never made, and nobody will", func(l left) int { return l.lost }, false},
+		{"lost: never made, never will be", func(l left) int { return l.lost }, false},
 		{"made, but taken for failed or unheard of", func(l left) int { return l.misjudged }, false},
 		{"unknown, and said so: for a person", func(l left) int { return l.unknown }, true},
 		{"requests", func(l left) int { return l.requests }, false},

@@ -61,7 +61,7 @@ func TestStormsOfKills(t *testing.T) {
 	t.Parallel()
 	const most, atOnce = 20, 3
 	kills := soak.Times(2, 3*most)
-	rows := []string{"invoices", "effects in the providers' ledgers", "duplicates", "lost: never made, and nobody will",
+	rows := []string{"invoices", "effects in the providers' ledgers", "duplicates", "lost: never made, never will be",
 		"made, but taken for failed or unheard of", "unknown, and said so: for a person", "requests", "kills", "deploys", "operations resumed"}
 	total := map[string]int{}
 	var mu sync.Mutex

@@ -209,7 +209,7 @@ func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, ro
 type anotherAccount struct{}
 
 func (anotherAccount) Error() string {
-	return "the credential is of another account than the operation was begun for, or it can't be told whose it is: ask for it with the credential that it was begun with"
+	return "the credential's account is unknown or is not the operation's: ask again with the credential that the operation was begun with"
 }
 
 func (anotherAccount) Is(target error) bool { return target == wire.ErrCredentialChanged }

@@ -27,7 +27,7 @@ var fates = map[string]struct {
 	"22012": {fateGuard, "division by zero"},
 	"40001": {fateAgain, "serialization failure"},
 	"40P01": {fateAgain, "deadlock"},
-	"55P03": {fateLocked, "somebody else holds the row, or the table, for too long"},
+	"55P03": {fateLocked, "another connection holds the row or the table for too long"},
 	"57014": {fateLocked, "cancelled, or it took too long"},
 	"23505": {fatePoisoned, "it exists already"},
 	"23502": {fatePoisoned, "a value is missing"},

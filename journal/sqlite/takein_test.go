@@ -83,7 +83,7 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 		"nothing":                      {seq, operation, op.Handle, op.Ref, nil, damaged(seq), true},
 		"another's":                    {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq), true},
 		"another operation's":          {seq, operation, before.Operation.Handle, op.Ref, become(func(k *format.Record) { k.Op.Handle = before.Operation.Handle }), nil, true},
-		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 2 "order-1": what is pending is in nobody's hands`}, false},
+		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 2 "order-1": a pending operation has no holder`}, false},
 		"a request that can't be read": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq), false},
 	} {
 		t.Run(name, func(t *testing.T) {

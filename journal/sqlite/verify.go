@@ -195,7 +195,7 @@ func (v *verification) schema() error {
 		switch {
 		case !ours[row[1].(string)]:
 		case !expected:
-			v.file("nobody added %s to the table %s", name, row[1])
+			v.file("the table %[2]s has %[1]s, which onceward did not create", name, row[1])
 		case sql != row[2]:
 			v.file("the definition of %s is as it was made", name)
 		}
