@@ -24,6 +24,7 @@ import (
 // shop is a service with a ledger in the journal's file.
 type shop struct {
 	t       *testing.T
+	path    string
 	journal *sqlite.Journal
 	server  *server.Server
 
@@ -38,7 +39,8 @@ func open(t *testing.T, adjust func(*server.Options)) *shop {
 
 func openIn(t *testing.T, folder string, adjust func(*server.Options)) *shop {
 	t.Helper()
-	j, err := sqlite.Open(filepath.Join(folder, "shop.db"), sqlite.Options{Volatile: true})
+	path := filepath.Join(folder, "shop.db")
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	tx, err := j.BeginSQL(t.Context())
@@ -46,7 +48,7 @@ func openIn(t *testing.T, folder string, adjust func(*server.Options)) *shop {
 	_, err = tx.Exec("CREATE TABLE ledger (id INTEGER PRIMARY KEY, payee TEXT UNIQUE, amount INTEGER)")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
-	s := &shop{t: t, journal: j}
+	s := &shop{t: t, path: path, journal: j}
 	s.server = s.another(adjust)
 	return s
 }
@@ -557,4 +559,40 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	}
 	s.server.Atomic("twice", http.NotFoundHandler(), server.Endpoint{})
 	assert.Panics(t, func() { s.server.Atomic("twice", http.NotFoundHandler(), server.Endpoint{}) })
+}
+
+// A handler sees the receipt of its key once it has asked for the transaction.
+func TestReceiptOf(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	none := func(ctx context.Context) {
+		t.Helper()
+		_, is := server.ReceiptOf(ctx)
+		assert.False(t, is)
+	}
+	none(t.Context())
+	var last context.Context
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		last = r.Context()
+		none(last)
+		if r.Method == http.MethodGet {
+			return
+		}
+		_, err := server.Tx(last)
+		assert.NoError(t, err)
+		if r.Header.Get("Idempotency-Key") == "" {
+			none(last)
+			return
+		}
+		receipt, is := server.ReceiptOf(last)
+		assert.True(t, is)
+		assert.Equal(t, journal.ReceiptReserved, receipt.State)
+		assert.Equal(t, "payments.create", receipt.Place)
+		assert.EqualValues(t, 1, receipt.Claim)
+		assert.Equal(t, 24*time.Hour, receipt.ExpiresAt.Sub(receipt.CreatedAt))
+	}), server.Endpoint{Retain: 24 * time.Hour, Optional: true})
+	assert.Equal(t, http.StatusOK, ask(h, "POST", "/", "1", keyed("key-0001")).Code)
+	none(last)
+	assert.Equal(t, http.StatusOK, ask(h, "GET", "/", "", keyed("key-0001")).Code)
+	assert.Equal(t, http.StatusOK, ask(h, "POST", "/", "1").Code)
 }

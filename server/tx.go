@@ -78,7 +78,7 @@ func Release(ctx context.Context) {
 	}
 }
 
-// ReceiptOf returns the record of the request's key: since the first [Tx] of the request.
+// ReceiptOf returns the record of the request's key, and false before the first [Tx] of the request or if it has no key.
 func ReceiptOf(ctx context.Context) (journal.Receipt, bool) {
 	r, err := runOf(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func ReceiptOf(ctx context.Context) (journal.Receipt, bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.receipt, r.tx != nil
+	return r.receipt, r.tx != nil && !r.keyless
 }
 
 // begin begins the transaction and reserves the key in it, once.
