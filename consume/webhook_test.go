@@ -3,11 +3,13 @@ package consume_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 	"github.com/onceward/onceward/webhook"
@@ -29,6 +32,22 @@ type hook struct {
 	provider string
 	secret   string
 	handler  http.Handler
+	client   *hearing
+}
+
+// hearing is a journal as the client has it, which may fail to find the operation of an event.
+type hearing struct {
+	*sqlite.Journal
+	fails  atomic.Bool
+	looked atomic.Int64
+}
+
+func (h *hearing) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	if h.fails.Load() {
+		return nil, errors.New("the disk is on fire")
+	}
+	h.looked.Add(1)
+	return h.Journal.FindBy(ctx, provider, by, value)
 }
 
 // deliver sends a signed body.
@@ -46,8 +65,9 @@ func (h *hook) deliver(body string) int {
 func openHook(t *testing.T, do func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error) *hook {
 	t.Helper()
 	b := open(t)
+	hears := &hearing{Journal: b.journal}
 	client, err := onceward.New(onceward.Config{
-		Journal: b.journal, Providers: []providers.Provider{providers.Stripe()}, Logger: slog.New(slog.DiscardHandler),
+		Journal: hears, Providers: []providers.Provider{providers.Stripe()}, Logger: slog.New(slog.DiscardHandler),
 		Reconcile: &onceward.Reconcile{}, Authorize: func(*http.Request) error { return nil },
 	})
 	require.NoError(t, err)
@@ -55,7 +75,7 @@ func openHook(t *testing.T, do func(ctx context.Context, tx journal.Tx, m consum
 	secret := "whsec_0123456789abcdef"
 	v, err := webhook.Stripe(secret)
 	require.NoError(t, err)
-	return &hook{b, t, "stripe", secret, client.Webhooks("stripe", v, b.Webhook(consume.Events("stripe"), do))}
+	return &hook{b, t, "stripe", secret, client.Webhooks("stripe", v, b.Webhook(consume.Events("stripe"), do)), hears}
 }
 
 // A webhook that the provider delivers again takes effect once, and every delivery is acknowledged.
@@ -141,6 +161,39 @@ func TestIdentities(t *testing.T) {
 	b := open(t)
 	unverified := b.Webhook(consume.Events("x"), func(context.Context, journal.Tx, consume.Message, []byte) error { return errors.New("called") })
 	assert.Equal(t, http.StatusInternalServerError, ask(unverified, "body"))
+}
+
+// The first time that an event is delivered, the client may fail to take note of it. The consumer has done it then. It is delivered
+// again, and the client takes note of it all the same.
+func TestClientHearsARepeatedDelivery(t *testing.T) {
+	t.Parallel()
+	h := openHook(t, func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
+		return book(m.ID)(ctx, tx)
+	})
+	event := `{"id":"evt_1","object":"event","type":"charge.succeeded","data":{"object":{"id":"ch_1","object":"charge"}}}`
+	h.client.fails.Store(true)
+	require.Equal(t, http.StatusServiceUnavailable, h.deliver(event))
+	assert.Equal(t, []string{"evt_1"}, h.ledger())
+	h.client.fails.Store(false)
+	before := h.client.looked.Load()
+	require.Equal(t, http.StatusNoContent, h.deliver(event))
+	assert.Greater(t, h.client.looked.Load(), before, "it is looked for the operation of the event")
+	assert.Equal(t, []string{"evt_1"}, h.ledger())
+}
+
+// Adyen's second partial refund has the identifiers of the first, and another amount. Both take effect, once each.
+func TestEventsThatDifferByMoreThanTheirIdentifiers(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	h := b.verified(consume.WholeBody("adyen"), func(ctx context.Context, tx journal.Tx, _ consume.Message, body []byte) error {
+		return book(string(body))(ctx, tx)
+	})
+	refund := `{"notificationItems":[{"NotificationRequestItem":{"pspReference":"9914","eventCode":"REFUND","success":"true","amount":{"value":%d}}}]}`
+	first, second := fmt.Sprintf(refund, 300), fmt.Sprintf(refund, 700)
+	for _, body := range []string{first, second, first, second} {
+		assert.Equal(t, http.StatusNoContent, ask(h, body))
+	}
+	assert.Equal(t, []string{first, second}, b.ledger())
 }
 
 // verified puts a webhook's consumer behind a scheme that signs the body alone.

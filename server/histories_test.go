@@ -2,9 +2,15 @@ package server_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,12 +19,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/server"
 )
 
 // Each history breaks a server that is built in the obvious way. Some have tests of their own: TestKilledAtEachStep,
-// TestEndpointThatIsRenamed, TestKeysAndEndpoints, TestSecretIsRotated, TestCallsBelowAtomic.
+// TestEndpointThatIsRenamed, TestKeysAndEndpoints, TestSecretIsRotated, TestCallsBelowAtomic, and on PostgreSQL
+// TestHistoriesOnPostgreSQL.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, history := range []struct {
@@ -187,6 +195,175 @@ func TestHistories(t *testing.T) {
 			}
 			assert.Equal(t, 3, s.rows())
 		}},
+		{"no connection is free, before anything was done", func(t *testing.T, s *shop) {
+			exhausted := true
+			h := s.another(func(o *server.Options) {
+				o.Begin = func(ctx context.Context) (journal.Tx, error) {
+					if exhausted {
+						return nil, errors.New("all connections are in use")
+					}
+					return s.journal.BeginTx(ctx)
+				}
+			}).Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+			got := ask(h, "POST", "/", "1", keyed(key))
+			assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+			assert.Equal(t, "5", got.Header().Get("Retry-After"))
+			exhausted = false
+			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code, "the failure is not the key's answer")
+			assert.Equal(t, 1, s.rows())
+		}},
+		{"a newer release has changed the tables of receipts", func(t *testing.T, s *shop) {
+			h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+			alter := func(statement string) {
+				tx, err := s.journal.BeginSQL(t.Context())
+				require.NoError(t, err)
+				_, err = tx.Exec(statement)
+				require.NoError(t, err)
+				require.NoError(t, tx.Commit())
+			}
+			alter("UPDATE onceward_receipt_schema SET version = version + 1")
+			_, err := server.New(t.Context(), server.Options{
+				Journal: s.journal, Secrets: [][]byte{make([]byte, 16)}, Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+			})
+			require.ErrorIs(t, err, journal.ErrVersion, "a replica of this release does not start any more")
+			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code, "one that runs goes on")
+			alter("ALTER TABLE onceward_receipts RENAME TO onceward_receipts_2")
+			for range 2 {
+				got := ask(h, "POST", "/", "1", keyed("key-0002"))
+				assert.Equal(t, http.StatusServiceUnavailable, got.Code, "unless that release has renamed what it may not write")
+				assert.Equal(t, "5", got.Header().Get("Retry-After"))
+			}
+			assert.Equal(t, 1, s.rows())
+			session, err := s.journal.Join(t.Context())
+			require.NoError(t, err, "operations go on")
+			require.NoError(t, session.End(t.Context()))
+		}},
+		{"some replicas do not serve keys yet", func(t *testing.T, s *shop) {
+			unique := func(tx *sql.Tx) int {
+				if _, err := tx.Exec("INSERT INTO ledger (payee) VALUES ('invoice 7 of ann')"); err != nil {
+					return http.StatusConflict
+				}
+				return http.StatusCreated
+			}
+			former := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				tx, err := s.journal.BeginSQL(r.Context())
+				if !assert.NoError(t, err) {
+					return
+				}
+				w.WriteHeader(unique(tx))
+				assert.NoError(t, tx.Commit())
+			})
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				tx, err := server.Tx(r.Context())
+				if err == nil {
+					w.WriteHeader(unique(tx))
+				}
+			}), server.Endpoint{})
+			require.Equal(t, http.StatusCreated, ask(former, "POST", "/", "1", keyed(key)).Code)
+			for range 2 {
+				assert.Equal(t, http.StatusConflict, ask(h, "POST", "/", "1", keyed(key)).Code, "a unique key of the application's own tells")
+			}
+			assert.Equal(t, http.StatusConflict, ask(former, "POST", "/", "1", keyed(key)).Code)
+			assert.Equal(t, 1, s.rows())
+		}},
+		{"GraphQL answers 200 with errors, and reads by POST", func(t *testing.T, s *shop) {
+			fails := true
+			pays := func(ctx context.Context, key string) (int, error) {
+				return server.Once(ctx, s.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "pay", Key: key}, "ann", func(ctx context.Context) (int, error) {
+					tx, err := server.Tx(ctx)
+					if err == nil {
+						_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+					}
+					if fails {
+						err = errors.New("no funds")
+					}
+					return 7, err
+				})
+			}
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if body, _ := io.ReadAll(r.Body); string(body) == "query" {
+					_, _ = io.WriteString(w, `{"data":{}}`)
+				} else if id, err := pays(r.Context(), r.Header.Get("Idempotency-Key")); err != nil {
+					_, _ = fmt.Fprintf(w, `{"errors":[{"message":%q}]}`, err)
+				} else {
+					_, _ = fmt.Fprintf(w, `{"data":{"pay":%d}}`, id)
+				}
+			})
+			assert.Equal(t, `{"data":{}}`, ask(h, "POST", "/graphql", "query").Body.String(), "a query needs no key")
+			assert.Contains(t, ask(h, "POST", "/graphql", "mutation", keyed(key)).Body.String(), "no funds")
+			fails = false
+			for range 2 {
+				assert.Equal(t, `{"data":{"pay":7}}`, ask(h, "POST", "/graphql", "mutation", keyed(key)).Body.String())
+			}
+			assert.Equal(t, 1, s.rows())
+		}},
+		{"a handler writes by a pool of its own", func(t *testing.T, s *shop) {
+			db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(50)")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = db.Close() })
+			asks := true
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asks {
+					book(r)
+				}
+				if _, err := db.Exec("INSERT INTO ledger (amount) VALUES (1)"); err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+				w.WriteHeader(http.StatusCreated)
+			}), server.Endpoint{})
+			got := ask(h, "POST", "/", "1", keyed(key))
+			assert.Equal(t, http.StatusInternalServerError, got.Code, "it waits for the lock of its own request")
+			assert.Contains(t, got.Body.String(), "locked")
+			assert.Zero(t, s.rows())
+			asks = false
+			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
+			assert.Equal(t, []server.What{server.Released, server.Untouched}, s.outcomes, "it is noticed")
+		}},
+		{"the disk is full, in the handler's write or in the answer's", func(t *testing.T, s *shop) {
+			for full, writes := range map[string]int{"write": 1 << 20, "answer": 1} {
+				room := false
+				h := s.server.Atomic("payments."+full, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					tx, err := server.Tx(r.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					most := 1 << 30
+					if !room {
+						require.NoError(t, tx.QueryRow("PRAGMA page_count").Scan(&most))
+					}
+					_, err = tx.Exec(fmt.Sprint("PRAGMA max_page_count = ", most))
+					assert.NoError(t, err)
+					_, _ = tx.Exec("INSERT INTO ledger (payee) VALUES (?)", full+strings.Repeat("x", writes)) // its error is overlooked
+					w.WriteHeader(http.StatusCreated)
+					answer := make([]byte, 200<<10)
+					_, _ = rand.NewChaCha8([32]byte{}).Read(answer) // which can't be compressed
+					_, _ = w.Write(answer)
+				}), server.Endpoint{})
+				before := s.rows()
+				k := keyed("key-of-" + full)
+				for range 2 {
+					assert.Equal(t, http.StatusServiceUnavailable, ask(h, "POST", "/", "1", k).Code, full)
+					assert.Equal(t, before, s.rows(), full)
+				}
+				room = true
+				assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", k).Code, full)
+				assert.Equal(t, before+1, s.rows(), full)
+			}
+		}},
+		{"a repeated request accepts another language", func(t *testing.T, s *shop) {
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				book(r)
+				w.Header().Set("Vary", "Accept-Language")
+				w.Header().Set("Content-Language", r.Header.Get("Accept-Language"))
+				w.WriteHeader(http.StatusCreated)
+			}), server.Endpoint{})
+			ask(h, "POST", "/", "1", keyed(key), with("Accept-Language", "de"))
+			again := ask(h, "POST", "/", "1", keyed(key), with("Accept-Language", "fr"), with("Accept", "text/plain"))
+			assert.Equal(t, http.StatusCreated, again.Code, "the first representation is the answer")
+			assert.Equal(t, "de", again.Header().Get("Content-Language"))
+			assert.Empty(t, again.Header().Get("Vary"))
+		}},
 		{"replicas of two releases keep answers for different times", func(t *testing.T, s *shop) {
 			short := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 24 * time.Hour})
 			long := s.another(nil).Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 7 * 24 * time.Hour})
@@ -214,6 +391,35 @@ func TestClockThatLeaps(t *testing.T) {
 		<-time.After(31 * 24 * time.Hour)
 		assert.Equal(t, "true", ask(h, "POST", "/", "1", keyed(key)).Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, 1, s.rows())
+	})
+}
+
+// If the database turns read-only beneath a request, it can't be known at once whether the commit went through. Further requests
+// are told that the store fails.
+func TestDatabaseThatTurnsReadOnly(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := openIn(t, folder, nil)
+		h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			tx, err := server.Tx(r.Context())
+			if err != nil {
+				return
+			}
+			_, _ = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+			_, err = tx.Exec("PRAGMA query_only = ON")
+			assert.NoError(t, err)
+			w.WriteHeader(http.StatusCreated)
+		}), server.Endpoint{})
+		began := time.Now()
+		got := ask(h, "POST", "/", "1", keyed(key))
+		assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+		assert.Contains(t, got.Body.String(), "not known yet whether it was done")
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		got = ask(h, "POST", "/", "1", keyed(key))
+		assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+		assert.Contains(t, got.Body.String(), "can't be recorded")
+		assert.Equal(t, "5", got.Header().Get("Retry-After"))
 	})
 }
 

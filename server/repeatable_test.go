@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -273,6 +274,54 @@ func TestFlow(t *testing.T) {
 	again := ask(h, "POST", "/", "/charges", keyed("key-down"))
 	assert.Equal(t, http.StatusServiceUnavailable, again.Code, "it waits for its operation to be due")
 	assert.Len(t, c.provider.Effects(), 2)
+}
+
+// A flow that waits for an operation of unknown outcome, or that has failed too often, says so, and its key is not recorded.
+func TestFlowThatCantGoOn(t *testing.T) {
+	t.Parallel()
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(silent.Close)
+	c := openCaller(t, nil)
+	unlisted := flow.Define("unlisted", 1, func(ctx context.Context, _ string) (string, error) {
+		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, silent.URL, strings.NewReader("amount=1"))
+			if err != nil {
+				return "", err
+			}
+			got, err := c.client.HTTPClient().Do(r)
+			if err != nil {
+				return "", err
+			}
+			return got.Status, got.Body.Close()
+		})
+	})
+	failing := flow.Define("failing", 1, func(ctx context.Context, _ string) (string, error) {
+		return flow.Step(ctx, "book", func(context.Context) (string, error) { return "", errors.New("no ledger") })
+	})
+	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{unlisted, failing}, Backoff: backoff.Policy{MaxAttempts: 1}})
+	require.NoError(t, err)
+	decode := func(*http.Request) (string, error) { return "", nil }
+	answer := func(w http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) }
+	for _, row := range []struct {
+		flow              *flow.Func[string, string]
+		status            int
+		problem, retrying string
+		again             int // how it is answered before the flow is due again
+	}{
+		{unlisted, http.StatusConflict, "It is not known whether the first request with this key took effect", "60", http.StatusServiceUnavailable},
+		{failing, http.StatusInternalServerError, "It has failed too often", "", http.StatusInternalServerError},
+	} {
+		h := c.server.Repeatable(fmt.Sprint("pay.", row.status), server.Flow(row.flow, flows, decode, answer), server.Endpoint{})
+		k := keyed(fmt.Sprint("key-000", row.status))
+		got := ask(h, "POST", "/", "1", k)
+		assert.Equal(t, row.status, got.Code)
+		assert.Contains(t, got.Body.String(), row.problem)
+		assert.Equal(t, row.retrying, got.Header().Get("Retry-After"))
+		assert.Equal(t, row.again, ask(h, "POST", "/", "1", k).Code)
+	}
+	for range c.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+		t.Error("a receipt was recorded")
+	}
 }
 
 // A client without a secret, Repeatable without a client, and a journal without receipts are refused.
