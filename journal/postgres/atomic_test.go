@@ -262,6 +262,159 @@ func TestAtomicWhoseCommitGoesOn(t *testing.T) {
 	verified(t, j)
 }
 
+// Histories that break a server which is built in the obvious way, as far as they need PostgreSQL.
+func TestHistoriesOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	for _, history := range []struct {
+		name string
+		run  func(t *testing.T, j *postgres.Journal, ledger string, rows func() int)
+	}{
+		{"all connections are held by handlers that enqueue", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			const connections, requests = 4, 8
+			cfg, err := pgxpool.ParseConfig(cluster.URL())
+			require.NoError(t, err)
+			cfg.MaxConns = connections
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(pool)} {
+				var inside atomic.Int64
+				all := make(chan struct{})
+				h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+					tx, err := server.TxAs[pgx.Tx](r.Context())
+					if err != nil {
+						return
+					}
+					if inside.Add(1) == connections {
+						close(all)
+					}
+					<-all
+					_, err = j.EnqueueTx(r.Context(), postgres.Pgx(tx), now(j, enqueue(name+r.Header.Get("Idempotency-Key"))))
+					assert.NoError(t, err)
+					w.WriteHeader(http.StatusCreated)
+				})
+				var asked sync.WaitGroup
+				for i := range requests {
+					asked.Go(func() { assert.Equal(t, http.StatusCreated, asks(h, fmt.Sprint("key-of-", name, i))) })
+				}
+				asked.Wait()
+			}
+		}},
+		{"the application's commits do not wait for the disk", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			settings := strings.Replace(ledger, "ledger", "settings", 1)
+			cluster.Exec(t, "CREATE TABLE "+settings+" (synchronous text)")
+			cluster.Exec(t, "CREATE FUNCTION "+settings+"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO "+settings+" VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$")
+			cluster.Exec(t, "CREATE CONSTRAINT TRIGGER notes AFTER INSERT ON "+ledger+" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "+settings+"()")
+			cfg, err := pgxpool.ParseConfig(cluster.URL())
+			require.NoError(t, err)
+			cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			_, err = pool.Exec(t.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('eve')")
+			require.NoError(t, err)
+			h := atomicOn(t, j, begins(pool), nil, func(w http.ResponseWriter, r *http.Request) {
+				tx, err := server.TxAs[pgx.Tx](r.Context())
+				if err != nil {
+					return
+				}
+				_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+				assert.NoError(t, err)
+			})
+			require.Equal(t, http.StatusOK, asks(h, "key-0001"))
+			noted, err := cluster.Conn(t).Query(t.Context(), "SELECT synchronous FROM "+settings)
+			require.NoError(t, err)
+			at, err := pgx.CollectRows(noted, pgx.RowTo[string])
+			require.NoError(t, err)
+			assert.Equal(t, []string{"off", "on"}, at, "at the commits")
+		}},
+		{"the error of a statement is overlooked", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			pool, err := pgxpool.New(t.Context(), cluster.URL())
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			overlooks := true
+			h := atomicOn(t, j, begins(pool), nil, func(w http.ResponseWriter, r *http.Request) {
+				tx, err := server.TxAs[pgx.Tx](r.Context())
+				if err != nil {
+					return
+				}
+				_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+				assert.NoError(t, err)
+				if overlooks {
+					_, _ = tx.Exec(r.Context(), "SELECT 1 / 0")
+				}
+				w.WriteHeader(http.StatusCreated)
+			})
+			for _, key := range []string{"key-0001", "key-0001", ""} {
+				assert.Equal(t, http.StatusServiceUnavailable, asks(h, key), "PostgreSQL answers such a COMMIT by ROLLBACK, without an error")
+				assert.Zero(t, rows())
+			}
+			overlooks = false
+			assert.Equal(t, http.StatusCreated, asks(h, "key-0001"))
+			assert.Equal(t, 1, rows())
+		}},
+		{"a handler writes by a pool of its own", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			pool, err := pgxpool.New(t.Context(), cluster.URL())
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			status := http.StatusInternalServerError
+			var became []server.What
+			h := atomicOn(t, j, begins(pool), func(_ context.Context, o server.Outcome) { became = append(became, o.What) }, func(w http.ResponseWriter, r *http.Request) {
+				_, err := pool.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+				assert.NoError(t, err)
+				w.WriteHeader(status)
+			})
+			assert.Equal(t, status, asks(h, "key-0001"))
+			status = http.StatusCreated
+			assert.Equal(t, status, asks(h, "key-0001"))
+			assert.Equal(t, 2, rows(), "such a write is outside of the promise")
+			assert.Equal(t, []server.What{server.Released, server.Untouched}, became, "and is noticed")
+		}},
+	} {
+		t.Run(history.name, func(t *testing.T) {
+			t.Parallel()
+			opts := durable(t, cluster)
+			j := openAt(t, cluster.URL(), opts)
+			ledger, rows := ledgerOf(t, cluster, opts)
+			history.run(t, j, ledger, func() int { return rows("SELECT count(*) FROM " + ledger) })
+		})
+	}
+}
+
+// begins begins transactions in a pool.
+func begins(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
+	return func(ctx context.Context) (journal.Tx, error) {
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return postgres.Pgx(tx), nil
+	}
+}
+
+// atomicOn is an endpoint on a journal.
+func atomicOn(t *testing.T, j *postgres.Journal, begin func(context.Context) (journal.Tx, error), observe func(context.Context, server.Outcome), h http.HandlerFunc) http.Handler {
+	t.Helper()
+	srv, err := server.New(t.Context(), server.Options{
+		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler), Begin: begin, Observe: observe,
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+	})
+	require.NoError(t, err)
+	return srv.Atomic("payments.create", h, server.Endpoint{Optional: true})
+}
+
+// asks asks an endpoint under a key, "" for none, and returns the status.
+func asks(h http.Handler, key string) int {
+	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
 // Behind a pooler in transaction mode it is the same, by either protocol that suits one.
 func TestAtomicBehindPgBouncer(t *testing.T) {
 	t.Parallel()
