@@ -24,7 +24,7 @@ import (
 func TestDocumentPictures(t *testing.T) {
 	for _, picture := range []struct{ file, made string }{
 		{"docs/states.svg", statesPicture(t)},
-		{"docs/architecture.svg", roomsPicture(t)},
+		{"docs/architecture.svg", partsPicture(t)},
 		{"docs/reconciliation.svg", findingPicture(t)},
 	} {
 		t.Run(picture.file, func(t *testing.T) {
@@ -216,69 +216,37 @@ func findingPicture(t *testing.T) string {
 	return d.String(980, 420, "What an unknown operation becomes by evidence")
 }
 
-// roomsPicture draws the packages and what they import. A package without a place of its
-// own stands in that of the folder above, or is not drawn. Of those for tests no imports are drawn.
-func roomsPicture(t *testing.T) string {
+// parts are the boxes of the picture of the architecture, from above to below, with the folders that lie in each. Leaves,
+// commands and tests are in none.
+var parts = []struct {
+	box     box
+	folders []string
+}{
+	{box{360, 50, 460, 60, []string{"flow, server, consume", "flows of steps; endpoints and messages that take effect once"}}, []string{"flow", "server", "consume"}},
+	{box{360, 140, 460, 60, []string{"onceward", "the names that users meet: client, operations, errors, hooks"}}, []string{"."}},
+	{box{360, 230, 460, 60, []string{"internal/background", "work that no caller waits for: claims, look-ups, deliveries"}}, []string{"internal/background"}},
+	{box{360, 320, 460, 60, []string{"internal/engine", "the way of a request, from its operation to its answer"}}, []string{"internal/engine"}},
+	{box{360, 410, 460, 60, []string{"internal/reconcile, delivery", "evidence about unknown operations; who gets an outcome"}}, []string{"internal/reconcile", "internal/delivery"}},
+	{box{360, 500, 460, 60, []string{"internal/core, wire, throttle, naming", "shared state; requests as bytes; limits; names and keys"}},
+		[]string{"internal/core", "internal/wire", "internal/throttle", "internal/naming", "internal/seam"}},
+	{box{185, 610, 330, 60, []string{"providers", "contracts as tables, and the code that reads them"}}, []string{"providers", "internal/tables", "internal/lookup"}},
+	{box{535, 610, 330, 60, []string{"journal", "state machine, resend rule, stores"}}, []string{"journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
+}
+
+// partsPicture draws what the parts import. An arrow that follows from others is left out. Every import runs down.
+func partsPicture(t *testing.T) string {
 	t.Helper()
-	at := map[string]box{
-		".":                      {370, 60, 140, 52, []string{"onceward", "the client"}},
-		"backoff":                {380, 240, 110, 52, []string{"backoff", "delays, budgets"}},
-		"flow":                   {760, 60, 140, 52, []string{"flow", "functions of steps"}},
-		"internal/core":          {375, 150, 120, 40, []string{"internal/core"}},
-		"internal/fault":         {665, 150, 120, 40, []string{"internal/fault"}},
-		"internal/fingerprint":   {140, 420, 160, 52, []string{"internal/fingerprint", "what a request means"}},
-		"internal/memory":        {625, 420, 150, 52, []string{"internal/memory", "what a key is known for"}},
-		"internal/lookup":        {240, 330, 130, 40, []string{"internal/lookup"}},
-		"internal/template":      {90, 330, 140, 40, []string{"internal/template"}},
-		"internal/naming":        {90, 150, 130, 40, []string{"internal/naming"}},
-		"internal/reconcile":     {520, 150, 145, 40, []string{"internal/reconcile"}},
-		"internal/retry":         {560, 240, 130, 52, []string{"internal/retry", "when to try again"}},
-		"internal/seam":          {740, 240, 110, 52, []string{"internal/seam", "what flows need"}},
-		"internal/secret":        {300, 420, 140, 52, []string{"internal/secret", "what is never written"}},
-		"internal/shown":         {1085, 330, 140, 40, []string{"internal/shown"}},
-		"internal/sessionfile":   {925, 330, 145, 40, []string{"internal/sessionfile"}},
-		"internal/status":        {460, 420, 140, 52, []string{"internal/status", "status codes by RFC"}},
-		"internal/throttle":      {400, 330, 145, 40, []string{"internal/throttle"}},
-		"internal/tables":        {240, 240, 130, 52, []string{"internal/tables", "reads contracts"}},
-		"internal/wire":          {235, 150, 120, 40, []string{"internal/wire"}},
-		"journal":                {900, 420, 170, 52, []string{"journal", "state machine, resend rule"}},
-		"journal/memory":         {1075, 240, 140, 52, []string{"journal/memory", "the store for tests"}},
-		"journal/sqlite":         {1000, 60, 140, 52, []string{"journal/sqlite", "the store in a file"}},
-		"otelonceward":           {565, 60, 140, 52, []string{"otelonceward", "spans and metrics"}},
-		"providers":              {90, 240, 140, 52, []string{"providers", "contracts as tables"}},
-		"providers/providertest": {215, 60, 130, 52, []string{"providertest", "a provider in a box"}},
-		"webhook":                {75, 60, 110, 52, []string{"webhook", "signatures"}},
-	}
-	forTests := map[string]box{
-		"proof/clauses":       {1060, 540, 180, 52, []string{"proof/clauses", "the rule, less a clause"}},
-		"proof/model":         {100, 540, 180, 52, []string{"proof/model", "every history, searched"}},
-		"internal/oncetest":   {484, 540, 180, 52, []string{"internal/oncetest", "words of the tests"}},
-		"internal/pgproxy":    {676, 600, 180, 52, []string{"internal/pgproxy", "PostgreSQL, cut off"}},
-		"internal/planted":    {868, 600, 180, 52, []string{"internal/planted", "one of each, to be shown"}},
-		"internal/severed":    {676, 540, 180, 52, []string{"internal/severed", "a journal that is cut off"}},
-		"proof/sim":           {292, 540, 180, 52, []string{"proof/sim", "simulated lives"}},
-		"journal/journaltest": {868, 540, 180, 52, []string{"journal/journaltest", "what every store promises"}},
-	}
-	room := func(folder string) string {
-		for ; folder != "."; folder = path.Dir(folder) {
-			if _, ok := at[folder]; ok {
-				break
-			}
-			if _, ok := forTests[folder]; ok {
-				break
-			}
-		}
-		return folder
-	}
 	const module = "github.com/onceward/onceward"
-	imports := map[string][]string{}
-	for _, folder := range goFolders(t) {
-		if top, _, _ := strings.Cut(folder, "/"); slices.Contains([]string{".ci", "examples", "benchmarks", "cmd", "console"}, top) || folder == "internal/vendorsdk" {
-			continue
+	part := map[string]int{}
+	for i, p := range parts {
+		for _, folder := range p.folders {
+			part[folder] = i
 		}
-		from := room(folder)
-		if from == "." && folder != "." {
-			continue
+	}
+	imports := make([]map[int]bool, len(parts))
+	for folder, from := range part {
+		if imports[from] == nil {
+			imports[from] = map[int]bool{}
 		}
 		for _, file := range goFiles(t, folder) {
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -286,23 +254,30 @@ func roomsPicture(t *testing.T) string {
 			for _, spec := range parsed.Imports {
 				imported, err := strconv.Unquote(spec.Path.Value)
 				require.NoError(t, err)
-				if rest, ours := strings.CutPrefix(imported, module); ours {
-					imports[from] = append(imports[from], room(path.Clean("./"+strings.TrimPrefix(rest, "/"))))
+				rest, ours := strings.CutPrefix(imported, module)
+				to, drawn := part[path.Clean("./"+strings.TrimPrefix(rest, "/"))]
+				if !ours || !drawn || to == from {
+					continue
 				}
+				assert.Greater(t, parts[to].box.y, parts[from].box.y, "%s imports %s", file, imported)
+				imports[from][to] = true
 			}
 		}
 	}
+	reaches := make([]map[int]bool, len(parts)) // by two arrows or more
 	var d drawing
-	for _, from := range slices.Sorted(maps.Keys(at)) {
-		for _, to := range slices.Sorted(maps.Keys(at)) {
-			if to != from && slices.Contains(imports[from], to) {
-				d.arrow(at[from], at[to], 0, "")
+	for from := len(parts) - 1; from >= 0; from-- {
+		reaches[from] = map[int]bool{}
+		for to := range imports[from] {
+			maps.Copy(reaches[from], imports[to])
+			maps.Copy(reaches[from], reaches[to])
+		}
+		for to := range parts {
+			if imports[from][to] && !reaches[from][to] {
+				d.arrow(parts[from].box, parts[to].box, 0, "")
 			}
 		}
-		d.box(at[from], "#eef2fa")
+		d.box(parts[from].box, "#eef2fa")
 	}
-	for _, name := range slices.Sorted(maps.Keys(forTests)) {
-		d.box(forTests[name], "#f4f4f4")
-	}
-	return d.String(1160, 650, "The packages, and what each imports. The lowest rows are for tests")
+	return d.String(720, 660, "The parts of the library, and what each imports")
 }
