@@ -35,8 +35,9 @@ type call struct {
 	intent  journal.Intent
 	print   fingerprint.Print // what the request means
 	secrets tables.Secrets    // of its body
-	clean   *url.URL          // the request's, without withheld query parameters
-	query   string            // the rest of its query
+	clean   *url.URL          // the request's, without withheld query parameters: cleaned
+	cleaned url.URL
+	query   string // the rest of its query
 	body    []byte
 	ends    time.Time // when the call has to have returned
 	asked   time.Time // before which the provider asked not to be asked again, by what was answered last

@@ -165,14 +165,14 @@ func (k *call) freeze(m tables.Message) error {
 	}
 	frozen := journal.Request{Method: req.Method, Body: k.body}
 	frozen.Header, frozen.WithheldHeaders = wire.FreezeHeader(req.Header, tables.Key(endpoint.Key).InHeader)
-	clean := *req.URL
-	clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
-	clean.Fragment, clean.RawFragment = "", ""
-	k.clean, frozen.URL = &clean, clean.String()
+	k.clean, k.cleaned = &k.cleaned, *req.URL
+	k.clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
+	k.clean.Fragment, k.clean.RawFragment = "", ""
+	frozen.URL = k.clean.String()
 	asked := k.clean
 	if req.Host != "" && req.Host != req.URL.Host {
 		frozen.Host = req.Host
-		elsewhere := clean
+		elsewhere := k.cleaned
 		elsewhere.Host = req.Host // the server at the URL's may be many
 		asked = &elsewhere
 	}
