@@ -50,16 +50,39 @@ func body() []byte {
 	return append(append(head, bytes.Repeat([]byte("x"), 1024-len(head)-2)...), `"}`...)
 }
 
-// BenchmarkOperation is one named charge, from the request to the closed response.
+// charge is one named operation, from the request to the closed response.
+func charge(hc *http.Client, name string, payload []byte) error {
+	ctx := onceward.WithOperation(context.Background(), name)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.stripe.com/v1/charges", bytes.NewReader(payload))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer sk_test")
+	resp, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// newClient returns a client with this journal and the network above.
+func newClient(j journal.Journal) (*onceward.Client, error) {
+	return onceward.New(onceward.Config{
+		Journal:    j,
+		Providers:  []providers.Provider{providers.Stripe()},
+		HTTPClient: &http.Client{Transport: answering{}},
+	})
+}
+
+// BenchmarkOperation makes named charges.
 func BenchmarkOperation(b *testing.B) {
 	onceJournal := func(open func(b *testing.B) journal.Journal) func(*testing.B) *http.Client {
 		return func(b *testing.B) *http.Client {
 			j := open(b)
-			c, err := onceward.New(onceward.Config{
-				Journal:    j,
-				Providers:  []providers.Provider{providers.Stripe()},
-				HTTPClient: &http.Client{Transport: answering{}},
-			})
+			c, err := newClient(j)
 			require.NoError(b, err)
 			b.Cleanup(func() {
 				require.NoError(b, c.Shutdown(context.Background()))
@@ -93,21 +116,9 @@ func BenchmarkOperation(b *testing.B) {
 			run := strconv.FormatInt(time.Now().UnixNano(), 36)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				ctx := onceward.WithOperation(context.Background(), "invoice-"+run+"-"+strconv.Itoa(i))
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.stripe.com/v1/charges", bytes.NewReader(payload))
-				if err != nil {
+				if err := charge(hc, "invoice-"+run+"-"+strconv.Itoa(i), payload); err != nil {
 					b.Fatal(err)
 				}
-				req.Header.Set("Content-Type", "application/json")
-				req.Header.Set("Authorization", "Bearer sk_test")
-				resp, err := hc.Do(req)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-					b.Fatal(err)
-				}
-				resp.Body.Close()
 			}
 		})
 	}

@@ -1,0 +1,50 @@
+//go:build !race
+
+package benchmarks
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/memory"
+)
+
+// allocations is how many allocations an operation over the journal in memory makes beyond those of a plain http.Client
+// for the same request. A change that makes more of them raises it in the open, and one that makes fewer lowers it.
+const allocations = 52
+
+// A child process counts without the collector, which would empty the pools.
+func TestAllocationsOfAnOperation(t *testing.T) {
+	const child = "ONCEWARD_COUNTS_ALLOCATIONS"
+	if os.Getenv(child) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestAllocationsOfAnOperation$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"=1", "GOGC=off")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		return
+	}
+	j := memory.New()
+	c, err := newClient(j)
+	require.NoError(t, err)
+	plain := allocationsOf(t, &http.Client{Transport: answering{}})
+	assert.EqualValues(t, allocations, allocationsOf(t, c.HTTPClient())-plain)
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.NoError(t, j.Close())
+}
+
+// allocationsOf returns the allocations of one charge. The maps of a journal grow now and then: the average is rounded down.
+func allocationsOf(t *testing.T, hc *http.Client) float64 {
+	payload, n := body(), 1000 // all numbers have as many digits
+	return testing.AllocsPerRun(1000, func() {
+		if err := charge(hc, "invoice-"+strconv.Itoa(n), payload); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	})
+}
