@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// guarantee is what becomes of a flow in some event, by engine: as their documentation and source say, of River v0.31
-// and DBOS v1.2.
+// guarantee is what becomes of a flow in some event, by engine: as their documentation and source say, of River v0.51
+// and DBOS v1.8.
 type guarantee struct {
 	event   string
 	answers []promise
