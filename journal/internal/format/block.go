@@ -57,8 +57,8 @@ type Glimpse struct {
 	Scope, Provider []byte
 }
 
-// EachGlimpsed is EachOfBlock for those that want says when it has seen a little of them: to decode
-// one takes some fifty times as long.
+// EachGlimpsed is EachOfBlock for the operations that want selects by a glimpse. Decoding one takes about fifty times
+// as long as a glimpse.
 func EachGlimpsed(first int64, data []byte, want func(handle int64, g Glimpse) bool, f func(*Record) error) error {
 	n := len(data) - SumSize
 	if n < 1 || SumIn(data) != sumFrom(first, data[:n]) {

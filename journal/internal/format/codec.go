@@ -11,16 +11,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What SQL need not see of an operation is kept in three BLOBs, each beginning
-// with its format's number: facts, request and answer. JSON would not do: it
-// replaces the bytes of a header value that are not UTF-8.
+// The parts of an operation that SQL does not select by are kept in three BLOBs: facts, request and answer. Each
+// begins with the number of its format. JSON would not do: it replaces the bytes of a header value that are not
+// UTF-8.
 const version = 1
 
-// ErrDamaged is for what can't be what was written.
+// ErrDamaged is returned for a stored value that this package did not write.
 var ErrDamaged = errors.New("a stored value is damaged, or of a newer format")
 
-// EncodeFacts encodes the scalar fields of an operation that have no column of their own, the sum
-// of its answer, and that of its whole row.
+// EncodeFacts encodes the scalar fields of an operation that have no column of their own, and the checksums of its
+// answer and of its whole row.
 func EncodeFacts(r Row) []byte {
 	e := encoder{buf: make([]byte, 0, 160+len(r.Op.Endpoint)+len(r.Op.Fingerprint)+len(r.Op.Cause)+len(r.Op.Trace))}
 	e.facts(&r.Op)
@@ -123,8 +123,8 @@ func (d *decoder) facts(op *journal.Operation) {
 	d.extras(op, extras)
 }
 
-// EncodeRequest leaves out the body, but for whether there is one, since SQLite reads
-// an empty BLOB back as none, whether it is stored compressed, and its sum.
+// EncodeRequest leaves out the body. It encodes whether there is a body, since SQLite reads an empty BLOB back as
+// NULL. It also encodes whether the body is stored compressed, and its checksum.
 func EncodeRequest(r journal.Request, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
 	e.byte(version)
@@ -139,9 +139,8 @@ func EncodeRequest(r journal.Request, compressed bool) []byte {
 	return seal(e.buf)
 }
 
-// DecodeRequest gives the request the body that is stored, or, where that is nil, an
-// empty one if it has any. A nil b is the request that a tombstone does not have any
-// more.
+// DecodeRequest adds the stored body to the request. If stored is nil, the request has an empty body or none. A nil b
+// is the request of a tombstone, which has none any more.
 func DecodeRequest(b, stored []byte) (r journal.Request, err error) {
 	if b, err = unseal(b); b == nil {
 		return r, err

@@ -30,9 +30,8 @@ var (
 	})
 )
 
-// Compress returns what is stored of a body, which is a copy, and whether that is
-// compressed: above so many bytes, and where an eighth is saved at least. Negative:
-// never.
+// Compress returns a copy of a body as it is stored, and whether the copy is compressed. It is if the body has more
+// than above bytes and compression saves at least an eighth. A negative above never compresses.
 func Compress(body []byte, above int) (stored []byte, compressed bool) {
 	if above >= 0 && len(body) > above && len(body) <= maxCompressed {
 		packed := compressor().EncodeAll(body, nil)
@@ -43,7 +42,7 @@ func Compress(body []byte, above int) (stored []byte, compressed bool) {
 	return bytes.Clone(body), false
 }
 
-// expand returns a body as it was, which shares nothing with what is stored.
+// expand returns the original body. It shares no memory with stored.
 func expand(stored []byte, compressed bool) ([]byte, error) {
 	if !compressed {
 		return bytes.Clone(stored), nil

@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// Contents are hashes of what the operations of a segment have that no index selects by, sorted,
-// each once: who looks for another value need not read the segment. A hash that is there says
-// little, since others may have it.
+// Contents are hashes of a segment's values that no index selects by, sorted, each once. A reader who looks for
+// another value need not read the segment. A hash that is there proves little, since other values may have it.
 type Contents []uint16
 
-// The kinds of what is hashed.
+// The kinds of hashed values.
 const (
 	OfScope    byte = 's'
 	OfProvider byte = 'p'

@@ -13,8 +13,8 @@ import (
 // a tag that this release doesn't know was written by a newer one, and is written again as
 // it is (journal.Operation.Newer), so that nothing is lost where two releases share a journal.
 
-// The tags of the fields that this release knows. None is ever used for anything else again. What is done by them is no
-// table of functions: an operation that such a function is given would have to be copied to the heap.
+// The tags of the fields that this release knows. A tag is never used for another field. There is no table of
+// functions by tag, since an operation that is passed to such a function is copied to the heap.
 const (
 	tagNotAfter = 1
 	tagTrace    = 2

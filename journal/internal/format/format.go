@@ -1,5 +1,4 @@
-// Package format is what the bytes in a journal's file or database mean: operations as rows, as records
-// of the log and as parts of blocks, flows and their steps, the hashes of names by segment,
-// and the sums by which damage is noticed. It reads and writes no file. What it decodes
-// shares memory with what it was given unless it says otherwise.
+// Package format encodes and decodes the bytes in a journal's file or database: operations as rows, as records of the
+// log and as parts of blocks, flows and their steps, the hashes of a segment's names, and checksums. It reads and
+// writes no file. A decoded value shares memory with its input unless its function says otherwise.
 package format

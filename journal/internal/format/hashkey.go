@@ -8,9 +8,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// HashKey is what names are hashed with: strangers make names, and could make as many
-// as they like that collide under a hash which they can compute. It is as old as the
-// journal, and goes wherever that goes: what was hashed with it is never hashed again.
+// HashKey keys the hashes of names. Strangers choose names, and could choose many with one hash if they could compute
+// it. The key is as old as its journal and moves with it: nothing is ever hashed again under another key.
 type HashKey [16]byte
 
 // NewHashKey returns a random one.
@@ -31,7 +30,7 @@ func UnsealHashKey(sealed []byte) (k HashKey, err error) {
 	return HashKey(b), nil
 }
 
-// Of is the hash of a name. What collides is told apart by the operations.
+// Of is the hash of a name. Two names with one hash are told apart by reading their operations.
 func (k *HashKey) Of(ref journal.Ref) uint32 {
 	b := append(make([]byte, 0, 256), k[:]...)
 	for _, part := range [...]string{ref.ID, ref.Scope, ref.Parent} {
@@ -52,8 +51,8 @@ func (k *HashKey) OfMark(by byte, value string) int64 {
 	return int64(binary.LittleEndian.Uint64(hash[:]))
 }
 
-// OfHeard is the sealed hash of an event. What collides would be taken for heard: it is as
-// long as that needs to be unlikely.
+// OfHeard is the sealed hash of an event. An event with the hash of another one would be taken for heard, so the hash
+// is long enough to make that unlikely.
 func (k *HashKey) OfHeard(heard journal.Heard) []byte {
 	b := append(make([]byte, 0, 128), k[:]...)
 	b = append(b, "heard"...)

@@ -61,9 +61,8 @@ func AppendRecord(records []byte, k *Record, parts byte) []byte {
 	return e.buf
 }
 
-// EachRecord calls f for what the records of a row say of operations after folded,
-// where find is what is known of them so far, and returns the highest handle that they
-// speak of.
+// EachRecord calls f with each operation that a row's records change after folded. find returns the latest record of
+// an operation. EachRecord returns the highest handle in the row.
 func EachRecord(records []byte, folded int64, find func(handle int64) *Record, f func(*Record) error) (highest int64, err error) {
 	for len(records) > 0 {
 		if len(records) < 4 {

@@ -32,8 +32,8 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// ReceiptArgs are the values of a receipt's row after its handle, which is part of the sum, and the answer's body as it is
-// stored. A body of more than above bytes is compressed. Negative: none is.
+// ReceiptArgs are the values of a receipt's row after its handle, and the answer's body as it is stored. The checksum
+// includes the handle. A body of more than above bytes is compressed, and none if above is negative.
 func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
 	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
 		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
@@ -68,8 +68,8 @@ func receiptSum(handle int64, key *journal.ReceiptKey, place string, state journ
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// ReadReceipt reads ReceiptColumns, the answer without its body, and returns ErrDamaged for a row that is not as it was
-// written. encoded is what DecodeAnswer needs beside the body.
+// ReadReceipt reads ReceiptColumns: the receipt, and its answer without the body. encoded is the rest that
+// DecodeAnswer needs beside the body. It returns ErrDamaged for a row that was not written so.
 func ReadReceipt(v []driver.Value) (r journal.Receipt, encoded []byte, err error) {
 	r = journal.Receipt{
 		Handle: v[0].(int64), ReceiptKey: journal.ReceiptKey{Scope: v[1].(string), Key: v[2].(string)}, Place: v[3].(string),

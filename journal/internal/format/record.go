@@ -2,8 +2,8 @@ package format
 
 import "github.com/onceward/onceward/journal"
 
-// Record is an operation as it stands in the log or in a block: whole, what is large
-// of it undecoded. It is never changed, only replaced.
+// Record is a whole operation as it is in the log or in a block. Its large parts are not decoded. It is never
+// changed, only replaced.
 type Record struct {
 	Row
 	Body, Answer, AnswerBody []byte
@@ -42,7 +42,7 @@ func (k *Record) decode() (journal.Operation, error) {
 	return op, nil
 }
 
-// WithoutBodies is Operation for who does not want the bodies.
+// WithoutBodies is Operation without the bodies.
 func (k *Record) WithoutBodies() (journal.Operation, error) {
 	op, err := (&Record{Row: k.Row, Answer: k.Answer}).decode()
 	// What tells of an empty body is kept beside the bodies.

@@ -19,8 +19,7 @@ type Row struct {
 // Columns are what ReadRow reads, in its order.
 const Columns = "handle, scope, parent, id, naming, identified, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts, request"
 
-// ReadRow returns ErrSum, with what it reads, for a row whose sum is wrong. It panics
-// as ToTime does.
+// ReadRow returns the row together with ErrSum if its checksum is wrong. It panics as ToTime does.
 func ReadRow(v []driver.Value) (Row, error) {
 	identified, delivered, tombstone := toByte(v[5]), toByte(v[11]), toByte(v[12])
 	if max(identified, delivered, tombstone) > 1 {
@@ -79,7 +78,7 @@ func ToBytes(v driver.Value) []byte {
 	return v.([]byte)
 }
 
-// toByte is 255 for what is none.
+// toByte returns 255 for a value that is no byte.
 func toByte(v driver.Value) byte { return byte(min(uint64(v.(int64)), 255)) }
 
 // FromTime is a time as a column has it: NULL for zero.

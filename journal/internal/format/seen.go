@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Wake is the time in an operation's column wake_at: when a pending one is to be woken, or
-// an unknown one looked for; 1970 for one that somebody has to see to.
+// Wake is the time in an operation's column wake_at: the time to wake a pending operation, or to look for an unknown
+// one. It is 1970 for an operation that needs attention.
 func Wake(op *journal.Operation) time.Time {
 	if op.Attention != "" {
 		return time.UnixMilli(0)
@@ -16,7 +16,7 @@ func Wake(op *journal.Operation) time.Time {
 	return woken(op)
 }
 
-// woken is Wake of one that is not dead.
+// woken is Wake of an operation that needs no attention.
 func woken(op *journal.Operation) time.Time {
 	if op.State == journal.StateUnknown {
 		return op.LookAt
@@ -24,13 +24,13 @@ func woken(op *journal.Operation) time.Time {
 	return op.WakeAt
 }
 
-// Unshared is op with lists of its own. What its pointers lead to is never written to.
+// Unshared is op with lists of its own. Its pointers stay shared, since the values behind them are never changed.
 func Unshared(op journal.Operation) journal.Operation {
 	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
 	return op
 }
 
-// SetWake is for an operation whose state is known: at is its column wake_at.
+// SetWake sets the times of an operation whose state is known, from its column wake_at.
 func SetWake(op *journal.Operation, at time.Time) {
 	op.WakeAt, op.LookAt = time.Time{}, time.Time{}
 	switch {
@@ -44,8 +44,7 @@ func SetWake(op *journal.Operation, at time.Time) {
 	}
 }
 
-// hasSeen tells whether there is anything of what the operation can be recognised by, and of
-// what was seen of it: most have nothing, and pay a bit for it.
+// hasSeen reports whether the operation has any mark or evidence. Most have none, and cost one bit.
 func hasSeen(op *journal.Operation) bool {
 	return op.Account != "" || op.Reference != "" || op.ReferenceName != "" || op.ReferenceOurs || op.Compare != nil || op.Rounds != nil ||
 		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Attention != "" || op.Evidence != nil || op.Unwanted != nil || op.Adopted

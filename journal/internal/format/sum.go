@@ -22,8 +22,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the CRC-32C of b.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// sumFrom is the sum of a row of what begins with the operation first, a block or what is kept of a segment: one that
-// is found in another's place is not believed.
+// sumFrom is the checksum of a row that holds several operations: a block, or an index of a segment. It includes the
+// first operation's handle, so that a row in another row's place is not believed.
 func sumFrom(first int64, data []byte) uint32 {
 	var e encoder
 	e.int(first)
@@ -50,8 +50,8 @@ func unseal(sealed []byte) ([]byte, error) {
 	return sealed[:n:n], nil
 }
 
-// Lacks tells whether the body of a request or an answer, encoded, is not there where
-// it was read: its sum, which stands behind two bytes, is not that of nothing.
+// Lacks reports whether the body of an encoded request or answer is missing: its checksum, which follows two bytes,
+// is not the checksum of nothing.
 func Lacks(encoded, stored []byte) bool {
 	return len(stored) == 0 && len(encoded) >= 2+SumSize && binary.LittleEndian.Uint32(encoded[2:]) != 0
 }

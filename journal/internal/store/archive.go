@@ -48,8 +48,8 @@ func mayBeTorn(to io.Writer) bool {
 	return err != nil || last[0] != '\n'
 }
 
-// Write returns once the operations are written and, where the writer can do that,
-// flushed and synced, and what they were then: none goes that is another by now.
+// Write returns the operations after it has written them and, if the writer can do that, flushed and synced them. An
+// operation that has changed since is not removed.
 func (a *Archive) Write(ops []journal.Operation) (Archived, error) {
 	archived := make(Archived, len(ops))
 	for _, op := range ops {

@@ -8,10 +8,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Changes tells whether Next made anything of before that is worth recording. To
-// have been looked at is not: a decision that says so in UpdatedAt alone would cost
-// a commit, and hide from a cancel without a claim's number that the operation is
-// still as its own Begin left it.
+// Changes reports whether Next changed anything worth recording. A later UpdatedAt alone is not: it would cost a
+// commit. It would also hide from a cancel without a claim's number that the operation is still as its own Begin left
+// it.
 func Changes(before, after journal.Operation, decision journal.Decision) bool {
 	switch decision {
 	case journal.Execute, journal.Recorded, journal.SecondEffect, journal.Offer:

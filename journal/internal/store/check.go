@@ -75,8 +75,8 @@ func NeedsSession(kind journal.EventKind) bool {
 	return kind == journal.EventBegin || kind == journal.EventClaim
 }
 
-// TakesRequest tells whether the request and what else is in the event's intent are the operation's
-// from now on: nothing may have run of what it was before.
+// TakesRequest reports whether the operation takes its request and terms from the event's intent. It does only if
+// nothing may have run of the earlier request.
 func TakesRequest(kind journal.EventKind, decision journal.Decision, next *journal.Operation) bool {
 	switch kind {
 	case journal.EventBegin:
@@ -87,8 +87,8 @@ func TakesRequest(kind journal.EventKind, decision journal.Decision, next *journ
 	return false
 }
 
-// NeedsTrust tells whether an event of this kind sends, decides or forgets by what is recorded, which
-// a journal that may have a gap must not.
+// NeedsTrust reports whether an event of this kind sends, decides or forgets by the journal's records. A journal that
+// may have a gap refuses such an event.
 func NeedsTrust(kind journal.EventKind) bool {
 	switch kind {
 	case journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventResolve, journal.EventReap,
@@ -103,7 +103,7 @@ func IsNamed(op *journal.Operation, ref journal.Ref) bool {
 	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
 }
 
-// Undelivered tells whether nobody has had the outcome that an operation has.
+// Undelivered reports whether an outcome has not been handed over yet.
 func Undelivered(op *journal.Operation) bool {
 	return op.State > journal.StateInFlight && !op.Delivered
 }

@@ -6,16 +6,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Clock is the latest time that a journal has seen, and how far an asker may stand
-// behind it before any operation's window is in question. The zero Clock has seen
-// nothing. It is not safe for concurrent use.
+// Clock is the latest time that a journal has seen. It also decides how far an asker's clock may be behind that time
+// before the window of any operation is in question. The zero Clock has seen nothing. It is not safe for concurrent
+// use.
 //
-// A clock that jumps further ahead than journal.Leap, or further behind than the least
-// margin, is not believed until it has gone on for journal.Confirmation: a minute of a
-// clock that is a year ahead moves nothing. Where nobody looks for so long, and what is
-// seen next is more than journal.Leap further ahead, Last moves on by the lesser of the two
-// distances: time has passed for as long as that, whichever of the two readings is wrong,
-// or if both are ahead by the same.
+// A clock that jumps further ahead than journal.Leap, or further behind than the least margin, is not believed until
+// it has gone on for journal.Confirmation. So a minute of a clock that is a year ahead moves nothing. If no process
+// looks for that long and the next reading is more than journal.Leap further ahead, Last moves on by the smaller of
+// the two distances. At least that much time has passed, whichever of the two readings is wrong.
 type Clock struct {
 	// Last is the latest time seen that is believed, to the millisecond. It never goes
 	// back, but by Reset.
@@ -37,7 +35,7 @@ type Clock struct {
 	sweep    journal.Event // what See asked for
 }
 
-// Where an asker's clock stands to Last.
+// The position of an asker's clock relative to Last.
 const (
 	near   = 0
 	ahead  = 1
@@ -54,11 +52,10 @@ func (c *Clock) stands(at time.Time) int {
 	return near
 }
 
-// See takes note of an asker's clock, and tells whether operations without an answer are
-// to be given the event that Sweep returns: where it stands behind and is believed, once
-// for each regress, and again where it goes further back; where it has caught up from
-// there unseen; and where a jump ahead is confirmed, or was none, or goes on in strides.
-// Askers that are apart by less than the margin don't count as a regress.
+// See notes an asker's clock. It reports whether the event that Sweep returns must be applied to the operations
+// without an answer. It must be if the clock is behind and believed: once for each regress, and again if the clock
+// goes further back. It must be, too, if the clock has caught up from there unseen, and if a jump ahead is confirmed,
+// turns out to be none, or goes on in strides.
 func (c *Clock) See(at time.Time) bool {
 	at = stamp(at)
 	c.looked = time.Now()
@@ -111,10 +108,11 @@ func (c *Clock) See(at time.Time) bool {
 	return sweep
 }
 
-// closing is for an asker's clock that stands behind: windows are closed as of where it was seen first, and, where operations
-// have come in since, as of now: what was begun meanwhile by a clock that is right keeps its window. Half a margin may pass
-// before that, and half a margin later than now nobody's stamp is in question, as askers are apart: a clock that has gone
-// further ahead than the margin since is found all the same.
+// closing is called for an asker's clock that is behind. Windows are closed as of its first reading. If operations
+// have come in since, windows are closed as of now too, since an operation that a right clock began meanwhile keeps
+// its window. Half a margin passes before that, and the event is dated half a margin later than now: right clocks
+// differ by less, so that no stamp of theirs is in question. A clock that has since gone further ahead than the
+// margin is found all the same.
 func (c *Clock) closing(at time.Time) (sweep journal.Event, due bool) {
 	half := c.LeastMargin / 2
 	if c.closed.IsZero() {
@@ -123,7 +121,7 @@ func (c *Clock) closing(at time.Time) (sweep journal.Event, due bool) {
 	return journal.Event{Kind: journal.EventClock, At: stamp(at.Add(half))}, c.others && at.Sub(c.closed) >= half
 }
 
-// jump is a clock that stands there since now, or, near, nowhere in particular.
+// jump notes a clock that shows at since now. With near, no jump is noted any more.
 func (c *Clock) jump(at time.Time, is int) {
 	c.Jumped, c.jumpedAt, c.aheadAt, c.stood = at, c.looked, time.Time{}, at
 	c.closed, c.others = time.Time{}, false
@@ -135,22 +133,21 @@ func (c *Clock) jump(at time.Time, is int) {
 	}
 }
 
-// watched tells whether the asker's clock has come from where it jumped to by itself: so
-// much of this process's own time has passed meanwhile.
+// watched reports whether the asker's clock went on from its jump by itself: as much of this process's own time has
+// passed meanwhile.
 func (c *Clock) watched(at time.Time) bool {
 	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= journal.Confirmation
 }
 
-// another tells whether the asker's clock is another one than that which jumped, and further ahead than two that are right
-// may be apart: so little of this process's own time has passed since. It confirms nothing of that one.
+// another reports whether this is another clock than the one that jumped. It is if it is further ahead than this
+// process's own time allows, by more than two right clocks differ. It does not confirm the jump of the other one.
 func (c *Clock) another(at time.Time) bool {
 	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) > max(c.LeastMargin, journal.Confirmation)
 }
 
-// stride is for an asker's clock that is further ahead than where it jumped to by more than
-// journal.Leap. The two readings have to be of different processes, or of one that has seen
-// it ahead for journal.Confirmation of its own time. What was sent meanwhile is dated as
-// before: only a clock that was seen to go on says when that was. stride tells whether Last
+// stride is called for an asker's clock that is more than journal.Leap ahead of the jump. The two readings must be of
+// different processes, or of one that has seen the clock ahead for journal.Confirmation of its own time. Operations
+// sent meanwhile keep their dates, since only a clock that was seen to go on dates them. stride reports whether Last
 // has moved.
 func (c *Clock) stride(at time.Time) (moved bool) {
 	aheadAt := c.aheadAt
@@ -164,8 +161,8 @@ func (c *Clock) stride(at time.Time) (moved bool) {
 	return moved
 }
 
-// before tells by the asker's clock when Jumped was seen, at the earliest: as long ago as
-// has passed by this process's own time, or, where that can't be told, just then.
+// before returns, by the asker's clock, when Jumped was seen at the earliest. It goes back by the time that has
+// passed for this process; if that is unknown, it returns Jumped.
 func (c *Clock) before(at time.Time) time.Time {
 	if c.jumpedAt.IsZero() {
 		return c.Jumped
@@ -186,8 +183,8 @@ func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	return c.Jumped.Add(journal.Confirmation)
 }
 
-// Passed returns the latest time that has passed for sure, by an asker's clock that was
-// seen: what it shows, or, while it is not believed, Last if that is earlier.
+// Passed returns the latest time that has surely passed, by an asker's clock that was seen. That is the clock's own
+// reading. While it is not believed, it is Last if Last is earlier.
 func (c *Clock) Passed(at time.Time) time.Time {
 	if at = stamp(at); !c.Unconfirmed(at).IsZero() && c.Last.Before(at) {
 		return c.Last
@@ -195,18 +192,18 @@ func (c *Clock) Passed(at time.Time) time.Time {
 	return at
 }
 
-// Reset has at be the latest time, by somebody's word. A sweep is due then.
+// Reset makes at the latest time, since an operator said so. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
 	c.sweep = journal.Event{Kind: journal.EventClock, At: stamp(at), Last: latest(c.Last, stamp(at))}
 	c.jump(time.Time{}, near)
 	c.Last = stamp(at)
 }
 
-// Forget says that operations may have come in that no window was closed of, while an asker stood behind.
+// Forget notes that operations may have come in while an asker's clock was behind. No window of theirs was closed.
 func (c *Clock) Forget() { c.others = true }
 
-// Take takes over what another process has kept of it. Jumped, where that is news, was
-// seen since this process looked last, at the latest.
+// Take takes over the clock that another process has kept. A Jumped that is news was seen after this process last
+// looked.
 func (c *Clock) Take(kept Clock) {
 	if !kept.Jumped.Equal(c.Jumped) {
 		c.Jumped, c.jumpedAt, c.aheadAt, c.stood, c.closed = kept.Jumped, c.looked, time.Time{}, kept.Jumped, time.Time{}

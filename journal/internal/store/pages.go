@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// InPages yields what read returns, page by page, as far as the filter's span of time and its limit go; read is asked for
-// as many as may be of use, at most pageSize, and tells whether that was the last page. After an error it ends.
+// InPages yields the operations that read returns, page by page, within the filter's span of time and its limit. It
+// asks read for as many operations as it can use, at most pageSize. read reports whether that was the last page.
+// InPages ends after an error.
 func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []journal.Operation, last bool, err error)) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		for left := filter.Limit; ; {
@@ -41,9 +42,9 @@ func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []jou
 	}
 }
 
-// FlowsInPages yields the flows that the filter selects, page by page, without their inputs and what their steps returned.
-// read reads a page by what follows FROM flows in its statement, where each ? is one of the arguments. After an error it
-// ends.
+// FlowsInPages yields the flows that the filter selects, page by page, without their inputs and their steps' results.
+// read gets the part of its statement after FROM flows, and one argument for each ? in it. FlowsInPages ends after an
+// error.
 func FlowsInPages(filter journal.FlowFilter, pageSize int, read func(where string, args []any) ([]journal.Flow, error)) iter.Seq2[journal.Flow, error] {
 	return func(yield func(journal.Flow, error) bool) {
 		due, handle := int64(math.MinInt64), int64(0)

@@ -17,8 +17,8 @@ func TakesReceipt(f *journal.ReceiptFilter, r *journal.Receipt) bool {
 		r.Handle > f.After && (f.Before == 0 || r.Handle < f.Before)
 }
 
-// ReceiptOrder is the SQL of a page's bounds and order, by the parameters 1 to 3: the handles that it is after and before, and its
-// limit. The reserved have an index in a store that can afford one.
+// ReceiptOrder is the SQL of a page's bounds and order. Its parameters 1 to 3 are the handles after and before the
+// page, and the page's limit. In a store that can afford one, reserved receipts have an index.
 func ReceiptOrder(f *journal.ReceiptFilter, parameter string) (sql string, after, before int64) {
 	sql = " WHERE handle > " + parameter + "1 AND handle < " + parameter + "2"
 	if slices.Equal(f.States, []journal.ReceiptState{journal.ReceiptReserved}) {

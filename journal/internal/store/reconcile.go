@@ -48,8 +48,8 @@ func NamesObject(ev journal.Event) bool {
 // ByFound is for objects that a look or an event found.
 const ByFound journal.By = 255
 
-// TakenBy says among which marks the object that ev names is looked for: an answer of its
-// own is only contradicted by what was found.
+// TakenBy returns the kind of marks among which the object of ev is looked for. Only an object that was found
+// contradicts the object of an operation's own answer.
 func TakenBy(ev journal.Event) journal.By {
 	if ev.Kind == journal.EventComplete {
 		return ByFound
@@ -82,8 +82,8 @@ func Reaped(op *journal.Operation) (m Mark, is bool) {
 
 func reapedAs(provider, reference string) Mark { return Mark{ByReaped, provider + "\x00" + reference} }
 
-// NamesReference tells whether the event shows a caller's reference, and by which marks operations that
-// were reaped are known to have had it.
+// NamesReference reports whether the event shows a caller's reference. It returns the marks of reaped operations that
+// had it.
 func NamesReference(op *journal.Operation, ev journal.Event) (reaped []Mark, is bool) {
 	if ev.Kind != journal.EventEvidence || ev.Reference == "" {
 		return nil, false
@@ -129,15 +129,15 @@ func Marks(op *journal.Operation) (marks []Mark) {
 	return marks
 }
 
-// Match is an operation, with its answer if it has one, as it is found by value: the answer may be of an earlier
+// Match is an operation that was found by a value, with its answer if it has one. The answer may be of an earlier
 // generation than the latest.
 func Match(op journal.Operation, by journal.By, value string) journal.Match {
 	generation, _ := op.RoundBy(by, value)
 	return journal.Match{Operation: op, Generation: generation}
 }
 
-// Marked tells whether the operation is to be found by its marks: it has no outcome that
-// stands, or has something by which others tell of it.
+// Marked reports whether an operation must be found by its marks: it has no final outcome, or it has a mark that
+// other evidence may show.
 func Marked(op *journal.Operation) bool {
 	return op.State != journal.StateCompleted || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0
 }

@@ -21,7 +21,7 @@ import (
 // Steps are those of an order: enqueue, commit, send, settle, deliver. A shop may be killed after each of them.
 var Steps = []string{"begun", "enqueued", "ordered", "committed", "claimed", "sent", "completed", "delivering", "booked", "delivered"}
 
-// Till enqueues orders, sends what is due, and books what came of it. It tells of every step that it has made.
+// Till enqueues orders, sends those that are due, and books their outcomes. It reports each step.
 type Till struct {
 	Journal journal.Outbox
 	Session journal.Session
@@ -67,7 +67,7 @@ func (s *Till) Order(ctx context.Context, id string) error {
 	return nil
 }
 
-// Settle sends what is due, and books each outcome.
+// Settle sends the operations that are due, and books each outcome.
 func (s *Till) Settle(ctx context.Context) error {
 	results, err := s.Journal.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: s.now(), Session: s.Session.ID()}, 10)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Till) send(key string) error {
 	return err
 }
 
-// Sell is what a child does: it orders and settles one order, and waits after each step to be told to go on.
+// Sell runs in a child: it orders and settles one order. After each step it waits for a line on its input.
 func Sell(open func(step func(string)) (*Till, error)) error {
 	in := bufio.NewScanner(os.Stdin)
 	s, err := open(func(step string) {
@@ -142,7 +142,7 @@ type Shop interface {
 	Verify(t *testing.T, j journal.Outbox) (wrong []string) // what is wrong with the journal
 }
 
-// KilledAtEachStep: whatever step a process is killed after, order and operation are there together or not at all, the
+// KilledAtEachStep kills a process after each step. The order and the operation are there together or not at all, the
 // provider gets one key, and the outcome is booked once.
 func KilledAtEachStep(t *testing.T, shop func(t *testing.T) Shop) {
 	for n, last := range Steps {
