@@ -240,6 +240,10 @@ type Event struct {
 	Busy                 bool   // Park: the last answer was "in flight"
 	Mode                 string // Complete, Park, Doubt, Cancel: of the credential that was sent; "" if not known
 
+	// Retention is the retention that an answer declared. It replaces a longer one of the operation's Terms. Zero means
+	// that no answer declared one, and a negative value that the provider promises none. Park, Doubt, Cancel.
+	Retention time.Duration
+
 	// Told says that a caller receives this failure. From then on an unnamed operation is not sent in the background.
 	// Park, Doubt, Cancel.
 	Told bool

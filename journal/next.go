@@ -703,6 +703,9 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	case !current:
 		return op, Stale, nil
 	}
+	if ev.Retention != 0 {
+		op.Terms.Retention = min(op.Terms.Retention, max(ev.Retention, 0))
+	}
 	doubted := ev.Kind == EventDoubt
 	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open || doubted, op.Found.Failed || ev.Failed || doubted
 	op = sentAs(op, ev)

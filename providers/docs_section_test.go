@@ -267,7 +267,11 @@ func retentionCell(p providers.Provider, e providers.Endpoint) string {
 	case e.Retention == 0:
 		return "not published"
 	}
-	return period(e.Retention)
+	text := period(e.Retention)
+	if e.Declared != (providers.Declared{}) {
+		text += ", or less if `" + e.Declared.Header + e.Declared.Field + "` says so"
+	}
+	return text
 }
 
 func memoryCell(p providers.Provider, e providers.Endpoint) string {

@@ -114,6 +114,11 @@ type Endpoint struct {
 	// its key.
 	Retention time.Duration
 
+	// Declared is where an answer declares how long the provider remembers the operation's key. A declaration
+	// only shortens Retention, for the operation whose attempt was answered. The call ends there, so that the
+	// journal has the declaration before the next attempt.
+	Declared Declared
+
 	// Remembers defines which results answer a repeated key.
 	Remembers Memory
 
@@ -191,6 +196,20 @@ type Endpoint struct {
 	Rules []Rule
 
 	// Source is the source of the endpoint's facts.
+	Source string
+}
+
+// Declared is the place of a retention in an answer: a number of seconds, counted like Retention. Less than a
+// minute counts as no retention. Values that are not numbers are ignored. The zero Declared means that answers
+// declare none.
+type Declared struct {
+	// Header is a response header. If it comes more than once, every line must have the same value.
+	Header string
+
+	// Field is the dotted path, as in [Rule], of a field of a JSON body: "idempotency.replay_ttl_seconds".
+	Field string
+
+	// Source is the source of the fact.
 	Source string
 }
 

@@ -209,6 +209,14 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"a path that is none", rules(providers.Rule{Field: ".a", Verdict: providers.Final}), "Endpoints[0].Rules[0].Field"},
 		{"a text without a field", rules(providers.Rule{Equals: "x", Verdict: providers.Final}), "Endpoints[0].Rules[0].Equals"},
 		{"an occasion that is none", rules(providers.Rule{On: 99, Verdict: providers.Final}), "Endpoints[0].Rules[0].On"},
+		{"a declared retention without a retention", func(p *providers.Provider) {
+			p.Endpoints[0].Retention, p.Endpoints[0].Declared = 0, providers.Declared{Header: "Key-Ttl"}
+		}, "Endpoints[0].Declared"},
+		{"a declared retention in two places", func(p *providers.Provider) {
+			p.Endpoints[0].Declared = providers.Declared{Header: "Key-Ttl", Field: "ttl"}
+		}, "Endpoints[0].Declared"},
+		{"a declared retention in no header", func(p *providers.Provider) { p.Endpoints[0].Declared.Header = "Key Ttl" }, "Endpoints[0].Declared.Header"},
+		{"a declared retention at no path", func(p *providers.Provider) { p.Endpoints[0].Declared.Field = "ttl..x" }, "Endpoints[0].Declared.Field"},
 		{"already done, and nothing named", rules(providers.Rule{Status: 409, Verdict: providers.AlreadyDone}), "Endpoints[0].Rules[0].Pointer"},
 		{"a pointer to nothing done", rules(providers.Rule{Status: 409, Verdict: providers.Final, Pointer: "id"}), "Endpoints[0].Rules[0].Pointer"},
 		{"a rule behind the same one", rules(

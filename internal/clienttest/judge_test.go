@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -730,4 +731,48 @@ func TestInFlightOnAFirstAttempt(t *testing.T) {
 		assert.Equal(t, journal.StatePending, op.State)
 		assert.True(t, op.MayHaveRun)
 	})
+}
+
+// What an answer declares shortens the resend window, is in the journal before the next attempt, and widens nothing.
+func TestADeclaredRetentionShortensTheWindow(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		declared string
+		parked   bool // by the first answer
+		after    time.Duration
+		sent     bool
+	}{
+		{"within it", "7200", true, time.Hour, true},
+		{"after it", "7200", true, 3 * time.Hour, false},
+		{"longer than the table's", "864000", false, 25 * time.Hour, false},
+		{"bad values are ignored", "2h", false, 3 * time.Hour, true},
+		{"nothing is remembered", "0", true, time.Minute, false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			j := memory.New()
+			declares := own(func(e *providers.Endpoint) {
+				e.Remembers, e.Declared = providers.SuccessesCleanFailures, providers.Declared{Header: "Key-Ttl"}
+			})
+			cfg := onceward.Config{Journal: j, Providers: []providers.Provider{declares}, Backoff: backoff.Policy{MaxAttempts: 2}}
+			l := (&line{}).Then(says(503, "", "Key-Ttl", row.declared), says(503, "", "Key-Ttl", row.declared))
+			p := start(t, l, cfg)
+			out := p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+			require.Error(t, out.Err)
+			attempts := 2
+			if row.parked {
+				attempts = 1
+			}
+			assert.Len(t, l.Sent(), attempts)
+			p.Crash()
+			pass(row.after)
+			next := (&line{}).Always(says(200, paid))
+			out = start(t, next, cfg).Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
+			if row.sent {
+				require.NoError(t, out.Err)
+				return
+			}
+			require.Error(t, out.Err)
+			assert.Empty(t, next.Sent())
+		})
+	}
 }

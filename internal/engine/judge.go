@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ func (r *run) classify() {
 			answer, read = wire.Legible(answer, a.body, r.route)
 		}
 		a.judged = r.route.Classify(answer)
+		if d, ok := r.route.Declared(answer); ok && d < r.op.Terms.Retention {
+			r.op.Terms.Retention, r.tally.declared = d, cmp.Or(d, -1)
+		}
 		if a.open = !read && r.route.Open(answer, a.judged.Verdict); a.open {
 			a.judged.Credential = false // nor does it tell of a credential
 		}
@@ -287,6 +291,11 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
 		r.park(at, cause, err)
 		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
+		return
+	}
+	if r.tally.declared != 0 { // a process that took over from this one has to know it
+		r.park(at, "the provider remembers the key for less time than its table says: "+cause, err)
+		r.end.busy, r.end.own = busy, !asked
 		return
 	}
 	if !busy && !r.permit.Stays(now) {

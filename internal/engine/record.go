@@ -46,6 +46,7 @@ func (r *run) record(result *journal.Result) {
 		Unsent:     r.undated(),
 		Failed:     r.tally.failed,
 		Busy:       e.busy,
+		Retention:  r.tally.declared,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
 		Delivered:  !r.engine.deliveries.Settles(),

@@ -67,6 +67,8 @@ type tally struct {
 	refused    int       // of these, those for whose refusal the provider registers no key
 	underWay   bool      // one is
 	ended      time.Time // when the last one ended
+
+	declared time.Duration // journal.Event.Retention
 }
 
 // breakOff counts the attempt that a panic of a hook has ended as one that may have done

@@ -9,6 +9,9 @@ const MaxAnswerBody = 16 << 20
 // NeedsBody reports whether what an answer means may depend on fields of its body, which
 // is then wanted whole and decoded. a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {
+	if rt.Endpoint.Declared.Field != "" {
+		return true
+	}
 	r := rt.head(a)
 	for i := range rt.Endpoint.Rules {
 		rule := &rt.Endpoint.Rules[i]

@@ -83,6 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"histories", historyTests},
 		{"flows", flowTests},
 		{"words", wordTests},
+		{"declared", declaredTests},
 		{"second names", aliasTests},
 		{"passing over", passingOverTests},
 		{"jumps of the clock", jumpTests},

@@ -223,6 +223,31 @@ var passingOverTests = []test{
 	}},
 }
 
+var declaredTests = []test{
+	{"a declared retention only shortens the terms, and outlives a restart", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		for _, row := range []struct {
+			id             string
+			declared, want time.Duration
+		}{{"shorter", time.Hour, time.Hour}, {"longer", 48 * time.Hour, 24 * time.Hour}, {"not declared", 0, 24 * time.Hour}, {"not promised", -1, 0}} {
+			ev := c.of(journal.EventPark, c.begin(named(row.id)))
+			ev.Due, ev.Open, ev.Attempts, ev.Retention = noon, true, 1, row.declared
+			assert.Equal(t, row.want, c.decide(ev, journal.Recorded).Terms.Retention, row.id)
+		}
+		require.NoError(t, c.session.End(t.Context()))
+		if h.Reopen != nil {
+			h.Journal = h.Reopen(t)
+		}
+		c = newCaller(t, h.Journal)
+		assert.Equal(t, time.Hour, c.get(named("shorter")).Terms.Retention)
+		assert.Equal(t, journal.StateUnknown, c.get(named("not promised")).State)
+		c.now = noon.Add(2 * time.Hour)
+		for id, decision := range map[string]journal.Decision{"shorter": journal.Stop, "longer": journal.Execute} {
+			c.decide(c.beginEvent(named(id)), decision) // whose intent has the longer terms of the table
+		}
+	}},
+}
+
 var wordTests = []test{
 	{"where nothing may have run, the asker's request is recorded and sent", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
