@@ -79,6 +79,7 @@ func TestRulesOfTheEndpoints(t *testing.T) {
 			handler, err := h.handler()
 			require.NoError(t, err)
 			row.Header = http.Header{"Customer": {"a"}, "Content-Type": {"application/json"}}
+			row.Another = http.Header{"Customer": {"b"}, "Content-Type": {"application/json"}}
 			row.Effects = func() (n int) {
 				for _, table := range [][2]string{{"orders", "id"}, {"deliveries", "order_id"}} {
 					rows, err := s.count(context.Background(), table[0], table[1])

@@ -30,6 +30,9 @@ type Request struct {
 	Body   string
 	Other  string // another body that the handler would serve as well
 
+	// Another has the credentials of another tenant, in place of those in Header. nil: there is one tenant.
+	Another http.Header
+
 	// Effects counts the effects of all requests so far. nil: they are not counted.
 	Effects func() int
 
@@ -52,6 +55,7 @@ func Check(t T, h http.Handler, r Request) {
 	c := &check{t: t, Request: r, server: s}
 	c.repeats()
 	c.others()
+	c.tenants()
 	c.keys()
 	c.atOnce()
 }
@@ -76,7 +80,9 @@ func (a answer) refused() bool { return a.status >= 400 && a.status < 500 }
 
 func (a answer) String() string { return fmt.Sprintf("%d %.200q", a.status, a.body) }
 
-func (c *check) ask(body string, keys ...string) answer {
+func (c *check) ask(body string, keys ...string) answer { return c.askAs(c.Header, body, keys...) }
+
+func (c *check) askAs(header http.Header, body string, keys ...string) answer {
 	a := answer{asked: fmt.Sprintf("%s %s\n", c.Method, c.Path)}
 	for _, key := range keys {
 		a.asked += fmt.Sprintf("Idempotency-Key: %.300s\n", key)
@@ -87,7 +93,7 @@ func (c *check) ask(body string, keys ...string) answer {
 		c.fails(a, "a request can be made", "%v", err)
 		return a
 	}
-	req.Header = c.Header.Clone()
+	req.Header = header.Clone()
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
@@ -179,6 +185,23 @@ func (c *check) others() {
 	}
 	if again := c.ask(c.Body, "servertest-other-0001"); again.status != first.status || again.body != first.body {
 		c.fails(again, "a key keeps its answer after another request", "it was answered by %v, and before by %v", again, first)
+	}
+}
+
+func (c *check) tenants() {
+	c.t.Helper()
+	if c.Another == nil {
+		return
+	}
+	const key = "servertest-tenant-0001"
+	first := c.ask(c.Body, key)
+	var theirs answer
+	c.once(first, "another tenant's key is another key", 1, func() { theirs = c.askAs(c.Another, c.Body, key) })
+	if !theirs.served() {
+		c.fails(theirs, "another tenant's key is another key", "it was answered by %v", theirs)
+	}
+	if again := c.ask(c.Body, key); again.status != first.status || again.body != first.body {
+		c.fails(again, "a key keeps its answer after another tenant's request", "it was answered by %v, and before by %v", again, first)
 	}
 }
 

@@ -32,7 +32,9 @@ func TestServer(t *testing.T) {
 	require.NoError(t, tx.Commit())
 	s, err := server.New(t.Context(), server.Options{
 		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
-		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+		Caller: func(r *http.Request) (server.Caller, error) {
+			return server.Caller{Tenant: r.Header.Get("Tenant")}, nil
+		},
 	})
 	require.NoError(t, err)
 	h := s.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,13 +54,14 @@ func TestServer(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, `{"id":%d}`, id)
 	}), server.Endpoint{})
-	servertest.Check(t, h, servertest.Request{Body: `{"amount":1}`, Other: `{"amount":2}`, Effects: func() (n int) {
-		tx, err := j.BeginSQL(context.Background())
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback() }()
-		require.NoError(t, tx.QueryRow("SELECT count(*) FROM ledger").Scan(&n))
-		return n
-	}})
+	servertest.Check(t, h, servertest.Request{Header: http.Header{"Tenant": {"acme"}}, Another: http.Header{"Tenant": {"umbrella"}},
+		Body: `{"amount":1}`, Other: `{"amount":2}`, Effects: func() (n int) {
+			tx, err := j.BeginSQL(context.Background())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			require.NoError(t, tx.QueryRow("SELECT count(*) FROM ledger").Scan(&n))
+			return n
+		}})
 }
 
 // faults are the rules that a handler broke.
@@ -101,6 +104,7 @@ func TestFaults(t *testing.T) {
 			}
 		}, []string{
 			"another request under a key is refused", "another request under a key learns nothing", "a request with two keys is refused",
+			"another tenant's key is another key",
 		}},
 		"a refusal without a time": {func(effect func() int) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +126,7 @@ func TestFaults(t *testing.T) {
 				defer mu.Unlock()
 				effects++
 				return effects
-			}), servertest.Request{Body: "a", Other: "b", Effects: func() int {
+			}), servertest.Request{Body: "a", Other: "b", Another: http.Header{"Tenant": {"umbrella"}}, Effects: func() int {
 				mu.Lock()
 				defer mu.Unlock()
 				return effects
