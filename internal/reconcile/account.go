@@ -19,13 +19,14 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// identity is whose a look's credential is.
+// identity is the owner of a look's credential.
 type identity struct {
 	account string // as Operation.Account has it, if it is proven to be the operation's; else ""
 	named   string // the provider's own name of it, if it was asked
 	key     string // of the credential: looks with another one share nothing with it
 
-	// credential is a digest of that alone. All requests of the look have it, where the account is told by it.
+	// credential is a digest of the credential alone. If the provider names the account by the credential, all
+	// requests of the look have it.
 	credential string
 }
 
@@ -34,23 +35,22 @@ const ownCredential = journal.OwnCredential
 const errWhose = "it is not proven that the credential is of the account that it was sent for: look with the credential that it was sent with, " +
 	"or state how the provider tells whose one is (providers.Provider.Identity)"
 
-// admits tells whether what was found counts as the operation's. What has a key or a reference
-// that was made at random for this operation alone can be in no other account; anything else
-// may.
+// admits reports whether a found object counts as the operation's. An object with the operation's key, or with a
+// reference made at random for it, can be in no other account. Any other object may be.
 func (w identity) admits(op *journal.Operation, exact bool) bool {
 	return w.account != "" || exact && hasUniqueMarker(op)
 }
 
-// hasUniqueMarker tells whether the operation has a mark that no other operation can have. A derived one may be in two accounts.
+// hasUniqueMarker reports whether the operation has a mark that no other operation can have. A derived mark may be in
+// two accounts.
 func hasUniqueMarker(op *journal.Operation) bool {
 	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
-// proven is the account in which a look proves something by what is not there.
+// proven is the account in which a look can prove absence.
 func (w identity) proven() string { return w.account }
 
-// bound is the credential that every request of the look has to have; "": nothing of what it tells is by its
-// account.
+// bound is the credential that every request of the look must have. "" means that no result depends on its account.
 func (w identity) bound() string {
 	if w.account == "" {
 		return ""
@@ -58,8 +58,8 @@ func (w identity) bound() string {
 	return w.credential
 }
 
-// identify tells whose the credential of a look is, or why a look would tell nothing. It is
-// asked before anything is read.
+// identify returns the owner of a look's credential, or why a look would prove nothing. It is called before anything
+// is read.
 func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
 	planned := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
 	for _, name := range route.Provider.AccountHeaders {
@@ -95,7 +95,7 @@ func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables
 	return whose, ""
 }
 
-// identities remember for a while what providers said of credentials.
+// identities caches providers' answers about credentials for a while.
 type identities struct {
 	mu   sync.Mutex
 	salt []byte
@@ -115,13 +115,13 @@ const (
 	maxIdentities = 1000
 )
 
-// keyOf tells credentials apart, and the accounts that they act for.
+// keyOf identifies a credential together with the account that it acts for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
 	return strings.Join([]string{p.Name, req.URL.Host, core.AccountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{})}, "\n")
 }
 
-// credentialOf tells credentials apart that are added to requests which are sent to different places. to is where
-// req was to go without one.
+// credentialOf identifies a credential that is added to requests to several places. to is the place of req before the
+// credential was added.
 func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
 	own := strings.Split(to.RawQuery, "&")
 	u := *req.URL
@@ -129,7 +129,7 @@ func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
 	return wire.CredentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
 }
 
-// whose is what is known of a credential by itself.
+// whose is the cached owner of a credential.
 func (is *identities) whose(req *http.Request, p *providers.Provider, to *url.URL) identity {
 	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, to)}
 }
@@ -145,7 +145,7 @@ func (is *identities) salted() []byte {
 
 const errSlowIdentity = "the credential's account could not be read in time"
 
-// of asks the provider whose a credential is, once in a while, and by that credential alone.
+// of asks the provider for the owner of a credential, with that credential alone, and once in a while only.
 func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
 	key := whose.key
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
@@ -205,7 +205,8 @@ func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, ro
 	return account, why
 }
 
-// anotherAccount: in another account it would be another effect.
+// anotherAccount refuses an attempt that would go to another account than the operation's. There it would be another
+// effect.
 type anotherAccount struct{}
 
 func (anotherAccount) Error() string {
@@ -214,8 +215,8 @@ func (anotherAccount) Error() string {
 
 func (anotherAccount) Is(target error) bool { return target == wire.ErrCredentialChanged }
 
-// AccountOf is the account that a request is sent for with its credentials, as far as the provider tells; "": it does not. It
-// is asked with those of caller and query, or in the background with nobody's.
+// AccountOf returns the account that a request with its credentials acts for, or "" if the provider does not say. It
+// asks the provider with the caller's credentials and query, or in the background with Authorize's.
 func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) string {
 	if !route.Listed || route.Provider.Identity.Path == "" {
 		return ""
@@ -225,8 +226,8 @@ func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query stri
 	return account
 }
 
-// CheckAccount lets an attempt go out in the account alone that the operation was begun for: its credential is the
-// one that it was begun with, or the provider says that it is of that account. If the provider does not say, it goes out.
+// CheckAccount lets an attempt go out only to the account that the operation was begun for. The attempt has the same
+// credential, or the provider names the same account for it. If the provider does not say, the attempt goes out.
 func (c *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
 	if !namesAccount(op.Account) || wire.SameCredential(op.Credential, signed, route.Endpoint.Key) {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// canaries are operations that this process saw completed by their own answers. A look that
-// finds none of them, though it was sent later, finds nothing else either: only one that does
-// proves by what it does not find.
+// canaries are operations that this process saw completed by their own answers. A look that finds none of them,
+// though they were sent earlier, would not find any other operation either. So absence is proven only by a look that
+// finds a canary.
 type canaries struct {
 	mu sync.Mutex
 	at map[canaryKey][]canary
@@ -32,25 +32,27 @@ type canary struct {
 	sent  time.Time
 }
 
-// maxCanaries are kept of each kind: the first that came after an operation has had the
-// longest time to become visible, the last come after the operations that are unknown since.
+// maxCanaries is the most canaries of each kind. The first one after an operation has had the longest time to become
+// visible. The latest ones serve the operations that have become unknown since.
 const (
 	maxCanaries    = 32
 	maxCanaryKinds = 1000
 )
 
-// LooksFor tells whether operations of a route are looked for or heard of.
+// LooksFor reports whether operations of a route can be looked for or heard of.
 func (c *Finder) LooksFor(route tables.Route) bool {
 	e := route.Endpoint
 	return c.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || c.settings.Lookup != nil)
 }
 
-// provesAbsence tells whether any of an endpoint's look-ups may. A table that says so states a handling time.
+// provesAbsence reports whether any look-up of an endpoint can prove absence. A table that says so states a handling
+// time.
 func provesAbsence(e *providers.Endpoint) bool {
 	return slices.ContainsFunc(e.Lookups, func(look providers.Lookup) bool { return look.Absent != (providers.Absence{}) })
 }
 
-// Completed takes note of an operation that its own answer has just completed: as it was sent to u, and its object.
+// Completed notes an operation that its own answer has just completed: the address that it was sent to, and its
+// object.
 func (c *Finder) Completed(sent *journal.Operation, account string, route tables.Route, u *url.URL, object string) {
 	if object == "" || !provesAbsence(route.Endpoint) {
 		return
@@ -72,8 +74,8 @@ func (c *Finder) Completed(sent *journal.Operation, account string, route tables
 	cs.at[key] = list
 }
 
-// AnsweredObject is kind and id of the object that an answer of the operation's own shows: where
-// the table says so, or as the objects of look-ups have theirs, or as HTTP has it.
+// AnsweredObject is the kind and id of the object in an operation's own answer: from the place that the table states,
+// else from the place where look-ups find it, else from HTTP's own.
 func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
 	case a.Refused && e.ObjectID == "":
@@ -104,15 +106,15 @@ func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) strin
 	return ""
 }
 
-// ofKind returns the controls that an operation may have, those sent first coming first.
+// ofKind returns the canaries that can serve an operation, in the order in which they were sent.
 func (cs *canaries) ofKind(key canaryKey) []canary {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return slices.Clone(cs.at[key])
 }
 
-// canary finds one by the same look that found nothing of an operation, and tells when it
-// was first sent; the zero time if there is none.
+// canary looks for a canary by the same look that found nothing of an operation. It returns when the canary was first
+// sent, or the zero time if none was found.
 func (l *Pass) canary(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, w *listing, whose identity) time.Time {
 	other := subjectOf(op, u)
 	for _, c := range l.finder.canaries.ofKind(canaryKey{op.Provider, op.Endpoint, u.Host, op.Scope}) {
@@ -142,7 +144,7 @@ func (l *Pass) canary(ctx context.Context, op *journal.Operation, route tables.R
 	return time.Time{}
 }
 
-// hasCanary tells whether an operation that died for want of a control has one by now.
+// hasCanary reports whether an operation that was given up for want of a canary has one now.
 func (c *Finder) hasCanary(op *journal.Operation, u *url.URL, handling time.Duration) bool {
 	over := core.Later(op.LastEndedAt, op.SettledAt).Add(handling)
 	return slices.ContainsFunc(c.canaries.ofKind(canaryKey{op.Provider, op.Endpoint, u.Host, op.Scope}), func(known canary) bool {

@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Finder finds out what became of operations, for one client. It may be used concurrently.
+// Finder finds the outcomes of unknown operations, for one client. It may be used concurrently.
 type Finder struct {
 	*core.Core
 	settings Settings
@@ -50,7 +50,7 @@ type Settings struct {
 	Tells bool // a hook gets outcomes
 }
 
-// Finding is what a program's own look-up found out. Package onceward documents it.
+// Finding is the result of a program's own look-up. Package onceward documents it.
 type Finding struct {
 	Found  journal.Finding
 	Object string
@@ -90,12 +90,12 @@ func (c *Finder) Find(ctx context.Context, l *Pass, op *journal.Operation) (obje
 	return s.object, s.answer
 }
 
-// Due returns operations whose look is this client's from now on, until it is over.
+// Due returns operations that this client looks for from now on. No other client does until the lease is over.
 func (c *Finder) Due(ctx context.Context, ev journal.Event, most int) ([]journal.Result, error) {
 	return c.store.Looks(ctx, ev, most)
 }
 
-// Slot waits for one of the few looks that a provider gets at once, and returns what gives it back.
+// Slot waits for one of the few looks that a provider gets at once. It returns a function that frees the slot.
 func (c *Finder) Slot(provider string) (free func()) {
 	p := c.paces[provider]
 	if p == nil {
@@ -105,7 +105,7 @@ func (c *Finder) Slot(provider string) (free func()) {
 	return func() { <-p.slots }
 }
 
-// MayLookNow reports whether an operation was given up for want of a canary or of a look-up, and has one by now. A later
+// MayLookNow reports whether an operation was given up for want of a canary or of a look-up, and has one now. A later
 // release may have brought it.
 func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return c.lackedControl(op, u, route) || c.lackedLookup(op, u, route)
@@ -118,7 +118,7 @@ func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
 	return over && !now.Before(op.LookAt.Add(leftFor))
 }
 
-// FirstLook is how long after it became unknown an operation is looked for.
+// FirstLook is the time from an operation's becoming unknown to its first look.
 func (c *Finder) FirstLook() time.Duration {
 	if !c.settings.Enabled {
 		return 0
@@ -127,9 +127,9 @@ func (c *Finder) FirstLook() time.Duration {
 	return pause + rand.N(pause/10+1)
 }
 
-// after is when an operation that became unknown then is looked for next, after now. Looks
-// for callers in between do not change the schedule. Each time is up to a tenth of its pause later, so
-// that those which became unknown together don't stay together.
+// after returns the next look after now for an operation that became unknown at the given time. Looks for callers in
+// between do not change the schedule. Each pause is up to a tenth longer, so that operations which became unknown
+// together spread out.
 func (r *Settings) after(since, now time.Time) time.Time {
 	for i := 0; ; i++ {
 		pause := r.Schedule[min(i, len(r.Schedule)-1)]
@@ -142,7 +142,7 @@ func (r *Settings) after(since, now time.Time) time.Time {
 	}
 }
 
-// pace is how fast one provider is looked at.
+// pace bounds the rate of looks at one provider.
 type pace struct {
 	bucket *retry.Bucket
 	slots  chan struct{}
@@ -151,7 +151,7 @@ type pace struct {
 	rests time.Time // the provider asked not to be asked before
 }
 
-// looksAtOnce are how many looks at one provider go on at the same time.
+// looksAtOnce is the most looks at one provider at the same time.
 const looksAtOnce = 2
 
 func newPace(b backoff.Budget, now time.Time) *pace {
@@ -160,7 +160,7 @@ func newPace(b backoff.Budget, now time.Time) *pace {
 
 var errLookBudget = errors.New("the provider was looked at often enough for the time being (Config.Reconcile.Budget), or asked for a pause")
 
-// take lets a request go, or says from when on another may.
+// take lets a request go, or returns when the next one may.
 func (p *pace) take(now time.Time) (bool, time.Time) {
 	p.mu.Lock()
 	rests := p.rests
@@ -177,7 +177,7 @@ func (p *pace) rest(until time.Time) {
 	p.rests = core.Later(p.rests, until)
 }
 
-// wait lets a request go once it may, which for somebody who asks is now or never.
+// wait blocks until the provider's budget admits a request. For a caller it does not block: it returns errLookBudget.
 func (l *Pass) wait(ctx context.Context, p *pace) error {
 	for {
 		now := l.finder.Now()
@@ -199,8 +199,8 @@ func (l *Pass) wait(ctx context.Context, p *pace) error {
 	}
 }
 
-// LookNow makes one look for somebody who asks, if it was not made within a minute, and
-// returns the operation as it stands then.
+// LookNow makes one look for a caller, unless one was made within the last minute. It returns the operation as it is
+// afterwards.
 func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
 	l.finder = c
 	now := c.Now()
@@ -233,7 +233,7 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	return &latest, nil
 }
 
-// LookAt looks for one operation, whose look is this client's, and records what came of it.
+// LookAt looks for one operation, whose look is this client's, and records the result.
 func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res journal.Result, err error) {
 	l.finder = c
 	c.Idle.See(op)
@@ -265,7 +265,7 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	return res, nil
 }
 
-// looked looks, and keeps a panic of a hook from being more than a look that told nothing.
+// looked makes a look. A panic of a hook counts as a look without a result.
 func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -277,8 +277,8 @@ func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
 	return l.look(ctx, op)
 }
 
-// nextLook is when an operation is looked for next: by the schedule, and once at the
-// instant from which its absence could be proven.
+// nextLook returns when an operation is looked for next: by the schedule, and once at the instant from which its
+// absence can be proven.
 func (c *Finder) nextLook(op *journal.Operation, now time.Time) time.Time {
 	due := c.settings.after(op.SettledAt, now)
 	u := core.Parsed(op.Request.URL)
@@ -298,8 +298,8 @@ func (c *Finder) nextLook(op *journal.Operation, now time.Time) time.Time {
 	return due
 }
 
-// nextLook is when the operation is looked for next. One who asks with little time does not
-// put off the look that was due, and what was cut off is made up for.
+// nextLook returns when the operation is looked for next. A caller with little time does not put off the look that
+// was due, and a look that was cut off is made again.
 func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
 	due := l.finder.nextLook(op, now)
 	if l.due.After(now) && l.due.Before(due) {
@@ -320,10 +320,10 @@ func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Tim
 	return due
 }
 
-// afterCutOff is how long after a look that was cut off there is another one.
+// afterCutOff is the pause after a look that was cut off.
 const afterCutOff = 10 * time.Second
 
-// found tells the world what was found out of an operation.
+// found reports a result to hooks, log and metrics.
 func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evidence, object string) {
 	op := &res.Operation
 	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
@@ -353,24 +353,24 @@ func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evid
 	c.Looked(ctx, op, e)
 }
 
-// tellsNobody reports whether an outcome that is found out counts as delivered at once. A flow's own is its Run's to hear of.
+// tellsNobody reports whether an outcome that was found counts as delivered at once. An outcome of a flow's step is
+// for the flow's Run.
 func (c *Finder) tellsNobody(op *journal.Operation) bool {
 	return !c.settings.Tells && !seam.IsOfFlow(op.Parent)
 }
 
-// StillLooks reports whether an operation may settle by itself, so that OnSettled and OnUnknown do not get it
-// yet.
+// StillLooks reports whether looks may still settle an operation, so that OnSettled and OnUnknown do not get it yet.
 func (c *Finder) StillLooks(op *journal.Operation) bool {
 	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
-// lackedControl tells whether a dead operation's look lacked a control, and there is one by now.
+// lackedControl reports whether an operation was given up for want of a canary, and there is one now.
 func (c *Finder) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
 		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") })
 }
 
-// lackedLookup tells whether an operation died since nothing could look for it, and something may now.
+// lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.
 func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
 	case op.Attention == errWithheld:
@@ -394,22 +394,24 @@ func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Ro
 // leftFor is how long a process that cannot look for an operation leaves it to others.
 const leftFor = 24 * time.Hour
 
-// helpless are operations that this process cannot look for and others may: since when it has known that, by its own time.
-// So the day passes neither by a clock that was set nor while no process runs.
+// helpless holds the operations that this process cannot look for and others may, each with the time since when it
+// has known that. The time is the process's own: a day passes neither by a clock that was set nor while no process
+// runs.
 type helpless struct {
 	mu    sync.Mutex
 	since map[helplessWith]time.Time
 }
 
-// helplessWith is an operation in one generation, which became unknown then. Another process has looked for it since, at
-// that time.
+// helplessWith is an operation in one generation, with the time when it became unknown and the time of another
+// process's latest look.
 type helplessWith struct {
 	journal.Ref
 	generation      int
 	settled, looked time.Time
 }
 
-// forADay notes the operation and why this process cannot look for it, and reports whether it was first noted a day ago.
+// forADay notes that this process cannot look for the operation, and why. It reports whether that was first noted a
+// day ago.
 func (h *helpless) forADay(op *journal.Operation, why string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -430,17 +432,17 @@ func (h *helpless) forADay(op *journal.Operation, why string) bool {
 	return time.Since(since) >= leftFor
 }
 
-// maxSeen is how many operations a set remembers. Operations that are forgotten are looked for again each hour, and told
-// again.
+// maxSeen is the most operations that a set remembers. A forgotten operation is looked for again each hour, and
+// reported again.
 const maxSeen = 100_000
 
-// SeenSet are operations, each in one generation. It may be used concurrently.
+// SeenSet is a set of operations, each in one generation. It may be used concurrently.
 type SeenSet struct {
 	mu   sync.Mutex
 	been map[journal.Ref]int
 }
 
-// Has tells whether Once has been asked for it.
+// Has reports whether the set has the operation.
 func (r *SeenSet) Has(ref journal.Ref, generation int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -448,7 +450,7 @@ func (r *SeenSet) Has(ref journal.Ref, generation int) bool {
 	return there && at == generation
 }
 
-// Once puts one in, and tells whether it was not there.
+// Once adds an operation, and reports whether it was new.
 func (r *SeenSet) Once(ref journal.Ref, generation int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// read sends the requests of a sweep, and returns a digest of what was read.
+// read sends the requests of a sweep, and returns a digest of their answers.
 func (l *Pass) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *listing, whose identity) string {
 	sum := sha256.New()
 	for req := s.Next(); req != nil; req = s.Next() {
@@ -41,7 +41,7 @@ type got struct {
 	err    error
 }
 
-// get sends one request of a look, within the provider's budget, and with this very credential, if one is named.
+// get sends one request of a look within the provider's budget. If a credential is named, the request must have it.
 func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *listing, credential string) got {
 	c := l.finder
 	pace := c.paces[route.Provider.KeysUnder]
@@ -82,8 +82,7 @@ func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Rout
 	return got{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
-// maxSkew is how far the provider's clock and ours may be apart where absence is to be
-// proven: as much as is kept for it.
+// maxSkew is the allowance for a difference between the provider's clock and ours in a proof of absence.
 const maxSkew = 15 * time.Minute
 
 func skewed(h http.Header, now time.Time) bool {
@@ -91,8 +90,8 @@ func skewed(h http.Header, now time.Time) bool {
 	return err == nil && (now.Sub(date) > maxSkew || date.Sub(now) > maxSkew)
 }
 
-// compose makes a request of a look: what the look-up asks for, with the operation's
-// credential, and with nothing of its key and its body.
+// compose makes a request of a look: the look-up's query with the operation's credential, without its key and its
+// body.
 func (l *Pass) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
 	frozen := op.Request
 	frozen.Header = planned.Header
@@ -122,7 +121,7 @@ var errNoAnswer = errors.New("the provider gave no answer that can be used")
 const errWithheld = "the credential that it was sent with is withheld from the journal, and nothing here adds it: " +
 	"give Config.Authorize, or ask for the operation with it"
 
-// describeLook is what is kept of an error: never its text, where that may hold anything.
+// describeLook returns the part of an error that may be recorded. That is never its text, which may hold a secret.
 func describeLook(err error) string {
 	switch {
 	case errors.Is(err, errLookBudget), errors.Is(err, wire.ErrModeChanged), errors.Is(err, errAnotherCredential):
@@ -139,7 +138,7 @@ func describeLook(err error) string {
 
 type lookKey struct{}
 
-// LookOf tells of the context of a request whether that only looks for an operation, and for which.
+// LookOf reports whether a request with this context only looks for an operation, and for which one.
 func LookOf(ctx context.Context) (ref journal.Ref, looks bool) {
 	ref, looks = ctx.Value(lookKey{}).(journal.Ref)
 	return ref, looks

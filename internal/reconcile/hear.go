@@ -21,8 +21,8 @@ type Event struct {
 	Header   http.Header
 }
 
-// Hear takes note of a provider's event. calledBy is the program's name of the provider. It returns the operations of the
-// event, as they stand then. With an error it returns those that were taken note of before.
+// Hear takes note of a provider's event. calledBy is the program's name of the provider. It returns the operations of
+// the event as they are afterwards. With an error, it returns those that it had noted before.
 func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
@@ -49,14 +49,14 @@ func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy strin
 	return about, nil
 }
 
-// concerned is an operation that an event may be about, and what it means for that.
+// concerned is an operation that an event may be about, and the event's meaning for it.
 type concerned struct {
 	op         journal.Operation
 	generation int
 	ev         journal.Event
 }
 
-// hear takes note of one event of a delivery, which some rules speak for. It returns the operations that it is about.
+// hear takes note of one event of a delivery, if a rule reads it. It returns the operations that the event is about.
 func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event) ([]journal.Operation, error) {
 	var all []concerned
 	for i := range heard {
@@ -112,8 +112,8 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	return ops, nil
 }
 
-// apart leaves an event for the operation that its object proves already, of several that it fits. If it proves
-// none, the event settles none of them, and they are looked for.
+// apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
+// none, the event settles none of them, and all are looked for.
 func (c *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
@@ -138,8 +138,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	return rivals
 }
 
-// hint has operations be looked for, of which something was heard that proves nothing: at most
-// once a minute each.
+// hint makes operations due for a look, at most once a minute each. It is called for an event that proves nothing.
 func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
 	for i, ev := range evs {
 		if about[i].Attention != "" && about[i].Delivered {
@@ -190,7 +189,7 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 	return nil, nil
 }
 
-// eventOn is what an event means for an operation, if it is about that.
+// eventOn returns an event's meaning for an operation, if the event is about it.
 func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
@@ -258,8 +257,8 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	return ev, true
 }
 
-// tiedBy is by what an object is the operation's that an event names, and nothing else of the operation: by
-// what it was found by.
+// tiedBy returns the mark that ties an event's object to the operation, if the event shows no other mark: the mark by
+// which the object was found.
 func tiedBy(op *journal.Operation, generation int, object string) journal.Basis {
 	if op.Object == object {
 		return journal.BasisReference
@@ -273,7 +272,8 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 	return basis
 }
 
-// unproven says why an event that is about an operation is no evidence of it, and how loudly; "": it is.
+// unproven returns why an event about an operation proves nothing, and the level to log that at. "" means that it
+// proves something.
 func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
@@ -297,9 +297,8 @@ func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 	return why, slog.LevelDebug
 }
 
-// inAccount tells whether what an event says of where it happened is the operation's account.
-// One whose account is not known by its name is only looked for, unless the event shows a mark that
-// nobody else can have.
+// inAccount reports whether the event happened in the operation's account. If that account is not known by its name,
+// the operation is only looked for, unless the event shows a mark that no other operation can have.
 func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
 	p := c.Recorded(op.Provider)
 	headers := ""

@@ -22,38 +22,37 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Pass is one pass of looks, for a caller or in the background. It is one goroutine's. A pass in the background looks
-// together for operations that became unknown together, and reads a list once for all of them.
+// Pass is one pass of looks, for a caller or in the background. It belongs to one goroutine. A background pass takes
+// operations that became unknown together, and reads a list once for all of them.
 type Pass struct {
 	Caller *http.Request // whose credentials are used; nil in the background
 	Query  string        // the caller's withheld query parameters
 	Actor  string        // who looks, for the evidence
 	Ends   time.Time     // when it has to be over
 
-	// Patient: it waits for the provider's budget, as nobody waits for it.
+	// Patient passes wait for the provider's budget, since no caller waits for them.
 	Patient bool
 
-	// Unsure: the clock at its beginning is not believed, so that nothing is given up by it.
+	// Unsure passes give up no operation, since the clock was not believed when they began.
 	Unsure bool
 
-	// Group are the operations that became unknown together, and share what is read.
+	// Group holds the operations that became unknown together and share their reads.
 	Group []journal.Operation
 
 	finder *Finder
 	due    time.Time // when the operation would have been looked for, had nobody asked
 	rests  time.Time // the provider's budget lets no request go before
-	// quiet: somebody was told that it is dead, and is not told again of a look that changes
-	// nothing.
+	// quiet looks do not report again that an operation needs attention, unless they change it.
 	quiet  bool
 	listed map[string]*listing
 }
 
-// result is what a look at one operation came to.
+// result is the result of a look at one operation.
 type result struct {
 	evidence journal.Evidence
 	object   string
 	account  string
-	// reference is the caller's, that the object shows: a mark, if no other operation ever had it.
+	// reference is a caller's reference that the object shows. It is a mark if no other operation ever had it.
 	reference string
 	answer    *journal.Answer
 	absence   *journal.Absence
@@ -62,9 +61,9 @@ type result struct {
 	saw       bool   // something that may be its object
 }
 
-// outweighs tells whether a look says more than the one before it. What one has seen and could
-// not tell is not absent because another did not see it, and of two that found nothing
-// the one counts that may prove it.
+// outweighs reports whether a look proves more than the one before it. An object that one look saw and could not tell
+// is not absent because another look did not see it. Of two looks that found nothing, the one that may prove absence
+// counts.
 func (s *result) outweighs(best *result) bool {
 	weight := func(s *result) int {
 		switch a := s.absence; {
@@ -204,7 +203,7 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), u, look, w), ""
 }
 
-// noted adds to what was seen where it was.
+// noted adds to a finding the place where it was seen.
 func (l *Pass) noted(s result, u *url.URL, look *providers.Lookup, w *listing) result {
 	e := &s.evidence
 	e.Actor, e.Rule = l.Actor, look.Source
@@ -310,8 +309,8 @@ func (c *Finder) namedObject(op *journal.Operation, object string) string {
 	return object
 }
 
-// assertedAnswer is what is recorded of the answer that the program's own look-up gave: its pointer alone, where
-// the rest is none that could be handed over, or is not to be in the journal.
+// assertedAnswer is the answer to record for a result of the program's own look-up. It is a pointer alone if the rest
+// can't be handed over or must not be in the journal.
 func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
 	a := f.Answer
 	if a == nil || a.Omitted {
