@@ -129,12 +129,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 // maxKey is the longest key of a message that is kept as it is, in bytes.
 const maxKey = 512
 
-// key is the message's, of its source.
-func (m *Message) key() string {
-	key := strings.Join([]string{m.Source, m.Generation, m.ID}, "\x00")
-	if len(key) > maxKey {
-		sum := sha256.Sum256([]byte(key))
-		return "sha256 " + hex.EncodeToString(sum[:])
+// receiptKey names the message's receipt.
+func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
+	key := receipts.Name{Consumer: c.opts.Name, Source: m.Source, Generation: m.Generation, Key: m.ID}.Receipt()
+	if len(key.Key) > maxKey {
+		sum := sha256.Sum256([]byte(key.Key))
+		key.Key = "sha256 " + hex.EncodeToString(sum[:])
 	}
 	return key
 }
@@ -158,7 +158,7 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 		print = hex.EncodeToString(sum[:])
 	}
 	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "c " + c.opts.Name, Key: m.key()}, At: c.now(),
+		Kind: journal.ReceiptReserve, ReceiptKey: c.receiptKey(&m), At: c.now(),
 		Place: c.opts.Name, Fingerprint: print, Keep: c.opts.Keep,
 		Same: func(r *journal.Receipt) (bool, error) {
 			return r.Fingerprint == print || r.Fingerprint == "-" || print == "-", nil // it was not compared then, or is not now

@@ -61,7 +61,7 @@ func (f *Flow) NeedsAttention(now time.Time) string {
 // handler committed the transaction by itself, so it is not known whether its effect is complete.
 func (r *Receipt) NeedsAttention() string {
 	if r.State == ReceiptReserved {
-		return "its handler committed the transaction by itself, and no answer is recorded: find out whether it took effect, and resolve it"
+		return "its handler committed without an answer: find out what it did, and resolve it"
 	}
 	return ""
 }

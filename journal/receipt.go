@@ -72,7 +72,7 @@ const (
 	// Answer.
 	ReceiptRecord
 	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
-	// needs Answer.
+	// needs Answer. If Claim is not zero, it is the one that the person looked at.
 	ReceiptResolve
 	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap

@@ -62,6 +62,9 @@ func TestNextReceipt(t *testing.T) {
 	incomparable := first
 	incomparable.Same = func(*journal.Receipt) (bool, error) { return false, errors.New("of a newer release") }
 
+	moved := resolve(journal.NotExecuted, nil)
+	moved.Claim = 2
+
 	absent, reserved := []journal.ReceiptEvent(nil), []journal.ReceiptEvent{first}
 	completed := []journal.ReceiptEvent{first, complete}
 	reaped := []journal.ReceiptEvent{first, complete, reap(24 * time.Hour)}
@@ -85,6 +88,7 @@ func TestNextReceipt(t *testing.T) {
 		{"but by its own claim alone", reserved, stale, journal.Stale, journal.ReceiptReserved},
 		{"a reservation is not reaped", reserved, reap(10000 * time.Hour), journal.Ignored, journal.ReceiptReserved},
 		{"a person gives its answer", reserved, resolve(journal.Executed, created), journal.Recorded, journal.ReceiptCompleted},
+		{"but not of a later life than that person looked at", reserved, moved, journal.Stale, journal.ReceiptReserved},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},

@@ -101,6 +101,8 @@ func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 		return invalidReceipt(r, ev, "only what is reserved can be resolved")
 	case ev.By == "" && ev.Why == "":
 		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
+	case ev.Claim != 0 && ev.Claim != r.Claim:
+		return ReceiptResult{Decision: Stale}, nil
 	case ev.Resolution == Executed && ev.Answer != nil:
 		r = settledReceipt(r, ev)
 		r.Cause = fmt.Sprintf("resolved by %s: %s", cmp.Or(ev.By, "an operator"), strings.TrimSpace(ev.Why))

@@ -40,8 +40,9 @@ func (s *Server) Resolve(ctx context.Context, k Key, r Resolution) error {
 
 // receiptKey names the receipt of a tenant's key. place is the first name of the endpoint.
 func (s *Server) receiptKey(tenant, place, key string) journal.ReceiptKey {
+	name := receipts.Name{Tenant: tenant, Key: key}
 	if s.opts.KeysPerEndpoint {
-		key = place + "\x00" + key
+		name.Endpoint = place
 	}
-	return journal.ReceiptKey{Scope: "t " + tenant, Key: key}
+	return name.Receipt()
 }

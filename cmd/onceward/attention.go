@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +17,16 @@ const maxAttention = 1000
 type attention struct {
 	Operations []operation `json:"operations" doc:"the operations that need attention, oldest first"`
 	Flows      []flow      `json:"flows" doc:"the flows that need attention, oldest first"`
+	Receipts   []receipt   `json:"receipts,omitempty" doc:"the receipts that need attention, oldest first; left out: there are none"`
 	More       bool        `json:"more" doc:"there are more than are listed"`
 }
 
-func (a *attention) lines() []any { return append(lines(a.Operations), lines(a.Flows)...) }
+func (a *attention) lines() []any {
+	return slices.Concat(lines(a.Operations), lines(a.Flows), lines(a.Receipts))
+}
 
 func (a *attention) table(t *table) {
-	if len(a.Operations)+len(a.Flows) == 0 {
+	if len(a.Operations)+len(a.Flows)+len(a.Receipts) == 0 {
 		t.line("nothing needs attention")
 		return
 	}
@@ -45,6 +49,10 @@ func (a *attention) table(t *table) {
 		f := &a.Flows[i]
 		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), shown.Short(f.NeedsAttention, 80))
 	}
+	if len(a.Receipts) > 0 {
+		t.flush()
+		t.receipts(a.Receipts)
+	}
 	if a.More {
 		t.line("and more")
 	}
@@ -52,7 +60,7 @@ func (a *attention) table(t *table) {
 
 func (c *command) attentionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "attention", Short: "List everything that needs attention: operations and flows", Args: exactly(0, ""),
+		Use: "attention", Short: "List everything that needs attention: operations, flows and receipts", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
 			now := c.at(s)
 			page, err := c.page(ctx, s, journal.Filter{NeedsAttention: now}, maxAttention, func(*journal.Operation) bool { return true })
@@ -69,6 +77,20 @@ func (c *command) attentionCommand() *cobra.Command {
 					break
 				}
 				all.Flows = append(all.Flows, c.flowOf(&f))
+			}
+			n, err := countReceipts(ctx, s)
+			if err != nil {
+				return err
+			}
+			if n != nil && n.Reserved > 0 {
+				reserved := journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}, Limit: maxAttention}
+				for r, err := range s.ListReceipts(ctx, reserved) {
+					if err != nil {
+						return err
+					}
+					all.Receipts = append(all.Receipts, c.receiptOf(&r))
+				}
+				all.More = all.More || n.Reserved > maxAttention
 			}
 			return c.say(all)
 		}),

@@ -111,6 +111,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	root.AddCommand(
 		c.lsCommand(), c.attentionCommand(), c.looksCommand(), c.showCommand(), c.whyCommand(),
 		c.flowsCommand(), c.flowCommand(),
+		c.receiptsCommand(), c.receiptCommand(),
 		c.statsCommand(), c.topCommand(),
 		c.resolveCommand(), c.cancelCommand(),
 		c.verifyCommand(), c.backupCommand(), c.adoptCommand(), c.exportCommand(), c.reapCommand(),

@@ -185,9 +185,39 @@ func (x *examination) data(ctx context.Context, s store) {
 	} else {
 		x.ok("attention", "nothing needs attention")
 	}
+	x.receipts(ctx, s)
 	x.windows(ctx, s)
 	x.seconds(ctx, s)
 	x.cards(ctx, s)
+}
+
+// reapedLate is how long after its end a receipt may still be there. An application removes expired ones every ten minutes.
+const reapedLate = 24 * time.Hour
+
+// receipts says how many receipts there are, and whether the application removes the expired ones.
+func (x *examination) receipts(ctx context.Context, s store) {
+	n, err := countReceipts(ctx, s)
+	switch {
+	case err != nil:
+		x.failed("receipts", err)
+		return
+	case n == nil:
+		return
+	}
+	if n.Reserved > 0 {
+		since := ""
+		if n.OldestReserved != nil {
+			since = ", the first of them for " + shown.Duration(x.now.Sub(*n.OldestReserved))
+		}
+		x.finds(levelWarn, "receipts", fmt.Sprintf("%d of %d receipts are reserved without an answer%s", n.Reserved, n.all(), since),
+			"attention lists them: find out whether each took effect, and say so by receipt resolve", "receipt-reserved")
+	} else {
+		x.ok("receipts", "%d receipts, each with its answer recorded", n.all())
+	}
+	if n.NextEnd != nil && x.now.Sub(*n.NextEnd) > reapedLate {
+		x.finds(levelWarn, "receipts-expired", "receipts have expired and are not removed, the first of them for "+shown.Duration(x.now.Sub(*n.NextEnd)),
+			"have the application call Server.Run or Consumer.Run; reap removes them too", "receipts-expired")
+	}
 }
 
 // windows checks how long operations without an outcome may still be resent.

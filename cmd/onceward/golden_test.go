@@ -2,16 +2,19 @@ package main
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -54,15 +57,49 @@ var verbs = map[string][]string{
 	"schema-why": {"schema", "why"}, "version": {"version"},
 }
 
+// receiptVerbs are run over the same journal, with receipts.
+var receiptVerbs = map[string][]string{
+	"receipts": {"receipts"}, "receipts-page": {"receipts", "--limit", "2", "--after", "#5"}, "receipts-oldest": {"receipts", "--oldest-first", "--limit", "1"},
+	"receipts-state": {"receipts", "--state", "reserved"}, "receipts-tenant": {"receipts", "--tenant", planted.Tenant}, "receipts-consumer": {"receipts", "--consumer", planted.Consumer},
+	"receipts-endpoint": {"receipts", "--endpoint", "refunds.create"}, "receipts-old": {"receipts", "--older-than", "48h"},
+	"receipt": {"receipt", planted.AnsweredKey, "--tenant", planted.Tenant}, "receipt-reveal": {"receipt", "#1", "--reveal"}, "receipt-reserved": {"receipt", "#2"},
+	"receipt-keys": {"receipt", "#2", "--full-keys"}, "receipt-hostile": {"receipt", "#3"},
+	"receipt-message":    {"receipt", planted.UnknownEvent, "--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"},
+	"receipts-attention": {"attention"}, "receipts-stats": {"stats"}, "receipts-verify": {"verify"}, "receipts-doctor": {"doctor", "--bodies", "3"},
+	"receipts-reap": {"reap", "--keep", "2160h", "--archive", "none"}, "schema-receipts": {"schema", "receipts"},
+}
+
+// withReceipts is journalWith, with receipts.
+func withReceipts(t *testing.T) (path string, j *sqlite.Journal) {
+	t.Helper()
+	path, j = journalWith(t)
+	require.NoError(t, planted.PlantReceipts(t.Context(), j, time.Now().Add(-24*time.Hour), 7*24*time.Hour))
+	return path, j
+}
+
 func TestGolden(t *testing.T) {
-	path, _ := journalWith(t)
 	seen := map[string]bool{}
+	path, _ := journalWith(t)
+	golden(t, path, verbs, seen)
+	path, _ = withReceipts(t)
+	golden(t, path, receiptVerbs, seen)
+	entries, err := os.ReadDir("testdata")
+	require.NoError(t, err)
+	for _, e := range entries {
+		assert.True(t, seen[e.Name()], "testdata/%s is of no verb any more", e.Name())
+	}
+}
+
+// golden compares what verbs print with the golden files, and adds their names to seen.
+func golden(t *testing.T, path string, verbs map[string][]string, seen map[string]bool) {
+	t.Helper()
 	for name, args := range verbs {
 		for _, form := range []string{"table", "json", "jsonl"} {
 			t.Run(name+"."+form, func(t *testing.T) {
 				s := runs(t, append([]string{"-j", path, "-o", form}, args...)...)
 				got := s.out
-				if name == "doctor" {
+				examines := strings.HasSuffix(name, "doctor")
+				if examines {
 					got = onThisMachine.ReplaceAllString(got, "")
 				}
 				for _, v := range varying {
@@ -76,22 +113,19 @@ func TestGolden(t *testing.T) {
 				require.NoError(t, err, "go test -run Golden -update makes it")
 				assert.Equal(t, string(want), got, s.err)
 				assert.Contains(t, []int{exitDone, exitFindings}, s.code, s.err)
-				assert.Equal(t, name == "doctor", s.code == exitFindings, "doctor finds the second effect")
+				assert.Equal(t, examines, s.code == exitFindings, "doctor finds the second effect")
 			})
 			seen[name+"."+form] = true
 		}
-	}
-	entries, err := os.ReadDir("testdata")
-	require.NoError(t, err)
-	for _, e := range entries {
-		assert.True(t, seen[e.Name()], "testdata/%s is of no verb any more", e.Name())
 	}
 }
 
 // Nothing that was planted as a secret, nor what a terminal would obey, is printed by any verb.
 func TestNothingSecretIsPrinted(t *testing.T) {
-	path, _ := journalWith(t)
-	for name, args := range verbs {
+	path, _ := withReceipts(t)
+	every := maps.Clone(receiptVerbs)
+	maps.Copy(every, verbs)
+	for name, args := range every {
 		if name == "export-bodies" {
 			continue // who asks for bodies as they are gets them
 		}
@@ -100,7 +134,7 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 			for _, canary := range []string{planted.Card, planted.Secret, "\u202e", "\u2066", "\u009b", "\x1b"} {
 				assert.NotContains(t, s.out+s.err, canary, "%s -o %s", name, form)
 			}
-			if name != "show-keys" && name != "export" {
+			if !strings.HasSuffix(name, "-keys") && name != "export" {
 				assert.NotContains(t, s.out+s.err, "0123456789abcdef", "%s -o %s shows a key whole", name, form)
 			}
 			assert.False(t, strings.Contains(s.err, "panic"), s.err)

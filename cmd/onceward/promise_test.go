@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func decoded(t *testing.T, out string) any {
 
 // What each verb prints under -o json is as its schema says, and the schema names all of it.
 func TestOutputsKeepTheirSchema(t *testing.T) {
-	path, _ := journalWith(t)
+	path, _ := withReceipts(t)
 	compiled := func(verb string) *jsonschema.Schema { return schemaFor(t, verb) }
 	checked := map[string]bool{}
 	check := func(verb string, args ...string) {
@@ -50,7 +51,9 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 		assert.NoError(t, compiled(verb).Validate(decoded(t, s.out)), verb)
 		checked[verb] = true
 	}
-	for name, args := range verbs {
+	every := maps.Clone(receiptVerbs)
+	maps.Copy(every, verbs)
+	for name, args := range every {
 		verb := args[0]
 		switch {
 		case strings.HasPrefix(name, "export"), verb == "schema":
@@ -62,6 +65,7 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 	}
 	check("backup", "backup", path+".copy")
 	check("resolve", "resolve", planted.Unknown, "--executed", "--because", "x", "--yes", "--seen", "0.1")
+	check("receipt-resolve", "receipt", "resolve", "#2", "--executed", "--answer-status", "204", "--because", "x", "--yes", "--seen", "1")
 	check("cancel", "cancel", planted.Unsent, "--scope", planted.Scope, "--yes", "--seen", "0.1")
 	check("flow-retry", "flow", "retry", planted.SetAside)
 	check("flow-give-up", "flow", "give-up", planted.Waiting, "--because", "x", "--yes")

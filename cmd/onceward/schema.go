@@ -19,6 +19,7 @@ import (
 var outputs = map[string]any{
 	"ls": operations{}, "attention": attention{}, "looks": looks{}, "show": detail{}, "why": reasons{},
 	"flows": flows{}, "flow": flowDetail{}, "flow-retry": flowDetail{}, "flow-give-up": flowDetail{},
+	"receipts": receipts{}, "receipt": receiptDetail{}, "receipt-resolve": receiptDetail{},
 	"stats": stats{}, "top": stats{}, "resolve": detail{}, "cancel": detail{},
 	"verify": verified{}, "backup": copied{}, "adopt": adopted{}, "export": journal.Archived{}, "reap": reaped{},
 	"doctor": examination{}, "providers-ls": contracts{}, "providers-show": contract{}, "providers-explain": explained{},

@@ -23,7 +23,9 @@ type stats struct {
 	Due            int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
 	Undelivered    int64      `json:"undelivered" doc:"operations with an outcome that is still to be delivered; an unknown one that is looked for has none yet"`
 	Flows          flowCounts `json:"flows"`
-	NeedsAttention int64      `json:"needs_attention" doc:"operations and flows that need attention: as many as attention lists"`
+	NeedsAttention int64      `json:"needs_attention" doc:"operations, flows and receipts that need attention: as many as attention lists"`
+
+	Receipts *receiptCounts `json:"receipts,omitempty" doc:"left out: there are none"`
 
 	OldestPending *time.Time `json:"oldest_pending,omitempty" doc:"when the pending operation that was begun first was begun"`
 	OldestUnknown *time.Time `json:"oldest_unknown,omitempty" doc:"since when the unknown operation is unknown that is so longest"`
@@ -45,6 +47,14 @@ type flowCounts struct {
 	Waiting  int64 `json:"waiting"`
 	SetAside int64 `json:"set_aside"`
 	Begun    int64 `json:"begun" doc:"all that were ever begun"`
+}
+
+// receipts returns the counts of receipts, which are zero if there are none.
+func (s *stats) receipts() receiptCounts {
+	if s.Receipts == nil {
+		return receiptCounts{}
+	}
+	return *s.Receipts
 }
 
 // completed returns the number of operations in no other state, including reaped ones.
@@ -71,6 +81,10 @@ func (s *stats) table(t *table) {
 	row("flows running", s.Flows.Running, nil)
 	row("flows waiting", s.Flows.Waiting, nil)
 	row("flows set aside", s.Flows.SetAside, s.OldestSetAside)
+	if n := s.Receipts; n != nil {
+		row("receipts completed", n.Completed, nil)
+		row("receipts reserved", n.Reserved, n.OldestReserved)
+	}
 	t.flush()
 	t.fact("sessions", text(s.Sessions))
 	if s.FileBytes > 0 { // a server's files are unknown
@@ -116,12 +130,19 @@ func (c *command) statsCommand() *cobra.Command {
 
 func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
 	s, err := from.ReadStats(ctx)
+	if err != nil {
+		return stats{}, err
+	}
+	receipts, err := countReceipts(ctx, from)
+	if receipts != nil {
+		s.NeedsAttention += receipts.Reserved
+	}
 	return stats{
 		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, NeedsAttention: s.NeedsAttention,
 		Undelivered: s.Undelivered, Flows: flowCounts{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun},
 		OldestPending: moment(s.OldestPending), OldestUnknown: moment(s.OldestUnknown), OldestUndelivered: moment(s.OldestUndelivered),
 		OldestSetAside: moment(s.OldestSetAside), Last: moment(s.Last), Restored: s.Restored != "", RestoredWhy: s.Restored, Sessions: s.Sessions,
-		FileBytes: s.FileBytes, WALBytes: s.WALBytes,
+		FileBytes: s.FileBytes, WALBytes: s.WALBytes, Receipts: receipts,
 	}, err
 }
 
@@ -148,6 +169,9 @@ var measures = []struct {
 	{"undelivered-age", func(s *stats) float64 { return s.age(s.OldestUndelivered) }},
 	{"due", func(s *stats) float64 { return float64(s.Due) }},
 	{"needs-attention", func(s *stats) float64 { return float64(s.NeedsAttention) }},
+	{"receipts", func(s *stats) float64 { return float64(s.Receipts.all()) }},
+	{"receipts-reserved", func(s *stats) float64 { return float64(s.receipts().Reserved) }},
+	{"receipts-reserved-age", func(s *stats) float64 { return s.age(s.receipts().OldestReserved) }},
 }
 
 func measureNames() string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	keys "github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
@@ -30,6 +31,7 @@ type violation struct {
 type verified struct {
 	Sound      bool        `json:"sound"`
 	Violations []violation `json:"violations"`
+	Receipts   int64       `json:"receipts,omitempty" doc:"how many were read; left out: there are none"`
 }
 
 func (v *verified) lines() []any { return lines(v.Violations) }
@@ -41,6 +43,9 @@ func (v *verified) table(t *table) {
 	for _, one := range v.Violations {
 		t.line(shown.Text(one.Text))
 	}
+	if v.Receipts > 0 {
+		t.line(fmt.Sprintf("%d receipts", v.Receipts))
+	}
 }
 
 func (c *command) verifyCommand() *cobra.Command {
@@ -51,7 +56,11 @@ func (c *command) verifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.say(&verified{len(found) == 0, found}); err != nil {
+			receipts, err := countReceipts(ctx, s)
+			if err != nil && len(found) == 0 {
+				return err
+			}
+			if err := c.say(&verified{len(found) == 0, found, receipts.all()}); err != nil {
 				return err
 			}
 			if len(found) > 0 {
@@ -68,10 +77,15 @@ type copied struct {
 	Path       string      `json:"path"`
 	Bytes      int64       `json:"bytes"`
 	Violations []violation `json:"violations" doc:"what is wrong with the copy: none, if all is well"`
+	Receipts   int64       `json:"receipts,omitempty" doc:"how many it has; left out: there are none"`
 }
 
 func (b *copied) table(t *table) {
-	t.line(fmt.Sprintf("%s, %s, read again and sound", shown.Text(b.Path), shown.Bytes(b.Bytes)))
+	line := fmt.Sprintf("%s, %s, read again and sound", shown.Text(b.Path), shown.Bytes(b.Bytes))
+	if b.Receipts > 0 {
+		line += fmt.Sprintf(", %d receipts", b.Receipts)
+	}
+	t.line(line)
 }
 
 func (c *command) backupCommand() *cobra.Command {
@@ -96,8 +110,12 @@ func (c *command) backupCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the copy can't be read to its end: %w", err)
 			}
+			receipts, err := countReceipts(ctx, made)
+			if err != nil && len(found) == 0 {
+				return fmt.Errorf("the copy can't be read to its end: %w", err)
+			}
 			path, _ := filepath.Abs(args[0])
-			if err := c.say(&copied{path, info.Size(), found}); err != nil || len(found) == 0 {
+			if err := c.say(&copied{path, info.Size(), found, receipts.all()}); err != nil || len(found) == 0 {
 				return err
 			}
 			c.tell("onceward: the copy is not sound, and nor may be the journal: run verify")
@@ -219,10 +237,15 @@ func (c *command) exportCommand() *cobra.Command {
 type reaped struct {
 	Operations int `json:"operations" doc:"how many were shrunk or removed"`
 	Flows      int `json:"flows"`
+	Receipts   int `json:"receipts,omitempty" doc:"of how many the answer or the rest was removed, by their own time; left out: of none"`
 }
 
 func (r *reaped) table(t *table) {
-	t.line(fmt.Sprintf("%d operations and %d flows", r.Operations, r.Flows))
+	line := fmt.Sprintf("%d operations and %d flows", r.Operations, r.Flows)
+	if r.Receipts > 0 {
+		line = fmt.Sprintf("%d operations, %d flows and %d receipts", r.Operations, r.Flows, r.Receipts)
+	}
+	t.line(line)
 }
 
 // usualKeep is a client's default.
@@ -236,8 +259,8 @@ func (c *command) reapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reap --keep DURATION --archive FILE|none",
 		Short: "Shrink or remove operations that are past their keep, as the application's own Run does",
-		Long: "reap shrinks or removes what was settled longer ago than --keep, and never what a provider may still remember. It is never needed beside an\n" +
-			"application whose Run does that. The keep and the archive of the application are not known here, so that both have to be given.",
+		Long: "reap shrinks or removes what was settled longer ago than --keep, and never what a provider may still remember. Expired receipts go\n" +
+			"too, by their own time. It is never needed beside an application whose Run does that. The keep and the archive of the application are not known here, so that both have to be given.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -335,6 +358,16 @@ func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 		done.Flows += n
 		failed = cmp.Or(failed, err)
 		if err != nil || n < reapAtOnce {
+			break
+		}
+	}
+	receipts, err := countReceipts(ctx, s)
+	failed = cmp.Or(failed, err)
+	for receipts != nil {
+		n, err := s.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: c.at(s)}, keys.AtATime)
+		done.Receipts += n
+		failed = cmp.Or(failed, err)
+		if err != nil || n < keys.AtATime {
 			break
 		}
 	}

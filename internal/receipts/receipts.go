@@ -17,10 +17,14 @@ const (
 	AtATime = 100
 )
 
-// ErrBusy means that another transaction works on the receipt.
-var ErrBusy = errors.New("another transaction works on the receipt: try again")
+var (
+	// ErrBusy means that another transaction works on the receipt.
+	ErrBusy = errors.New("another transaction works on the receipt: try again")
+	// ErrMoved means that the key has begun a new life since the person looked at it.
+	ErrMoved = errors.New("the key has been used anew since it was looked at: look again")
+)
 
-// Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts.
+// Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts. Its error is ErrBusy, ErrMoved, or the journal's.
 func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.Context) (journal.Tx, error), ev journal.ReceiptEvent) error {
 	tx, err := begin(ctx)
 	if err != nil {
@@ -31,6 +35,8 @@ func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.
 	switch {
 	case err != nil:
 		return err
+	case result.Decision == journal.Stale:
+		return ErrMoved
 	case result.Decision != journal.Recorded:
 		return ErrBusy
 	}

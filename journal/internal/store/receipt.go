@@ -3,11 +3,13 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // TakesReceipt reports whether a filter selects a receipt.
@@ -30,9 +32,12 @@ func ReceiptOrder(f *journal.ReceiptFilter, parameter string) (sql string, after
 	return sql + " LIMIT " + parameter + "3", f.After, cmp.Or(f.Before, math.MaxInt64)
 }
 
-// OldestReserved is when the first of the reserved receipts was created.
+// OldestReserved is when the first of the reserved receipts was created. It reads up to the first that is damaged.
 func OldestReserved(ctx context.Context, j journal.Receipts) (oldest time.Time, err error) {
 	for r, err := range j.ListReceipts(ctx, journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}) {
+		if errors.Is(err, format.ErrDamaged) {
+			return oldest, nil
+		}
 		if err != nil {
 			return oldest, err
 		}

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	keys "github.com/onceward/onceward/internal/receipts"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// receipt is one receipt.
+type receipt struct {
+	Handle     string `json:"handle" doc:"its number in this journal, such as #12; never used again"`
+	Tenant     string `json:"tenant,omitempty" doc:"of a request"`
+	Consumer   string `json:"consumer,omitempty" doc:"of a message"`
+	Source     string `json:"source,omitempty" doc:"of a message"`
+	Generation string `json:"generation,omitempty" doc:"of a message"`
+	Endpoint   string `json:"endpoint,omitempty" doc:"the name of the endpoint that received the request"`
+	Key        string `json:"key" doc:"of the request, shortened unless --full-keys; or the ID of the message"`
+	State      string `json:"state" doc:"completed, or reserved: its handler committed without an answer, and its outcome is unknown; absent: its key was freed just now"`
+	Claim      int64  `json:"claim" doc:"counts the lives of the key; what receipt resolve takes as --seen"`
+	Status     int    `json:"status,omitempty" doc:"of the recorded answer to a request"`
+
+	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
+
+	CreatedAt    time.Time  `json:"created_at"`
+	SettledAt    *time.Time `json:"settled_at,omitempty" doc:"when the answer was recorded"`
+	ExpiresAt    time.Time  `json:"expires_at" doc:"the answer is given until then"`
+	RefusedUntil time.Time  `json:"refused_until" doc:"the key is refused from expires_at until then, and is new afterwards"`
+	Cause        string     `json:"cause,omitempty" doc:"who resolved it, and why"`
+}
+
+func (c *command) receiptOf(r *journal.Receipt) receipt {
+	name := keys.NameOf(r.ReceiptKey)
+	out := receipt{
+		Handle: handleOf(r.Handle), Tenant: name.Tenant, Consumer: name.Consumer, Source: name.Source, Generation: name.Generation,
+		Key: name.Key, State: r.State.String(), Claim: r.Claim, NeedsAttention: r.NeedsAttention(),
+		CreatedAt: r.CreatedAt, SettledAt: moment(r.SettledAt), ExpiresAt: r.ExpiresAt, RefusedUntil: r.RefusedUntil, Cause: r.Cause,
+	}
+	if name.Consumer == "" {
+		out.Endpoint, out.Key = r.Place, c.key(name.Key)
+	}
+	if r.Answer != nil {
+		out.Status = r.Answer.Status
+	}
+	return out
+}
+
+// of says whose receipt it is.
+func (r *receipt) of() string {
+	if r.Consumer != "" {
+		return shown.Short(strings.TrimSpace(r.Consumer+" "+r.Source), 40)
+	}
+	return shown.Short(r.Tenant, 40)
+}
+
+// receiptCounts are the counts of a journal with receipts.
+type receiptCounts struct {
+	Completed      int64      `json:"completed"`
+	Reserved       int64      `json:"reserved" doc:"their outcome is unknown"`
+	OldestReserved *time.Time `json:"oldest_reserved,omitempty" doc:"when the first of the reserved receipts was created"`
+	NextEnd        *time.Time `json:"next_end,omitempty" doc:"when the first of the completed receipts, or its answer, is to be removed"`
+}
+
+// all returns 0 for a journal without receipts.
+func (n *receiptCounts) all() int64 {
+	if n == nil {
+		return 0
+	}
+	return n.Completed + n.Reserved
+}
+
+// countReceipts returns nil for a journal without receipts.
+func countReceipts(ctx context.Context, s store) (*receiptCounts, error) {
+	n, err := s.CountReceipts(ctx)
+	if err != nil || n.Completed+n.Reserved == 0 {
+		return nil, err
+	}
+	return &receiptCounts{n.Completed, n.Reserved, moment(n.OldestReserved), moment(n.NextEnd)}, nil
+}
+
+// receipts is a page of them.
+type receipts struct {
+	Counts   *receiptCounts `json:"counts,omitempty" doc:"of all receipts of the journal, whatever was selected; left out: there are none"`
+	Receipts []receipt      `json:"receipts"`
+	Next     string         `json:"next,omitempty" doc:"what --after takes for the next page; left out: there is none"`
+}
+
+func (l *receipts) lines() []any { return lines(l.Receipts) }
+
+func (l *receipts) table(t *table) {
+	if l.Counts == nil {
+		t.line("no receipts")
+		return
+	}
+	t.line(fmt.Sprintf("%d completed, %d reserved", l.Counts.Completed, l.Counts.Reserved))
+	if len(l.Receipts) == 0 {
+		t.line("none of them is selected")
+		return
+	}
+	t.receipts(l.Receipts)
+	if l.Next != "" {
+		t.line("more: --after '" + l.Next + "'")
+	}
+}
+
+func (t *table) receipts(list []receipt) {
+	t.row("RECEIPT", "STATE", "OF", "ENDPOINT", "KEY", "STATUS", "CREATED", "EXPIRES", "WHY")
+	for i := range list {
+		r := &list[i]
+		status := ""
+		if r.Status != 0 {
+			status = text(r.Status)
+		}
+		t.row(r.Handle, r.State, r.of(), shown.Text(r.Endpoint), shown.Short(r.Key, 40), status, t.time(r.CreatedAt), t.time(r.ExpiresAt),
+			shown.Short(r.why(), 80))
+	}
+}
+
+func (r *receipt) why() string {
+	if r.NeedsAttention != "" {
+		return r.NeedsAttention
+	}
+	return r.Cause
+}
+
+// chosenReceipts has the flags that select receipts.
+type chosenReceipts struct {
+	tenant, consumer, endpoint string
+	states                     []string
+	older                      time.Duration
+	limit                      int
+	after                      string
+	oldest                     bool
+}
+
+func (c *command) receiptsCommand() *cobra.Command {
+	var of chosenReceipts
+	cmd := &cobra.Command{
+		Use: "receipts", Short: "List receipts of requests and messages, newest first", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := of.filter()
+			if err != nil {
+				return err
+			}
+			return c.using(cmd.Context(), access{}, func(s store) error {
+				page, err := c.receiptPage(cmd.Context(), s, filter, &of)
+				if err != nil {
+					return err
+				}
+				return c.say(page)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&of.tenant, "tenant", "", "of this tenant alone")
+	flags.StringVar(&of.consumer, "consumer", "", "of this consumer's messages alone")
+	flags.StringVar(&of.endpoint, "endpoint", "", "received by the endpoint of this name alone")
+	flags.StringSliceVar(&of.states, "state", nil, "completed, or reserved: of unknown outcome")
+	flags.DurationVar(&of.older, "older-than", 0, "created longer ago than this")
+	flags.BoolVar(&of.oldest, "oldest-first", false, "in the order of their creation")
+	flags.IntVar(&of.limit, "limit", 50, "how many at most")
+	flags.StringVar(&of.after, "after", "", "go on behind this handle, as the page before says")
+	return cmd
+}
+
+func (of *chosenReceipts) filter() (f journal.ReceiptFilter, err error) {
+	f = journal.ReceiptFilter{Place: of.endpoint, Newest: !of.oldest}
+	switch {
+	case of.limit < 1 || of.limit > 10000:
+		return f, usage("--limit %d: a page has 1 to 10000", of.limit)
+	case of.tenant != "" && of.consumer != "":
+		return f, usage("--tenant is of requests, and --consumer of messages: give one of the two")
+	case of.tenant != "" || of.consumer != "":
+		f.Scope = keys.Scope(of.tenant, of.consumer)
+	}
+	for _, name := range of.states {
+		switch name {
+		case journal.ReceiptReserved.String():
+			f.States = append(f.States, journal.ReceiptReserved)
+		case journal.ReceiptCompleted.String():
+			f.States = append(f.States, journal.ReceiptCompleted)
+		default:
+			return f, usage("--state %s: there are completed and reserved", shown.Text(name))
+		}
+	}
+	if of.after != "" {
+		n, err := strconv.ParseInt(strings.TrimPrefix(of.after, "#"), 10, 64)
+		if err != nil || n < 1 {
+			return f, usage("--after %s: it takes a handle such as #12", shown.Text(of.after))
+		}
+		if f.Before = n; of.oldest {
+			f.After, f.Before = n, 0
+		}
+	}
+	return f, nil
+}
+
+func (c *command) receiptPage(ctx context.Context, s store, filter journal.ReceiptFilter, of *chosenReceipts) (*receipts, error) {
+	page := &receipts{Receipts: []receipt{}}
+	var err error
+	if page.Counts, err = countReceipts(ctx, s); err != nil || page.Counts == nil {
+		return page, err
+	}
+	before := c.at(s).Add(-of.older)
+	for r, err := range s.ListReceipts(ctx, filter) {
+		switch {
+		case err != nil:
+			return nil, err
+		case of.older > 0 && !r.CreatedAt.Before(before):
+		case len(page.Receipts) == of.limit:
+			page.Next = page.Receipts[of.limit-1].Handle
+			return page, nil
+		default:
+			page.Receipts = append(page.Receipts, c.receiptOf(&r))
+		}
+	}
+	return page, nil
+}
+
+// receiptDetail is a receipt with all of its facts.
+type receiptDetail struct {
+	receipt
+	Answer *message `json:"answer,omitempty" doc:"left out: there is none, or it has expired and was removed"`
+}
+
+func (d *receiptDetail) table(t *table) {
+	t.fact("receipt", d.Handle)
+	t.fact("tenant", shown.Text(d.Tenant))
+	t.fact("endpoint", shown.Text(d.Endpoint))
+	t.fact("consumer", shown.Text(d.Consumer))
+	t.fact("source", shown.Text(d.Source))
+	t.fact("generation", shown.Text(d.Generation))
+	t.fact("key", shown.Text(d.Key))
+	t.fact("state", d.State)
+	t.fact("seen", text(d.Claim))
+	t.fact("needs attention", d.NeedsAttention)
+	t.fact("cause", shown.Text(d.Cause))
+	t.fact("created", t.time(d.CreatedAt))
+	if d.SettledAt != nil {
+		t.fact("answered", t.time(*d.SettledAt))
+	}
+	t.fact("expires", t.time(d.ExpiresAt))
+	t.fact("refused until", t.time(d.RefusedUntil))
+	t.message("answer", d.Answer)
+}
+
+func (c *command) receiptDetailOf(r *journal.Receipt, reveal bool) *receiptDetail {
+	d := &receiptDetail{receipt: c.receiptOf(r)}
+	if a := r.Answer; a != nil && d.Consumer == "" {
+		d.Answer = &message{Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header))}
+		d.Answer.body(a.Header.Get("Content-Type"), a.Body, reveal)
+	}
+	return d
+}
+
+// receiptRef is the name of a receipt on the command line.
+type receiptRef struct {
+	keys.Name
+	literal bool
+}
+
+func (r *receiptRef) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.Tenant, "tenant", "", "whose key it is")
+	flags.StringVar(&r.Endpoint, "endpoint", "", "if keys are counted for each endpoint: the first name that the endpoint had")
+	flags.StringVar(&r.Consumer, "consumer", "", "of a message: the name of its consumer")
+	flags.StringVar(&r.Source, "source", "", "of a message: its source")
+	flags.StringVar(&r.Generation, "generation", "", "of a message: its generation, if it has one")
+	flags.BoolVar(&r.literal, "literal", false, "the argument is a key, though it looks like a handle (#12)")
+}
+
+// receipt returns the whole receipt.
+func (r *receiptRef) receipt(ctx context.Context, s store, arg string) (journal.Receipt, error) {
+	missing := notFound("there is no receipt %s in this journal; receipts shows them, and a key needs its --tenant, or its --consumer and --source", shown.Text(arg))
+	if n, err := countReceipts(ctx, s); err != nil {
+		return journal.Receipt{}, err
+	} else if n == nil {
+		return journal.Receipt{}, missing
+	}
+	r.Key = arg
+	key := r.Receipt()
+	if n, is := (&reference{literal: r.literal}).handle(arg); is {
+		found := false
+		for listed, err := range s.ListReceipts(ctx, journal.ReceiptFilter{After: n - 1, Before: n + 1, Limit: 1}) {
+			if err != nil {
+				return listed, err
+			}
+			key, found = listed.ReceiptKey, true
+		}
+		if !found {
+			return journal.Receipt{}, missing
+		}
+	}
+	whole, err := s.GetReceipt(ctx, key)
+	if errors.Is(err, journal.ErrNotFound) {
+		err = missing
+	}
+	return whole, err
+}
+
+func (c *command) receiptCommand() *cobra.Command {
+	var r receiptRef
+	reveal := false
+	cmd := &cobra.Command{
+		Use: "receipt KEY", Short: "Show a receipt, by its key and tenant, or resolve it",
+		Args: exactly(1, "the key of a request, the ID of a message, or a handle"),
+		RunE: c.reads(func(ctx context.Context, s store, args []string) error {
+			found, err := r.receipt(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			return c.say(c.receiptDetailOf(&found, reveal))
+		}),
+	}
+	r.flags(cmd)
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the answer's body too; credentials and cards are masked all the same")
+	cmd.AddCommand(c.receiptResolveCommand())
+	return cmd
+}
+
+func (c *command) receiptResolveCommand() *cobra.Command {
+	var r receiptRef
+	var how resolution
+	cmd := &cobra.Command{
+		Use:   "resolve KEY --executed|--not-executed --because WHY",
+		Short: "Say what became of a request or a message whose outcome is unknown",
+		Long: "resolve settles a reserved receipt: its handler committed the transaction by itself, and no answer was recorded. With --executed the key is\n" +
+			"answered by --answer from then on. --not-executed frees the key: if the request did take effect, the next one takes effect a second time.",
+		Args: exactly(1, "the key of a request, the ID of a message, or a handle"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			given := how.answer != "" || cmd.Flags().Changed("answer-status")
+			return c.using(cmd.Context(), access{write: true}, func(s store) error { return c.resolveReceipt(cmd.Context(), s, &r, args[0], how, given) })
+		},
+	}
+	r.flags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&how.executed, "executed", false, "it took effect")
+	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: the key is free")
+	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded with an answer")
+	flags.StringVar(&how.seen, "seen", "", "the claim that was looked at, as receipt prints it; needed with --yes")
+	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
+	flags.BoolVar(&how.sure, "yes", false, "don't ask")
+	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body that callers get; - for standard input")
+	flags.IntVar(&how.status, "answer-status", http.StatusOK, "with --executed: the status that callers get; without --answer there is no body")
+	flags.StringVar(&how.contentType, "answer-type", "application/json", "with --answer: its Content-Type")
+	return cmd
+}
+
+// resolveReceipt records an operator's decision about a receipt. given reports whether the flags have an answer.
+func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, arg string, how resolution, given bool) error {
+	ev := journal.ReceiptEvent{Kind: journal.ReceiptResolve, Resolution: journal.Executed, By: how.by, Why: secret.Recorded(how.because)}
+	switch {
+	case how.executed == how.notExecuted:
+		return usage("receipt resolve needs one of --executed and --not-executed")
+	case strings.TrimSpace(how.because) == "":
+		return usage("receipt resolve needs --because: how that is known")
+	case how.sure && how.seen == "":
+		return usage("receipt resolve --yes needs --seen: the claim that was looked at, as receipt prints it")
+	case how.notExecuted && given:
+		return usage("--answer and --answer-status go with --executed")
+	case how.status < 200 || how.status > 599:
+		return usage("--answer-status %d: it is from 200 to 599", how.status)
+	}
+	found, err := r.receipt(ctx, s, arg)
+	if err != nil {
+		return err
+	}
+	ofMessage := keys.NameOf(found.ReceiptKey).Consumer != ""
+	switch {
+	case ofMessage && given:
+		return usage("a message has no answer: leave --answer and --answer-status out")
+	case how.executed && !ofMessage && !given:
+		return usage("receipt resolve --executed needs --answer or --answer-status: what callers with the key get")
+	case found.State != journal.ReceiptReserved:
+		return refused("receipt %s is %s: only a reserved one can be resolved", handleOf(found.Handle), found.State)
+	}
+	if ev.Claim = found.Claim; how.seen != "" {
+		if ev.Claim, err = strconv.ParseInt(how.seen, 10, 64); err != nil || ev.Claim < 1 {
+			return usage("--seen %s: it takes a claim such as 1, as receipt prints it", shown.Text(how.seen))
+		}
+	}
+	if how.executed {
+		ev.Answer = &journal.Answer{}
+		if given {
+			ev.Answer.Status = how.status
+		}
+		if how.answer != "" {
+			if ev.Answer.Body, err = c.read(how.answer); err != nil {
+				return err
+			}
+			ev.Answer.Header = http.Header{"Content-Type": {how.contentType}}
+		}
+	} else {
+		ev.Resolution = journal.NotExecuted
+	}
+	as := strings.ReplaceAll(ev.Resolution.String(), "_", " ")
+	if err := c.confirm(how.sure, fmt.Sprintf("Receipt %s is recorded as %s, and that can't be taken back", handleOf(found.Handle), as), handleOf(found.Handle)); err != nil {
+		return err
+	}
+	if ev.By == "" {
+		ev.By = whoever()
+	}
+	ev.ReceiptKey, ev.At = found.ReceiptKey, c.at(s)
+	switch err := keys.Resolve(ctx, s, s.BeginTx, ev); {
+	case errors.Is(err, keys.ErrBusy), errors.Is(err, keys.ErrMoved), errors.Is(err, journal.ErrInvalidEvent):
+		return refused("receipt %s: %v", handleOf(found.Handle), err)
+	case err != nil:
+		return err
+	}
+	if !how.executed {
+		c.tell("the key of receipt %s is free", handleOf(found.Handle))
+		found.State = journal.ReceiptAbsent
+		return c.say(c.receiptDetailOf(&found, false))
+	}
+	now, err := s.GetReceipt(ctx, found.ReceiptKey)
+	if err != nil {
+		return err
+	}
+	return c.say(c.receiptDetailOf(&now, false))
+}
