@@ -6,6 +6,8 @@
 //	client, err := onceward.New(onceward.Config{Journal: j, Providers: tables, Trace: t.Trace()})
 //	_, err = t.Observe("payments", j)
 //	_, err = t.ObserveClient(client)
+//	s, err := server.New(ctx, server.Options{Journal: j, Observe: t.Served()})
+//	_, err = t.ObserveReceipts("payments", j)
 //
 // # What is never recorded
 //

@@ -49,7 +49,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	if g.err != nil {
 		return nil, g.err
 	}
-	cached := &cachedStats{read: j.ReadStats}
+	cached := &cached[journal.Stats]{read: j.ReadStats, every: statsEvery}
 	named := keyJournal.String(name)
 	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, now, err := cached.get(ctx)
@@ -155,25 +155,26 @@ func (g *gauges) seconds(name, what string) metric.Float64Observable {
 	return made
 }
 
-// cachedStats are read at most every statsEvery, by any number of collectors.
-type cachedStats struct {
-	read func(context.Context) (journal.Stats, error)
+// cached is read at most once in that time, by any number of collectors.
+type cached[T any] struct {
+	read  func(context.Context) (T, error)
+	every time.Duration
 
 	mu   sync.Mutex
-	last journal.Stats
+	last T
 	at   time.Time
 }
 
-func (c *cachedStats) get(ctx context.Context) (journal.Stats, time.Time, error) {
+func (c *cached[T]) get(ctx context.Context) (T, time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if !c.at.IsZero() && now.Sub(c.at) < statsEvery {
+	if !c.at.IsZero() && now.Sub(c.at) < c.every {
 		return c.last, now, nil
 	}
 	s, err := c.read(ctx)
 	if err != nil {
-		return journal.Stats{}, now, err
+		return s, now, err
 	}
 	c.last, c.at = s, now
 	return s, now, nil

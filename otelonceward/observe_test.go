@@ -29,6 +29,7 @@ func everything(t *testing.T) *setup {
 			return nil
 		}
 	})
+	s.serves()
 	require.NoError(t, s.pay(t.Context(), "order-1"))
 	require.NoError(t, s.pay(t.Context(), "order-1"))
 	s.then(loses(), loses())

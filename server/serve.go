@@ -264,6 +264,7 @@ type flightKey struct{ scope, key string }
 // flight is a request that is being served.
 type flight struct {
 	prints prints
+	began  time.Time // by this process's clock
 	done   chan struct{}
 }
 
@@ -356,7 +357,7 @@ func (s *Server) board(key flightKey, p prints) (f *flight, leads bool) {
 	if f := s.flights[key]; f != nil {
 		return f, false
 	}
-	f = &flight{prints: p, done: make(chan struct{})}
+	f = &flight{prints: p, began: time.Now(), done: make(chan struct{})}
 	s.flights[key] = f
 	return f, true
 }

@@ -81,6 +81,25 @@ type Server struct {
 	served  map[string]int // requests, by tenant
 }
 
+// Stats is what a Server is doing at a moment.
+type Stats struct {
+	Serving int       // requests with keys of all tenants, one for each key
+	Oldest  time.Time // since when the oldest of them is served; the zero time if there is none
+}
+
+// Stats returns what the Server is doing.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := Stats{Serving: len(s.flights)}
+	for _, f := range s.flights {
+		if now.Oldest.IsZero() || f.began.Before(now.Oldest) {
+			now.Oldest = f.began
+		}
+	}
+	return now
+}
+
 // minSecret is the length of the shortest secret, in bytes.
 const minSecret = 16
 

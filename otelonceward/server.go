@@ -1,0 +1,73 @@
+package otelonceward
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/server"
+)
+
+// Served returns the hook for Options.Observe of a Server. It counts requests by endpoint, outcome and problem, and by whether
+// the service is at fault. It has no tenant: their number is not bounded.
+func (t *Telemetry) Served() func(context.Context, server.Outcome) {
+	return func(ctx context.Context, o server.Outcome) {
+		failed := o.What == server.Failed || o.What == server.Released && (o.Status == 0 || o.Status >= 500)
+		var problem attribute.KeyValue // none
+		if o.Problem != "" {
+			problem = keyProblem.String(o.Problem)
+		}
+		t.m.served.Add(ctx, 1, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.What)), keyFailed.Bool(failed), problem).add...)
+	}
+}
+
+// ObserveServer registers the metrics of a Server in this process.
+func (t *Telemetry) ObserveServer(s *server.Server) (metric.Registration, error) {
+	g := gauges{meter: t.meter}
+	running := g.counts("onceward.server.active", "{request}", "Requests with keys that this process is serving.")
+	oldest := g.seconds("onceward.server.active.age", "How long the oldest of them has been served. 0 means none.")
+	if g.err != nil {
+		return nil, g.err
+	}
+	return t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := s.Stats()
+		o.ObserveInt64(running, int64(s.Serving))
+		o.ObserveFloat64(oldest, age(s.Oldest, time.Now()))
+		return nil
+	}, g.all...)
+}
+
+// receiptsEvery is the shortest time between two counts of a journal's receipts. Their cost grows with the receipts.
+const receiptsEvery = time.Minute
+
+// ObserveReceipts registers the metrics of a journal's receipts, of all processes that share it. Each collection counts them, at most
+// once a minute. On PostgreSQL a count reads the whole table: if that has millions of receipts, register in one process alone. A
+// failure counts in journal.errors with the event "receipts". Unregister the Registration before you close the journal.
+func (t *Telemetry) ObserveReceipts(name string, j journal.ReceiptCounter) (metric.Registration, error) {
+	g := gauges{meter: t.meter}
+	count := g.counts("onceward.journal.receipt.count", "{receipt}", "Receipts of requests and messages, by state. The outcome of reserved ones is unknown.")
+	reserved := g.seconds("onceward.journal.receipt.reserved.age", "Age of the oldest reserved receipt. 0 means none.")
+	overdue := g.seconds("onceward.journal.receipt.overdue", "Time since the first expired receipt was to be removed. 0 means none.")
+	if g.err != nil {
+		return nil, g.err
+	}
+	cached := &cached[journal.ReceiptCounts]{read: j.CountReceipts, every: receiptsEvery}
+	named := keyJournal.String(name)
+	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		c, now, err := cached.get(ctx)
+		if err != nil {
+			t.m.journalErrors.Add(ctx, 1, t.with(place{}, keyEvent.String("receipts")).add...)
+			return err
+		}
+		for state, n := range map[journal.ReceiptState]int64{journal.ReceiptCompleted: c.Completed, journal.ReceiptReserved: c.Reserved} {
+			o.ObserveInt64(count, n, t.with(place{}, named, keyReceiptState.String(state.String())).option)
+		}
+		at := t.with(place{}, named).option
+		o.ObserveFloat64(reserved, age(c.OldestReserved, now), at)
+		o.ObserveFloat64(overdue, age(c.NextEnd, now), at)
+		return nil
+	}, g.all...)
+}
