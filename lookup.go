@@ -81,8 +81,8 @@ type Filter struct {
 	Scope  *string // Nil means every scope
 	Limit  int     // Zero means no limit
 
-	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, and unknown ones
-	// that no process looks for.
+	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, unknown ones
+	// that no process looks for, and pending ones that are overdue by a day.
 	NeedsAttention bool
 }
 

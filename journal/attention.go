@@ -6,14 +6,17 @@ import "time"
 // attention, since no process does it.
 const AttentionAfter = 15 * time.Minute
 
-// PendingAttentionAfter is how long a pending operation may be overdue before it needs attention. It is long compared
-// with an outage of its provider, after which its operations are sent one by one.
+// PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another, before it
+// needs attention. It is long compared with an outage of its provider, after which its operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention
 //   - an unknown operation that no process looks for: none has planned a look-up, or it is overdue by AttentionAfter
 //   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
+//
+// A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince: without it, an
+// operation that each claim parks for later would never be overdue. The next claim clears the reason.
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {
 	case op.Attention != "":
@@ -44,11 +47,14 @@ func (op *Operation) Undelivered() bool {
 func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
 
 // NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if it is set
-// aside, or if its run is overdue by AttentionAfter. A flow that waits for an operation is named by that operation.
+// aside, if its run is overdue by AttentionAfter, or if it is put off for long. A flow that waits for an operation is
+// named by that operation.
 func (f *Flow) NeedsAttention(now time.Time) string {
 	switch {
 	case f.State == FlowStateSetAside:
 		return f.Cause
+	case f.PutOff():
+		return because("each run for a day was put off, and it waits for no operation", f.Cause)
 	case f.State == FlowStateWaiting && now.Sub(f.DueAt) >= AttentionAfter:
 		return "no process runs it: Run is not running, or no process has its function and version"
 	case f.State == FlowStateRunning && now.Sub(f.UpdatedAt) >= AttentionAfter:
@@ -64,4 +70,10 @@ func (r *Receipt) NeedsAttention() string {
 		return "its handler committed without an answer: find out what it did, and resolve it"
 	}
 	return ""
+}
+
+// PutOff reports whether each run of a waiting flow for PendingAttentionAfter was parked without an operation to wait for,
+// for example for want of a credential. It is never overdue then.
+func (f *Flow) PutOff() bool {
+	return f.State == FlowStateWaiting && !f.ParkedSince.IsZero() && f.UpdatedAt.Sub(f.ParkedSince) >= PendingAttentionAfter
 }

@@ -114,6 +114,10 @@ type Flow struct {
 	Cause    string    // why it waits or is set aside
 	WaitsFor Ref       // the operation without an outcome that it waits for; zero if none
 
+	// ParkedSince is when its first run that waited for no operation was parked, for example for want of a credential.
+	// It is zero if the flow has waited for an operation since, has ended, or a person had it run.
+	ParkedSince time.Time
+
 	Failures int           // in a row, since the last Retry
 	History  []FlowFailure // the latest ones, at most 10, oldest first
 
@@ -176,7 +180,7 @@ type FlowFilter struct {
 	States    []FlowState
 	Scope     *string
 	Functions []FlowFunction // empty means every function
-	ByDue     bool           // waiting ones by DueAt, soonest first; implies States{FlowStateWaiting}
+	ByDue     bool           // waiting ones by DueAt, soonest first, without those put off for long (Flow.PutOff); implies States{FlowStateWaiting}
 	ID        string         // the flows of this name, below any parent; "" means every name
 	Newest    bool           // those created last come first, except with ByDue
 	Limit     int            // zero means no limit

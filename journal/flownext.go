@@ -115,13 +115,18 @@ func underClaim(f Flow, ev FlowEvent) (Flow, Decision, error) {
 		return f, Recorded, nil
 	case FlowEventPark:
 		f = parkFlow(f, ev)
-		f.WaitsFor = ev.WaitsFor
+		switch f.WaitsFor = ev.WaitsFor; {
+		case f.WaitsFor != (Ref{}):
+			f.ParkedSince = time.Time{}
+		case f.ParkedSince.IsZero():
+			f.ParkedSince = ev.At
+		}
 	case FlowEventFail:
 		f.Failures++
 		f.History = append(slices.Clip(f.History[max(0, len(f.History)+1-maxFlowHistory):]), FlowFailure{At: ev.At, Error: ev.Cause})
 		f = parkFlow(f, ev)
 		if f.Failures >= ev.Limit {
-			f.State, f.DueAt = FlowStateSetAside, time.Time{}
+			f.State, f.DueAt, f.ParkedSince = FlowStateSetAside, time.Time{}, time.Time{}
 		}
 	case FlowEventFinish:
 		if f.Undoing {
@@ -150,12 +155,12 @@ func atOnce(f Flow, ev FlowEvent) Flow {
 		due = earlier(due, f.DueAt)
 	}
 	f = parkFlow(f, ev)
-	f.DueAt = due
+	f.DueAt, f.ParkedSince = due, time.Time{}
 	return f
 }
 
 func endFlow(f Flow, state FlowState, ev FlowEvent) Flow {
-	f.State, f.Holder, f.EndedAt = state, "", ev.At
+	f.State, f.Holder, f.EndedAt, f.ParkedSince = state, "", ev.At, time.Time{}
 	return f
 }
 
@@ -223,7 +228,7 @@ func flowCameBack(f Flow, ev FlowEvent) (Flow, Decision, error) {
 		return f, Ignored, nil
 	}
 	f.DueAt = closer(f.DueAt, f.UpdatedAt, ev.At)
-	f.CreatedAt = earlier(f.CreatedAt, ev.At)
+	f.CreatedAt, f.ParkedSince = earlier(f.CreatedAt, ev.At), earlier(f.ParkedSince, ev.At)
 	return f, Recorded, nil
 }
 

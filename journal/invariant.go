@@ -36,7 +36,9 @@ func Violations(op Operation, last time.Time) []string {
 
 	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "what was seen of it is bounded")
 	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "what is looked for is unknown, and needs no attention")
-	v.must(op.Attention == "" || op.State > StateInFlight, "what needs attention has an outcome")
+	v.must(op.Attention == "" || op.State > StateInFlight || op.State == StatePending && !op.ParkedSince.IsZero(),
+		"what needs attention has an outcome, or was parked")
+	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight, "what has an outcome is not parked")
 	v.must(op.Object == "" || op.State == StateCompleted, "an object proves what is completed")
 	v.must(op.Unwanted == nil || op.State > StateInFlight, "what is not wanted is neither sent nor to be sent")
 	for _, e := range op.Evidence {
@@ -91,6 +93,7 @@ func FlowViolations(f Flow) []string {
 	v.must(f.Failures >= 0 && len(f.History) <= maxFlowHistory, "its failures are counted")
 	v.must((f.State == FlowStateRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")
 	v.must((f.State == FlowStateWaiting) == !f.DueAt.IsZero(), "it is due at some time if and only if it waits")
+	v.must(f.ParkedSince.IsZero() || f.State == FlowStateWaiting || f.State == FlowStateRunning, "what ended or is set aside is not parked")
 	v.must(f.State.Ended() == !f.EndedAt.IsZero(), "it says when it ended if and only if it did")
 	v.must(f.State != FlowStateFinished || !f.Undoing, "what is undone is not finished")
 	v.must(f.State != FlowStateGivenUp || f.Undoing, "what was given up was undone")

@@ -96,7 +96,7 @@ type Filter struct {
 	Naming      *Naming
 	WakeBefore  time.Time // pending operations to be woken before this
 	Undelivered bool      // outcomes that are not delivered, also of unknown operations that are looked for
-	ByWake      bool      // pending operations by WakeAt, soonest first; implies States{StatePending}
+	ByWake      bool      // pending operations without Attention by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // zero means no limit
 
 	// NeedsAttention selects the operations that need attention at this time (Operation.NeedsAttention). Zero selects

@@ -49,7 +49,7 @@ var laws = []law{
 		}
 		op, next := s.op, s.next
 		for _, o := range []*journal.Operation{&op, &next} {
-			o.CreatedAt, o.UpdatedAt, o.SettledAt, o.LastEndedAt, o.BusySince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			o.CreatedAt, o.UpdatedAt, o.SettledAt, o.LastEndedAt, o.BusySince, o.ParkedSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			o.DueAt, o.WakeAt, o.LookAt, o.LookedAt, o.SentSince = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			o.WindowClosed = s.next.WindowClosed
 		}
@@ -339,6 +339,18 @@ var laws = []law{
 		isNew := s.next.State > journal.StateInFlight && s.next.State != s.op.State
 		return !isNew || s.next.Attention == "" || !s.next.Delivered && s.next.Holder == ""
 	}},
+	{"since when an operation is parked is kept until it has an outcome, or its next generation", func(s *step) bool {
+		kept := s.next.ParkedSince.Equal(s.op.ParkedSince) || s.ev.Kind == journal.EventClock && s.next.ParkedSince.Equal(stamped(s.ev.At))
+		return s.op.ParkedSince.IsZero() || kept || s.next.State > journal.StateInFlight || !s.sameLife() || s.decision == journal.Weighed
+	}},
+	{"a pending operation gets a reason for attention only if it is parked a day after it was first, by a time that has passed", func(s *step) bool {
+		passed := stamped(s.ev.At)
+		if !s.ev.Unconfirmed.IsZero() && s.ev.Last.Before(passed) {
+			passed = stamped(s.ev.Last)
+		}
+		return s.next.State != journal.StatePending || s.next.Attention == "" || s.next.Attention == s.op.Attention && s.op.State == journal.StatePending ||
+			!s.op.ParkedSince.IsZero() && passed.Sub(s.op.ParkedSince) >= journal.PendingAttentionAfter
+	}},
 	{"an operation that becomes pending is nobody's and is woken", func(s *step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
 			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
@@ -496,6 +508,12 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		}
 		if op.State > journal.StateInFlight && d.oneIn(4) {
 			op.Attention, op.LookAt = "somebody has to see to it", time.Time{}
+		}
+		if op.State <= journal.StateInFlight {
+			op.ParkedSince = near()
+		}
+		if op.State == journal.StatePending && !op.ParkedSince.IsZero() && d.oneIn(4) {
+			op.Attention = "somebody has to see to it"
 		}
 		if op.State > journal.StateInFlight && d.oneIn(6) {
 			op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "somebody"}

@@ -119,7 +119,7 @@ func cameBack(op Operation, ev Event) Operation {
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, now), closer(op.WakeAt, op.UpdatedAt, now)
 	op.LookAt = closer(op.LookAt, op.UpdatedAt, ev.At)
-	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince, &op.LookedAt} {
+	for _, t := range []*time.Time{&op.CreatedAt, &op.UpdatedAt, &op.SettledAt, &op.LastEndedAt, &op.BusySince, &op.ParkedSince, &op.LookedAt} {
 		if t.After(ev.At) {
 			*t = ev.At
 		}
@@ -387,7 +387,7 @@ func generation(op Operation, key, reference string) Operation {
 		op.FirstSentAt, op.SentSince, op.WindowClosed = time.Time{}, time.Time{}, false
 	}
 	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
-	op.LastEndedAt, op.BusySince = time.Time{}, time.Time{}
+	op.LastEndedAt, op.BusySince, op.ParkedSince = time.Time{}, time.Time{}, time.Time{}
 	op.Attempts = 0
 	op.Attention, op.LookAt, op.Adopted = "", time.Time{}, false
 	return op
@@ -676,7 +676,7 @@ func refused(op Operation, ev Event) (Operation, Decision, error) {
 func answered(op Operation, ev Event) Operation {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
-	if op.State == StateCancelled || op.Attention != "" {
+	if op.State == StateCancelled || op.State == StateUnknown && op.Attention != "" {
 		ev.Session, ev.Delivered = "", false // a caller or hook has another outcome, and receives this one too
 	}
 	op = settle(op, ev, StateCompleted)
@@ -752,6 +752,12 @@ func park(op Operation, ev Event) Operation {
 		op.DueAt = later(op.DueAt, p.At)
 	}
 	op.WakeAt = wakeBy(op, later(op.DueAt, ev.Wake))
+	switch {
+	case op.ParkedSince.IsZero():
+		op.ParkedSince = later(ev.At, ev.Last)
+	case passed(ev).Sub(op.ParkedSince) >= PendingAttentionAfter:
+		op.Attention = because("no attempt for a day has brought an outcome, or none could be made", op.Cause)
+	}
 	if op.Naming == Named && !op.BodyWithheld || !ev.Told {
 		return op
 	}
@@ -910,7 +916,7 @@ func settle(op Operation, ev Event, to State) Operation {
 	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
 		op.DueAt = time.Time{} // else the provider's pause holds for every caller
 	}
-	op.WakeAt = time.Time{}
+	op.WakeAt, op.ParkedSince = time.Time{}, time.Time{}
 	op.Attention, op.LookAt = "", time.Time{}
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {

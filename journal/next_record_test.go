@@ -196,6 +196,42 @@ func TestBusyIsCountedFromTheFirst(t *testing.T) {
 	assert.Equal(t, noon, op.BusySince, "by a clock that has gone on")
 }
 
+// A pending operation needs attention once a claim is parked a day after the first, by a time that has surely passed.
+func TestParkedForADay(t *testing.T) {
+	const day = journal.PendingAttentionAfter
+	for name, tc := range map[string]struct {
+		since, at, last, unconfirmed time.Time
+		needs                        bool
+	}{
+		"the first":                             {time.Time{}, noon, noon, time.Time{}, false},
+		"a day after the first":                 {noon.Add(-day), noon, noon, time.Time{}, true},
+		"a millisecond less":                    {noon.Add(-day + time.Millisecond), noon, noon, time.Time{}, false},
+		"by a clock that has jumped":            {noon.Add(-time.Hour), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), false},
+		"by a clock that has jumped, and a day": {noon.Add(-day), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), true},
+		"by a clock that is behind":             {noon.Add(-day), noon.Add(-time.Hour), noon, time.Time{}, false},
+	} {
+		op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
+		op.Found = journal.Found{}
+		op.ParkedSince, ev.Unsent = tc.since, true
+		ev.At, ev.Last, ev.Unconfirmed = tc.at, tc.last, tc.unconfirmed
+		op, _ = next(t, op, true, ev)
+		require.Equal(t, journal.StatePending, op.State, name)
+		assert.Equal(t, tc.needs, op.Attention != "", name)
+		assert.Equal(t, tc.needs, op.NeedsAttention(tc.at) != "", name)
+		if since := tc.since; since.IsZero() {
+			assert.Equal(t, noon, op.ParkedSince, name)
+		} else {
+			assert.Equal(t, since, op.ParkedSince, name)
+		}
+	}
+
+	op := inFlight(journal.Named, guarded)
+	op.ParkedSince, op.UpdatedAt = noon.Add(3*day), noon.Add(3*day)
+	op.State, op.Holder, op.DueAt, op.WakeAt = journal.StatePending, "", noon.Add(3*day), noon.Add(3*day)
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventClock, At: noon, Last: noon})
+	assert.Equal(t, noon, op.ParkedSince, "a clock that ran ahead has come back")
+}
+
 func TestNobodyElseReleasesAClaim(t *testing.T) {
 	for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
 		for _, tc := range []struct {

@@ -139,6 +139,9 @@ type Operation struct {
 	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
 	WindowClosed bool      // a clock that ran ahead set FirstSentAt: never resent by window
 	BusySince    time.Time // since when the provider has been answering "in flight"
+	// ParkedSince is when its first claim was parked since it was begun or a person had it sent. It is zero if none was
+	// parked, or if it has an outcome.
+	ParkedSince time.Time
 
 	Attempts  int // on the wire, of ended claims
 	CreatedAt time.Time
@@ -193,8 +196,8 @@ type Operation struct {
 	Looks    int       // look-ups since it became unknown, or was completed with its answer cut off
 	LookedAt time.Time // when the latest of them began
 	LookAt   time.Time // unknown: no look-up before this; zero if it needs attention
-	// Attention says why a person has to look at it. For an unknown operation it says why no look-up is due, for
-	// another what contradicts its outcome. If it is empty, see NeedsAttention.
+	// Attention says why a person has to look at it. For an unknown operation it says why no look-up is due, for a
+	// pending one why it has no outcome, for another what contradicts its outcome. If it is empty, see NeedsAttention.
 	Attention string
 	Evidence  []Evidence // the first and the latest, oldest first; kept with a tombstone
 

@@ -127,7 +127,7 @@ var fidelityTests = []test{
 			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", KeyCarried: true, Credential: "salted digest", Fingerprint: "v1:step",
 			Terms: ev.Intent.Terms, Request: ev.Intent.Request,
 			Mode: "test", Form: "header Idempotency-Key", Alias: ev.Intent.Alias, BodyWithheld: true, Failed: true, DueOwn: true,
-			State: journal.StatePending, Claim: 1, Asker: 77, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon,
+			State: journal.StatePending, Claim: 1, Asker: 77, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon, ParkedSince: noon,
 			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(90*time.Minute - 1350*time.Second), // its caller's window: only the caller has its body
 			Cause: "in flight there", Told: true,
 		}

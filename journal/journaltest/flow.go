@@ -225,6 +225,58 @@ var flowTests = []test{
 		assert.Equal(t, []string{"flow-0", "flow-1", "flow-2"}, next.claimFlows(3, ride))
 		assert.Equal(t, []string{"flow-3", "flow-4"}, next.claimFlows(3, ride))
 	}},
+	{"a flow that is put off for a day without an operation to wait for needs attention, until it waits for one", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		f := c.beginFlow("put off")
+		waits := c.beginFlow("waits for an operation")
+		needs := func() (names []string) {
+			for _, f := range c.listFlows(journal.FlowFilter{}) {
+				if f.NeedsAttention(c.now) != "" {
+					names = append(names, f.ID)
+				}
+			}
+			return names
+		}
+		parkBoth := func() {
+			ev := c.under(journal.FlowEventPark, f)
+			ev.Due, ev.Cause = c.now.Add(time.Hour), "its credential is missing"
+			c.decideFlow(ev, journal.Recorded)
+			ev = c.under(journal.FlowEventPark, waits)
+			ev.Due, ev.WaitsFor = c.now.Add(time.Hour), named("charge")
+			c.decideFlow(ev, journal.Recorded)
+		}
+		for hour := range 25 {
+			assert.Empty(t, needs(), "after %d hours", hour)
+			parkBoth()
+			if hour == 24 {
+				break
+			}
+			c.now = c.now.Add(30 * time.Minute)
+			assert.Empty(t, c.claimFlows(10, ride), "they are not due")
+			c.now = c.now.Add(30 * time.Minute)
+			assert.Len(t, c.claimFlows(10, ride), 2)
+			f, waits = c.getFlow(f.ID), c.getFlow(waits.ID)
+		}
+		assert.Equal(t, []string{"put off"}, needs())
+		f = c.getFlow("put off")
+		assert.Contains(t, f.NeedsAttention(c.now), "its credential is missing")
+		assert.Equal(t, []time.Time{noon, c.now.Add(time.Hour)}, []time.Time{f.ParkedSince, f.DueAt})
+		assert.Equal(t, []string{"waits for an operation"}, flowIDs(c.listFlows(journal.FlowFilter{ByDue: true})), "no client plans by it")
+		if reader, ok := h.Journal.(journal.StatsReader); ok {
+			s, err := reader.ReadStats(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, int64(2), s.NeedsAttention, "and the other is overdue by now")
+		}
+		c.now = c.now.Add(time.Hour - time.Millisecond)
+		assert.Empty(t, c.claimFlows(10, ride), "they are not due")
+		c.now = c.now.Add(time.Millisecond)
+		assert.Len(t, c.claimFlows(10, ride), 2)
+		assert.Empty(t, needs(), "they run")
+		f, waits = c.getFlow(f.ID), c.getFlow(waits.ID)
+		f, waits = waits, f
+		parkBoth()
+		assert.Empty(t, needs())
+	}},
 	{"waiting flows are claimed when they are due", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		for i := range 4 {

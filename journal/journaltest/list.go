@@ -57,6 +57,60 @@ var listTests = []test{
 			}
 		}
 	}},
+	{"a pending operation needs attention once claims have parked it for a day, until the next claim", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		parkUnsent := func(op journal.Operation, wake time.Time) {
+			ev := c.of(journal.EventPark, op)
+			ev.Wake, ev.Unsent, ev.Cause = wake, true, "its credential is another one"
+			c.decide(ev, journal.Recorded)
+		}
+		needs := func() []string { return ids(c.list(journal.Filter{NeedsAttention: c.now})) }
+		stuck, sent := c.begin(named("stuck")), c.begin(named("sent in the end"))
+		for hour := range 25 {
+			assert.Empty(t, needs(), "after %d hours", hour)
+			parkUnsent(stuck, c.now.Add(time.Hour))
+			parkUnsent(sent, c.now.Add(time.Hour))
+			if hour == 20 {
+				sideBySide(1200, func(i int) { c.completeDelivered(c.begin(named(fmt.Sprint("other-", i)))) }) // so that it lies elsewhere
+			}
+			if hour == 24 {
+				break
+			}
+			c.now = c.now.Add(30 * time.Minute)
+			assert.Empty(t, c.claim(10), "they are not due")
+			c.now = c.now.Add(30 * time.Minute)
+			results := c.claim(10)
+			require.Equal(t, []string{"stuck", "sent in the end"}, claimed(results))
+			stuck, sent = results[0].Operation, results[1].Operation
+		}
+		assert.Equal(t, []string{"stuck", "sent in the end"}, needs())
+		op := c.get(named("stuck"))
+		assert.Contains(t, op.Attention, "its credential is another one")
+		assert.Equal(t, noon, op.ParkedSince)
+		assert.Equal(t, c.now.Add(time.Hour), op.WakeAt)
+		if reader, ok := h.Journal.(journal.StatsReader); ok {
+			s, err := reader.ReadStats(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, int64(2), s.NeedsAttention)
+		}
+		assert.Empty(t, c.list(journal.Filter{ByWake: true}), "no client plans by them")
+		assert.Empty(t, c.list(journal.Filter{WakeBefore: c.now.Add(time.Hour)}))
+		assert.Len(t, c.list(journal.Filter{WakeBefore: c.now.Add(time.Hour + 1)}), 2)
+		c.now = c.now.Add(time.Hour - time.Millisecond)
+		assert.Empty(t, c.claim(10), "they are not due")
+		c.now = c.now.Add(time.Millisecond)
+		results := c.claim(10)
+		require.Equal(t, []string{"stuck", "sent in the end"}, claimed(results))
+		assert.Empty(t, needs(), "they are being sent")
+		parkUnsent(results[0].Operation, c.now.Add(time.Hour))
+		c.completeDelivered(results[1].Operation)
+		assert.Equal(t, []string{"stuck"}, needs())
+		resolve := c.of(journal.EventResolve, c.get(named("stuck")))
+		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
+		op = c.decide(resolve, journal.Recorded)
+		assert.True(t, op.ParkedSince.IsZero())
+		assert.Empty(t, needs(), "a person had it sent")
+	}},
 	{"selects by time of creation, to the millisecond, and by all else", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 60

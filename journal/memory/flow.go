@@ -167,7 +167,7 @@ func (j *Journal) selectedFlows(ctx context.Context, filter journal.FlowFilter) 
 	}
 	var selected []journal.Flow
 	for _, f := range j.flows.rows {
-		if filter.ByDue && f.State != journal.FlowStateWaiting || filter.Scope != nil && *filter.Scope != f.Scope || filter.ID != "" && filter.ID != f.ID ||
+		if filter.ByDue && (f.State != journal.FlowStateWaiting || f.PutOff()) || filter.Scope != nil && *filter.Scope != f.Scope || filter.ID != "" && filter.ID != f.ID ||
 			len(filter.States) > 0 && !slices.Contains(filter.States, f.State) ||
 			len(filter.Functions) > 0 && !slices.Contains(filter.Functions, f.Function) {
 			continue

@@ -190,14 +190,14 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 }
 
 const (
-	dueCount = `SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state = 1 AND wake_at <= $1 ORDER BY wake_at LIMIT $2) few`
+	dueCount = `SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state = 1 AND wake_at BETWEEN -$1::bigint AND $1 ORDER BY wake_at LIMIT $2) few`
 	ofThese  = ` AND ($1::bytea[] IS NULL OR o.provider = ANY($1))`
 	oldest   = ` AND o.handle > $2 ORDER BY o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
-	dueFew   = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at <= $4
-		AND o.handle = ANY(ARRAY(SELECT handle FROM {{schema}}.operations d WHERE d.state = 1 AND d.wake_at <= $4 ORDER BY d.wake_at, d.handle LIMIT 500))` + ofThese + oldest
+	dueFew   = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at BETWEEN -$4::bigint AND $4
+		AND o.handle = ANY(ARRAY(SELECT handle FROM {{schema}}.operations d WHERE d.state = 1 AND d.wake_at BETWEEN -$4::bigint AND $4 ORDER BY d.wake_at, d.handle LIMIT 500))` + ofThese + oldest
 	// Many are due: the first of those that wait, whatever the time, and not all that are due, sorted. (No index is of
 	// wake_at + 0.)
-	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 <= $4 AND o.handle <= $5` + ofThese + oldest
+	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 BETWEEN -$4::bigint AND $4 AND o.handle <= $5` + ofThese + oldest
 	// Up to there, so many wait, of whichever provider.
 	dueEnd = `SELECT count(*), coalesce(max(handle), 0) FROM (SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT $2) waiting`
 	// What somebody dead holds: what was in flight, of these providers, and outcomes. Whoever looks for what is unknown

@@ -128,7 +128,7 @@ func (t *tx) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		_, err := t.do(dropSteps, f.Handle)
 		return f, err
 	}
-	args := []any{f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts}
+	args := []any{f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts}
 	if t.puttingOff {
 		t.laterFlows = append(t.laterFlows, args)
 		return f, nil
@@ -246,7 +246,7 @@ func functionsOf(functions []journal.FlowFunction) (names [][]byte, versions []i
 const (
 	heldFlows = ` WHERE state = 1 AND holder >= $1 AND holder <= $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[])))
 		AND handle <> ALL($5) ORDER BY holder, handle LIMIT $4`
-	dueFlows = ` WHERE state = 2 AND due_at <= $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))) AND handle <> ALL($5) ORDER BY due_at, handle LIMIT $4`
+	dueFlows = ` WHERE state = 2 AND due_at BETWEEN -$1::bigint AND $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))) AND handle <> ALL($5) ORDER BY due_at, handle LIMIT $4`
 )
 
 // flowsThatWant reads and locks at most limit flows that want a claim and whose function is among the asker's: first

@@ -122,7 +122,7 @@ type page struct {
 }
 
 func newPage(f journal.Filter) *page {
-	p := &page{filter: f, from: f.After + 1, to: math.MaxInt64, wake: math.MinInt64}
+	p := &page{filter: f, from: f.After + 1, to: math.MaxInt64, wake: -1}
 	if f.Before > 0 {
 		p.to = f.Before - 1
 	}
@@ -150,7 +150,8 @@ func newPage(f journal.Filter) *page {
 		and("(" + strings.Join(either, " OR ") + ")")
 	}
 	if !f.WakeBefore.IsZero() {
-		and("o.wake_at < ?", f.WakeBefore.Add(time.Millisecond-1).UnixMilli()) // times are kept cut to the millisecond
+		before := f.WakeBefore.Add(time.Millisecond - 1).UnixMilli() // times are kept cut to the millisecond
+		and("o.wake_at > ? AND o.wake_at < ?", -before, before)
 	}
 	if f.Undelivered {
 		and("o.state > 2 AND NOT o.delivered")
@@ -173,7 +174,7 @@ func newPage(f journal.Filter) *page {
 }
 
 // needAttention is journal.Operation.NeedsAttention. Its parameters are that time less journal.AttentionAfter, and less
-// journal.PendingAttentionAfter.
+// journal.PendingAttentionAfter. The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
 const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?) OR o.state = 1 AND o.wake_at <= ?"
 
 // isPending is as the index has it of those that are to be woken.

@@ -16,7 +16,7 @@ const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 2),
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 4),
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 5),
-	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $1),
+	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at BETWEEN -$1::bigint AND $1),
 	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0 AND state <> 4)
 		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= $2))
 		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $3)

@@ -35,7 +35,7 @@ const (
 	headsOf = `SELECT ` + columns + ` FROM {{schema}}.operations o LEFT JOIN {{schema}}.requests r ON r.handle = o.handle AND r.handle = ANY($1)
 		WHERE o.handle = ANY($1) ORDER BY o.handle`
 	// Without the + 0 all that are due later would be sorted for each page.
-	flowsDueAfter = selectFlow + ` WHERE state = 2 AND due_at + 0 > $1 AND handle > $2 ORDER BY handle LIMIT $3 FOR UPDATE`
+	flowsDueAfter = selectFlow + ` WHERE state = 2 AND abs(due_at) > $1 AND handle > $2 ORDER BY handle LIMIT $3 FOR UPDATE`
 
 	// A transaction that goes on for long has no time as a whole: a client that is cut off amid it is one that says nothing.
 	sweepTime = `SELECT set_config('idle_in_transaction_session_timeout', '60s', true),

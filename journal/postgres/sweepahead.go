@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
@@ -30,7 +31,7 @@ type sweptAhead struct {
 // waitingFlow is what another event of a waiting flow changes.
 type waitingFlow struct{ claim, due int64 }
 
-func asWaits(f journal.Flow) waitingFlow { return waitingFlow{f.Claim, f.DueAt.UnixMilli()} }
+func asWaits(f journal.Flow) waitingFlow { return waitingFlow{f.Claim, format.Due(&f).UnixMilli()} }
 
 // mostTries is how often operations are swept ahead for a clock that meanwhile moves otherwise. Then one transaction sweeps all of them.
 const mostTries = 3
@@ -43,9 +44,9 @@ func (errSweepAhead) Error() string { return "postgres: operations have to be sw
 const (
 	// More than so many are to be swept.
 	manyToSweep = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > 0 ORDER BY o.handle LIMIT $2::bigint + 1) o) > $2::bigint
-		OR (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.flows WHERE state = 2 AND due_at > $1 ORDER BY due_at LIMIT $2::bigint + 1) f) > $2::bigint`
+		OR (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.flows WHERE state = 2 AND (due_at > $1 OR due_at < -$1::bigint) LIMIT $2::bigint + 1) f) > $2::bigint`
 	revisions   = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(revision), '{}') FROM {{schema}}.operations WHERE state <> 3`
-	flowsDue    = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(claim), '{}'), coalesce(array_agg(due_at), '{}') FROM {{schema}}.flows WHERE state = 2 AND due_at > $1`
+	flowsDue    = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(claim), '{}'), coalesce(array_agg(due_at), '{}') FROM {{schema}}.flows WHERE state = 2 AND (due_at > $1 OR due_at < -$1::bigint)`
 	flowsOf     = selectFlow + ` WHERE state = 2 AND handle = ANY($1) ORDER BY handle FOR UPDATE`
 	putOffFor   = time.Second
 	mostChanged = 3 // rounds over what has changed meanwhile

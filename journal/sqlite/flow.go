@@ -217,7 +217,7 @@ func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		}
 		return f, err
 	}
-	return f, b.write(s.update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(f.DueAt), format.FromTime(f.EndedAt), facts, f.Handle)
+	return f, b.write(s.update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts, f.Handle)
 }
 
 func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {

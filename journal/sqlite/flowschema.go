@@ -76,8 +76,8 @@ func newFlowStatements(c *conn.Conn) (*flowStatements, error) {
 		{&s.dropSteps, "DELETE FROM onceward_flow_steps WHERE flow = ?"},
 		{&s.nextHolder, "SELECT holder FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 		{&s.heldBy, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder = ? ORDER BY handle"},
-		{&s.due, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ? ORDER BY due_at"},
-		{&s.dueAfter, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at > ?"},
+		{&s.due, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at BETWEEN -?1 AND ?1 ORDER BY due_at"},
+		{&s.dueAfter, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND (due_at > ?1 OR due_at < -?1)"},
 		{&s.ended, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
 	} {
 		var err error

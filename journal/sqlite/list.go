@@ -201,7 +201,8 @@ func newPage(f journal.Filter) *page {
 		and("naming = ?", int64(*f.Naming))
 	}
 	if !f.WakeBefore.IsZero() {
-		and("wake_at < ?", f.WakeBefore.Add(time.Millisecond-1).UnixMilli()) // times are kept cut to the millisecond
+		before := f.WakeBefore.Add(time.Millisecond - 1).UnixMilli() // times are kept cut to the millisecond
+		and("wake_at > ? AND wake_at < ?", -before, before)
 	}
 	if f.Undelivered {
 		and(`o.handle IN (
@@ -219,7 +220,7 @@ func newPage(f journal.Filter) *page {
 	}
 	order := "o.handle"
 	if f.ByWake {
-		and("(wake_at, o.handle) > (?, ?)")
+		and("(wake_at, o.handle) > (?, ?)") // from 0 on
 		order = "wake_at, o.handle"
 	} else {
 		if f.Newest {
@@ -251,7 +252,7 @@ func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
 	}
 	args := append([]any{}, p.args...)
 	if p.filter.ByWake {
-		wake := int64(-1 << 63)
+		wake := int64(-1)
 		if !p.wake.IsZero() {
 			wake = p.wake.UnixMilli()
 		}

@@ -31,6 +31,7 @@ const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(
 
 // needAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameters are
 // that time less journal.AttentionAfter, and less journal.PendingAttentionAfter.
+// The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
 const needAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
 	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)
 	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?`
@@ -127,10 +128,10 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.remove, "DELETE FROM onceward_operations WHERE handle = ?"},
 		{&s.removeAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 
-		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ? LIMIT ?)"},
-		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1" + fromThese + " LIMIT ?3"},
-		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?4 AND handle <= ?5" + fromThese + " ORDER BY handle LIMIT ?3"},
-		{&s.dueEnd, "SELECT count(*), max(handle) FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at <= ?1 AND handle > ?3 ORDER BY handle LIMIT ?2)"},
+		{&s.dueCount, "SELECT count(*) FROM (SELECT 1 FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1 LIMIT ?2)"},
+		{&s.dueFew, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1" + fromThese + " LIMIT ?3"},
+		{&s.dueMany, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1 AND handle > ?4 AND handle <= ?5" + fromThese + " ORDER BY handle LIMIT ?3"},
+		{&s.dueEnd, "SELECT count(*), max(handle) FROM (SELECT handle FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1 AND handle > ?3 ORDER BY handle LIMIT ?2)"},
 		{&s.nextHolder, "SELECT holder FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 		{&s.heldBy, "SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder = ?1 AND handle > ?4 AND (state > 2 OR (true" + fromThese + ")) AND (NOT ?5 OR " + toldNow + ") ORDER BY handle LIMIT ?3"},
 		{&s.unheld, `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_nobodys

@@ -95,7 +95,7 @@ const stateCounts = `SELECT
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_failed WHERE state > 3 AND state = 5),
 	(SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1),
 	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count),
-	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?1),
+	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1),
 	(SELECT min(settled_at) FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4),
 	(SELECT count(*) FROM (` + needAttention + `)) + (SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ?2),
 	(SELECT last_at FROM onceward_log ORDER BY seq DESC LIMIT 1),

@@ -121,6 +121,9 @@ func (d *decoder) facts(op *journal.Operation) {
 	}
 	d.seen(op, seen)
 	d.extras(op, extras)
+	if op.State == journal.StatePending {
+		op.WakeAt = woken(op) // of the column, if somebody has to see to it
+	}
 }
 
 // EncodeRequest leaves out the body. It encodes whether there is a body, since SQLite reads an empty BLOB back as

@@ -22,9 +22,10 @@ const (
 	tagEnqueued = 5
 	tagInbound  = 7
 	tagFlow     = 8
+	tagParked   = 9
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -38,6 +39,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.InboundEndpoint != ""
 	case tagFlow:
 		return op.Flow != (journal.FlowRef{})
+	case tagParked:
+		return !op.ParkedSince.IsZero()
 	}
 	return false
 }
@@ -55,6 +58,8 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.string(op.Flow.ID)
 		e.string(op.Flow.Parent)
 		e.int(op.Flow.Handle)
+	case tagParked:
+		e.time(op.ParkedSince)
 	}
 }
 
@@ -71,6 +76,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.InboundEndpoint, d.buf = string(d.buf), nil
 	case tagFlow:
 		op.Flow = journal.FlowRef{ID: d.string(), Parent: d.string(), Handle: d.int()}
+	case tagParked:
+		op.ParkedSince = d.time()
 	default:
 		return false
 	}
@@ -80,6 +87,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
+	op.ParkedSince = time.Time{}
 }
 
 func hasExtras(op *journal.Operation) bool {

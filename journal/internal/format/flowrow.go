@@ -29,6 +29,7 @@ type flowFacts struct {
 	History    []journal.FlowFailure `json:"history,omitempty"`
 	Created    int64                 `json:"created"`
 	Updated    int64                 `json:"updated"`
+	Parked     int64                 `json:"parked_since,omitempty"`
 }
 
 // EncodeFlowFacts encodes what is kept of a flow without a column of its own, and the sum of
@@ -41,8 +42,19 @@ func EncodeFlowFacts(f journal.Flow) []byte {
 	if f.WaitsFor != (journal.Ref{}) {
 		facts.WaitsFor = &f.WaitsFor
 	}
+	if !f.ParkedSince.IsZero() {
+		facts.Parked = f.ParkedSince.UnixMilli()
+	}
 	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
 	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f))
+}
+
+// Due is the time in a flow's column due_at. A flow that is put off for long has its due time mirrored at 1970, as in Wake.
+func Due(f *journal.Flow) time.Time {
+	if f.PutOff() {
+		return mirrored(f.DueAt)
+	}
+	return f.DueAt
 }
 
 // sumOfFlow is the sum of facts and of everything else that is in the flow's row.
@@ -56,7 +68,7 @@ func sumOfFlow(facts []byte, f journal.Flow) uint32 {
 	e.byte(byte(f.State))
 	e.bools(f.Tombstone)
 	e.int(f.Claim)
-	e.time(f.DueAt)
+	e.time(Due(&f))
 	e.time(f.EndedAt)
 	e.bytes(f.Input)
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
@@ -95,6 +107,12 @@ func ReadFlow(v []driver.Value) (journal.Flow, error) {
 	f.CreatedAt, f.UpdatedAt = time.UnixMilli(facts.Created).UTC(), time.UnixMilli(facts.Updated).UTC()
 	if facts.WaitsFor != nil {
 		f.WaitsFor = *facts.WaitsFor
+	}
+	if facts.Parked != 0 {
+		f.ParkedSince = time.UnixMilli(facts.Parked).UTC()
+	}
+	if f.PutOff() {
+		f.DueAt = mirrored(f.DueAt)
 	}
 	if !whole {
 		return f, ErrSum

@@ -8,21 +8,28 @@ import (
 )
 
 // Wake is the time in an operation's column wake_at: the time to wake a pending operation, or to look for an unknown
-// one. It is 1970 for an operation that needs attention.
+// one. It is 1970 for an operation that needs attention. A pending operation with Attention has its wake time mirrored
+// at 1970. The index of wake times then has it before all others.
 func Wake(op *journal.Operation) time.Time {
-	if op.Attention != "" {
+	if op.Attention != "" && op.State != journal.StatePending {
 		return time.UnixMilli(0)
 	}
 	return woken(op)
 }
 
-// woken is Wake of an operation that needs no attention.
+// woken is Wake of an operation that is pending or needs no attention.
 func woken(op *journal.Operation) time.Time {
-	if op.State == journal.StateUnknown {
+	switch {
+	case op.State == journal.StateUnknown:
 		return op.LookAt
+	case op.State == journal.StatePending && op.Attention != "":
+		return mirrored(op.WakeAt)
 	}
 	return op.WakeAt
 }
+
+// mirrored is a time as long before 1970 as t is after it.
+func mirrored(t time.Time) time.Time { return time.UnixMilli(-t.UnixMilli()).UTC() }
 
 // Unshared is op with lists of its own. Its pointers stay shared, since the values behind them are never changed.
 func Unshared(op journal.Operation) journal.Operation {
@@ -30,7 +37,8 @@ func Unshared(op journal.Operation) journal.Operation {
 	return op
 }
 
-// SetWake sets the times of an operation whose state is known, from its column wake_at.
+// SetWake sets the times of an operation whose state is known, from its column wake_at. The time of a pending operation
+// is right once its facts are decoded too.
 func SetWake(op *journal.Operation, at time.Time) {
 	op.WakeAt, op.LookAt = time.Time{}, time.Time{}
 	switch {

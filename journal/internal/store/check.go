@@ -111,7 +111,7 @@ func Undelivered(op *journal.Operation) bool {
 // Selects tells whether List yields the operation, for a limit that it does not reach.
 func Selects(f *journal.Filter, op *journal.Operation) bool {
 	switch {
-	case f.ByWake && op.State != journal.StatePending,
+	case f.ByWake && (op.State != journal.StatePending || op.Attention != ""),
 		len(f.States) > 0 && !slices.Contains(f.States, op.State),
 		f.Scope != nil && *f.Scope != op.Scope,
 		f.Provider != "" && f.Provider != op.Provider,

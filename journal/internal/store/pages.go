@@ -47,7 +47,7 @@ func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []jou
 // error.
 func FlowsInPages(filter journal.FlowFilter, pageSize int, read func(where string, args []any) ([]journal.Flow, error)) iter.Seq2[journal.Flow, error] {
 	return func(yield func(journal.Flow, error) bool) {
-		due, handle := int64(math.MinInt64), int64(0)
+		due, handle := int64(-1), int64(0) // one that is put off for long is due below 0
 		if filter.Newest && !filter.ByDue {
 			handle = math.MaxInt64
 		}
