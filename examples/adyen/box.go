@@ -34,9 +34,8 @@ func (b *box) Close() {
 	b.Server.Close()
 }
 
-// pay is Adyen's business. What becomes of keys is providertest's: the answer that
-// is marked transient is not stored, and while a payment is being made, another
-// request under its key gets 704.
+// pay makes Adyen's answers. Package providertest handles the keys: it does not store the answer that is marked
+// transient, and it answers 704 to another request under the key of a payment that is being made.
 func (b *box) pay(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if b.payments.Add(1) == 1 {

@@ -12,10 +12,9 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// breaker is an http.RoundTripper with a circuit breaker for each host. It goes
-// below Onceward, as the Transport of Config.HTTPClient, where it sees every
-// attempt. Above Onceward it would see each call once, and refuse calls whose
-// answer the journal has.
+// breaker is an http.RoundTripper with a circuit breaker for each host. It belongs below Onceward, as the Transport
+// of Config.HTTPClient, where it sees every attempt. Above Onceward it would see each call once, and refuse calls
+// whose answer is in the journal.
 type breaker struct {
 	next http.RoundTripper
 	rest time.Duration // how long a circuit stays open
@@ -28,15 +27,14 @@ func newBreaker(next http.RoundTripper, rest time.Duration) *breaker {
 	return &breaker{next: next, rest: rest, circuits: map[string]*gobreaker.CircuitBreaker[*http.Response]{}}
 }
 
-// errUnwell counts an answer as a failure. Nobody outside sees it.
+// errUnwell makes the breaker count an answer as a failure. It is never returned.
 var errUnwell = errors.New("the provider is unwell")
 
 // RoundTrip sends the request, unless the host's circuit is open.
 //
-// A request that never got to next has not left, and only we know: a refusal
-// calls none of the hooks by which Onceward tells an attempt that reached no
-// connection. So the refusal says it, by NotSent. An error of next's own passes
-// as it is: it may come after the first byte.
+// Only this transport knows that a refused request has not left: a refusal calls none of the hooks that show Onceward
+// whether an attempt reached a connection. So the refusal says it by NotSent. An error of next's own is returned
+// unchanged, since it may come after the first byte.
 func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	passed := false
 	resp, err := b.circuit(req.URL.Host).Execute(func() (*http.Response, error) {

@@ -5,7 +5,7 @@
 //
 //	go run .
 //
-// What makes it safe is one call, of onceward.NotSent: see breaker.go.
+// One call, of onceward.NotSent, makes it safe: see breaker.go.
 package main
 
 import (
@@ -81,7 +81,7 @@ func run(ctx context.Context, box *providertest.Server, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "requests at the provider: %d, effects: %d\n", box.Requests(), len(box.Effects()))
 
-	// From here on, what is pending is sent when it is due.
+	// From here on, pending operations are sent when they are due.
 	go client.Run(ctx)
 	for range invoices {
 		select {

@@ -2,8 +2,8 @@
 // and stopped by deploys again and again, and the provider drops, delays and refuses.
 //
 // Every payer works on every order. Half of them it charges by a request of its own: three payers ask for the same charge
-// then. The other half it enqueues together with the order's row, in one transaction, and whoever is alive sends it. What a
-// payer that was killed held is finished by the others.
+// then. The other half it enqueues together with the order's row, in one transaction, and any payer that is alive sends it.
+// The others finish the operations that a killed payer held.
 //
 // It starts a PostgreSQL server of its own, and runs itself as the payers; pay.go is what a program of your own would
 // contain. The exit status is 0 only if every order was charged once and every row says so once, nothing is left, and

@@ -86,7 +86,7 @@ func pay(ctx context.Context, name, database, stripe string, orders int) (err er
 	return each(orders, func(i int) error { return p.order(ctx, i) })
 }
 
-// settled writes what came of a charge to the order. That, and that it was told, are one commit.
+// settled writes a charge's outcome to the order. That and the delivery's record are one commit.
 func (p *payer) settled(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 	if op.State != onceward.StateCompleted || op.Answer == nil || op.Answer.Status != http.StatusOK {
 		return nil
@@ -123,8 +123,8 @@ func (p *payer) order(ctx context.Context, i int) error {
 	}
 }
 
-// marked tells whether the order's row says that it is charged. Whoever had it charged may have been killed, or have shut
-// down, before that was delivered: then whoever asks again has it delivered.
+// marked reports whether the order's row says that it is charged. If the payer that charged it was killed or shut
+// down before the delivery, the next payer that asks for the charge delivers it.
 func (p *payer) marked(ctx context.Context, id string) bool {
 	var charged int
 	err := p.pool.QueryRow(ctx, "SELECT charged FROM orders WHERE id = $1", id).Scan(&charged)

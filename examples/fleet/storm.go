@@ -29,7 +29,7 @@ const (
 	killEvery    = 400 * time.Millisecond // on average, one of them
 )
 
-// stopped is the exit status of a payer that was told to stop, as by a deploy.
+// stopped is the exit status of a payer that a deploy stopped.
 const stopped = 3
 
 // fleet is what the parent sees of the payers.

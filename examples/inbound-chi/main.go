@@ -5,7 +5,7 @@
 //
 //	go run .
 //
-// What makes it repeatable is one middleware, of Client.Inbound: see service.go.
+// One middleware, Client.Inbound's, makes it repeatable: see service.go.
 package main
 
 import (

@@ -20,8 +20,8 @@ type service struct {
 	provider string       // where the payment provider is
 }
 
-// newService makes every call below /orders repeatable: whoever asks again with the
-// same Idempotency-Key gets the same calls with the same keys.
+// newService makes every call below /orders repeatable: a repeat with the same Idempotency-Key makes the same calls
+// with the same keys.
 func newService(client *onceward.Client, provider string) (http.Handler, error) {
 	inbound, err := client.Inbound(tenantOf, onceward.InboundOptions{})
 	if err != nil {
@@ -86,7 +86,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 type accountKey struct{}
 
-// authenticate stands for a real one: it takes the caller's word for who it is.
+// authenticate stands for real authentication: it believes the caller's header.
 func authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account, _, ok := r.BasicAuth()

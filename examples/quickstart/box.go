@@ -37,12 +37,12 @@ func courier() providers.Provider {
 	}
 }
 
-// square says for how long Square knows a key, and not what becomes of two at once under it:
-// what may have run is not sent again.
+// square states how long Square knows a key. What Square does with two requests at once under a key is not published,
+// so an operation that may have run is not sent again.
 func square() providers.Provider { return providers.Square(24 * time.Hour) }
 
-// gocardless is GoCardless by somebody who was told for how long it knows a key: what may
-// have run is sent again, and answered by what it made.
+// gocardless is a table for GoCardless with a stated retention of keys. An operation that may have run is sent again,
+// and the answer to the repeat shows its object.
 func gocardless() providers.Provider {
 	p := providers.GoCardless()
 	for i := range p.Endpoints {

@@ -61,8 +61,8 @@ func readInvoices() ([]invoice, error) {
 	return invoices, nil
 }
 
-// request is a request for the charge, or the letter, as somebody writes it who builds
-// it anew each time. A key goes where Square takes it; the others take it in a header.
+// request builds the request for the charge, or the letter, anew each time, as most programs do. Square takes a key
+// in the body, the others in a header.
 func (inv invoice) request(ctx context.Context, p *providersAt, key string) (*http.Request, error) {
 	switch inv.Kind {
 	case scanned:

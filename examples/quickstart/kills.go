@@ -13,9 +13,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// kill is one death of the paying process, counted in requests that the provider
-// has seen. The request waits with it: it takes effect when nobody is there for the
-// answer.
+// kill is one death of the paying process, counted in the provider's requests. The request is held until the process
+// is dead, and takes effect then.
 type kill struct {
 	request int
 	delay   time.Duration
@@ -115,7 +114,7 @@ func (k *killer) stop() {
 	}
 }
 
-// strike kills, and tells whether there was somebody to kill; k.mu is held.
+// strike kills the victim, and reports whether it was still there. k.mu is held.
 func (k *killer) strike(victim *os.Process, r providertest.Request, by kill) bool {
 	if err := victim.Kill(); err != nil {
 		return false

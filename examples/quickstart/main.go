@@ -9,13 +9,13 @@
 //
 // A sixth of the invoices has each of six difficulties: none; a request that is never
 // the same twice; a customer who asks once and goes away; a provider that takes no keys; one
-// that takes them and does not say what becomes of two at once, as Square; one that answers
-// a repeat by a conflict, as GoCardless. What is unknown then, Onceward looks for, and hears of
-// by webhooks.
+// that takes them and does not say what it does with two requests at once, as Square; one that
+// answers a repeat by a conflict, as GoCardless. Onceward looks for its unknown operations, and
+// hears of them by webhooks.
 //
 // It runs itself as the paying children; pay.go is what a program of your own would
-// contain. The exit status is 0 only if Onceward charged nothing twice, lost nothing and
-// found out what was unknown, and every kill took place.
+// contain. The exit status is 0 only if Onceward charged nothing twice, lost nothing and left
+// nothing unknown, and every kill took place.
 package main
 
 import (
@@ -47,7 +47,7 @@ const (
 // timeLimit ends a storm that hangs, and a child whose parent was killed.
 const timeLimit = 3 * time.Minute
 
-// stopped is the exit status of a child that was told to stop, as by a deploy.
+// stopped is the exit status of a child that a deploy stopped.
 const stopped = 3
 
 type options struct {

@@ -140,8 +140,8 @@ func freeAddress() (string, error) {
 	return "http://" + l.Addr().String(), l.Close()
 }
 
-// workDir makes the payer's directory. The box forgets everything when it ends, so
-// that nobody else's journal would match it.
+// workDir makes the payer's directory. It refuses one that holds files: the box forgets everything when it ends, so
+// that an earlier journal would not match it.
 func workDir(dir string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", "onceward-quickstart-")
@@ -253,7 +253,7 @@ func (s *storm) runPayer(ctx context.Context) (end, error) {
 	return 0, fmt.Errorf("the payer failed: %w", err)
 }
 
-// diedOfStop tells a payer that was told to stop before it listened.
+// diedOfStop reports whether a payer was stopped before it listened for that.
 func diedOfStop(s *os.ProcessState) bool {
 	return s.ExitCode() == -1 && s.String() == "signal: "+syscall.SIGTERM.String()
 }

@@ -75,8 +75,7 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
 	defer func() { err = errors.Join(err, shutdown()) }()
 
-	// What the last process left unfinished comes first. It was the only one, so that nobody
-	// is looking for what was unknown to it.
+	// The last process's unknown operations come first. It was the only process, so no other one looks for them.
 	for op, err := range j.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {
 		if err != nil {
 			return err
@@ -115,8 +114,8 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	return each(unknown, settle(true)) // Run is finding out
 }
 
-// settle has an invoice charged, unless nobody asks for it any more, and tells what came of
-// it. It waits for what is unknown only if it is to.
+// settle charges an invoice, unless its customer has gone away, writes its outcome to told, and reports whether there
+// is one. It waits for an unknown operation only if waits is set.
 func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv invoice, gone, waits bool, told io.Writer) (known bool, err error) {
 	ref := onceward.Ref{ID: inv.ID + "/charge"}
 	for {
@@ -195,7 +194,7 @@ func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
 	return listener, nil
 }
 
-// isOurs tells errors that say what an operation waits for, or that it can't be told.
+// isOurs reports whether an error is Onceward's: it says what the operation waits for, or that it is unknown.
 func isOurs(err error) bool {
 	_, ok := errors.AsType[*onceward.Error](err)
 	return ok

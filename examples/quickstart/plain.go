@@ -16,10 +16,9 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// payPlainly is how the same program does without Onceward: go-retryablehttp repeats
-// what got no answer, and a file remembers the invoices that are paid. Their keys are
-// the invoices' own, the same for ever, or else one for each call: what it can't
-// remember then is the key of a call that was cut off.
+// payPlainly is the same program without Onceward. go-retryablehttp repeats requests that got no answer, and a file
+// remembers the paid invoices. Each key is the invoice's own for ever, or a new one for each call. A program with new
+// keys can't remember the key of a call that was cut off.
 func payPlainly(ctx context.Context, at *providersAt, dir string, own bool, invoices []invoice, asked map[string]bool, told io.Writer) error {
 	client := retryablehttp.NewClient()
 	client.Logger = nil

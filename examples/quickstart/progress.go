@@ -139,7 +139,7 @@ func (s *seen) count(what string) int {
 	return len(s.told[what])
 }
 
-// gone are the invoices that nobody asks for any more.
+// gone are the invoices whose customers have gone away.
 func (s *seen) gone(invoices []invoice) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// judge compares what the riders were told with the providers' ledgers, the service's
-// own table and its flows.
+// judge compares the riders' answers with the providers' ledgers, the service's own table and its flows.
 func (w *world) judge(answers []int) error {
 	want, declined := map[string]int{}, 0
 	for i, status := range answers {

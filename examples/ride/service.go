@@ -37,7 +37,7 @@ type service struct {
 	cards    string // where riders are charged: Stripe
 }
 
-// errDeclined is why a ride is given up. It is recorded, so that who asks again finds it too.
+// errDeclined is the reason why a ride is given up. It is recorded, so that a repeat of the request finds it.
 const errDeclined = flow.Reason("the card was declined")
 
 // booking is what a ride comes to.
@@ -180,8 +180,8 @@ func serve(ctx context.Context, dir, dispatch, cards string, tell io.Writer) (er
 	if err != nil {
 		return err
 	}
-	// Run finishes what the last process left, and what is parked from here on. A service
-	// does not wait for that: a provider that hangs would keep it from listening.
+	// Run finishes the operations that the last process left, and those that are parked from here on. A service does
+	// not wait for that: a provider that hangs would keep it from listening.
 	go func() { _ = s.client.Run(ctx) }()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

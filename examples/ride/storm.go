@@ -134,7 +134,7 @@ func (w *world) try(ctx context.Context, rider string, body []byte) int {
 	return resp.StatusCode
 }
 
-// keepServing runs one service after another, the first few of which are killed.
+// keepServing runs one service after another, and kills the first few.
 func (w *world) keepServing(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {

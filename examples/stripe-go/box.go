@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// newBox starts a Stripe on this machine that makes payment intents and lists them.
-// What it makes of keys is providertest's.
+// newBox starts a Stripe on this machine that makes payment intents and lists them. Package providertest handles the
+// keys.
 func newBox() *providertest.Server {
 	box := providertest.NewServer(providers.Stripe(), &intents{})
 	box.OwnLooks = true // the list is the intents' own

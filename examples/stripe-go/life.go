@@ -24,9 +24,8 @@ type life struct {
 	deaf    bool // it makes one attempt, and doesn't hear the answer
 }
 
-// sdk is stripe-go over an http.Client; nil: its own. It is told not to repeat
-// anything: Onceward does. If it did, no more requests would be sent, but a call
-// that fails would take longer.
+// sdk is stripe-go over hc, or over its own client if hc is nil. Its retries are switched off, since Onceward repeats
+// requests. With them on, no more requests would be sent, but a call that fails would take longer.
 func (a api) sdk(hc *http.Client) *stripe.Client {
 	return stripe.NewClient(a.key, stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		URL:               stripe.String(a.url),

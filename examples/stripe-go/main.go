@@ -1,6 +1,6 @@
 // Command stripe-go charges an invoice through Stripe's own SDK, with Onceward below
-// it. Stripe charges, but its answer is lost; the program ends; the next one asks for
-// the same invoice, for which stripe-go makes up another key:
+// it. Stripe charges, but its answer is lost. The program ends. The next one asks for
+// the same invoice, and stripe-go makes another key for it:
 //
 //	go run .
 //
@@ -55,7 +55,7 @@ type api struct {
 	key      string // secret, and never printed
 }
 
-// check sees to it that nobody's money moves.
+// check refuses a key that would move real money.
 func (a api) check() error {
 	for _, prefix := range []string{"sk_test_", "rk_test_"} {
 		if strings.HasPrefix(a.key, prefix) {
