@@ -282,22 +282,29 @@ func (b *batch) candidates(ref journal.Ref) ([]int64, error) {
 			return nil, err
 		}
 	}
+	s.noteWhole(latest)
+	handles, _ := s.find(ref)
+	return handles, nil
+}
+
+// noteWhole notes that nothing is missing, for readers. latest begins the latest segment.
+func (s *segments) noteWhole(latest int64) {
 	if !s.whole || s.known != s.through {
 		s.mu.Lock()
 		s.loaded, s.whole, s.known = latest, true, s.through
 		s.mu.Unlock()
 	}
-	handles, _ := s.find(ref)
-	return handles, nil
 }
 
 // isFree reports that no operation has a name, by the hashes in memory alone. It returns false if one may have it, or if not
 // all hashes are there.
 func (b *batch) isFree(ref journal.Ref) bool {
 	s := &b.segments
-	if s.through < b.newest || s.loaded < format.SegmentOf(b.newest+1)-format.SegmentSize {
+	latest := format.SegmentOf(b.newest+1) - format.SegmentSize
+	if s.through < b.newest || s.loaded < latest {
 		return false
 	}
+	s.noteWhole(latest)
 	hash := s.key.Of(ref)
 	if _, inTail := s.tailHashes[hash]; inTail {
 		return false
