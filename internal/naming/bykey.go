@@ -49,10 +49,11 @@ func aliasAt(holder string, perScope bool, scope, key string) journal.Ref {
 func FormerAliases(p *providers.Provider, u *url.URL, scope string, account http.Header, key string) (aliases []journal.Ref) {
 	_, alias := RefsOfKey(p, u, scope, account, key)
 	whose, host := digestOfAccount(account), "at "+hostOf(u)
-	holders := []string{host}
+	holders := append(make([]string, 0, 3), host)
 	if p != nil {
 		holders = append(holders, p.KeysUnder, p.KeysUnder+" "+host)
 	}
+	aliases = make([]journal.Ref, 0, 2*len(holders))
 	for _, holder := range holders {
 		for _, perScope := range []bool{false, true} {
 			if former := aliasAt(holder+whose, perScope, scope, key); former != alias {
