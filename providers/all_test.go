@@ -57,6 +57,19 @@ func contracts() []contract {
 		worldlineContract(),
 		moovContract(),
 		mercadoPagoContract(),
+		plaidContract(),
+		acpContract(),
+		airwallexContract(),
+		circleContract(),
+		lithicContract(),
+		marqetaContract(),
+		chargebeeContract(),
+		flutterwaveContract(),
+		rapydContract(),
+		paystackContract(),
+		telnyxContract(),
+		finixContract(),
+		amazonPayContract(),
 	}
 }
 

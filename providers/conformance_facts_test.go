@@ -66,6 +66,22 @@ func TestTheFactsThatHoldForAllOfAProvider(t *testing.T) {
 		"truelayer":   {answers: json},
 		"worldline":   {scoped: true, answers: json},
 		"zuora":       {answers: json},
+
+		"acp":         {scoped: true, answers: json},
+		"airwallex":   {accounts: []string{"X-On-Behalf-Of"}, answers: json},
+		"amazonpay":   {scoped: true, answers: json},
+		"chargebee":   {scoped: true, answers: json},
+		"circle":      {scoped: true, answers: json},
+		"finix":       {scoped: true, answers: json},
+		"flutterwave": {answers: json},
+		"lithic":      {scoped: true, answers: json},
+		"marqeta":     {scoped: true, answers: json},
+		"paystack": {scoped: true, answers: json, modes: []providers.CredentialMode{
+			{Prefix: "sk_test_", Mode: "test"}, {Prefix: "sk_live_", Mode: "live"},
+		}},
+		"plaid":  {accounts: []string{"Plaid-Client-Id"}, answers: json},
+		"rapyd":  {accounts: []string{"Access_key"}, answers: json},
+		"telnyx": {answers: json},
 	}
 	for _, p := range adapters() {
 		want, known := documented[p.Name]

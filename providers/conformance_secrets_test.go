@@ -34,6 +34,12 @@ var silent = map[string]string{
 	"mangopay":       "a card is given to another server; its requests were not read for other credentials",
 	"mercadopago":    "a card is given to an endpoint without effect; its requests were not read for other credentials",
 	"klarna":         "no card is paid with in clear; its requests were not read for other credentials",
+	"plaid":          "it takes access tokens of bank accounts, and the client's secret",
+	"circle":         "its requests were not read for other credentials",
+	"marqeta":        "it takes passwords of users; its requests were not read for other credentials",
+	"flutterwave":    "a card is given in encrypted form; its requests were not read for other credentials",
+	"telnyx":         "it pays nothing",
+	"amazonpay":      "no card is paid with; its requests were not read for other credentials",
 	"shopify":        "no card is paid with by its Admin API; apps take credentials",
 }
 

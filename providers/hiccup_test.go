@@ -64,6 +64,19 @@ var hiccups = []hiccup{
 	{"POST https://payment.direct.worldline-solutions.com/v2/shop/payments\nContent-Type: application/json\n\n" + `{"order":{"amountOfMoney":{"amount":1000}}}`, `{"errorId":"1"}`, "again again again", ""},
 	{"POST https://api.moov.io/accounts/1/transfers\nContent-Type: application/json\n\n" + `{"amount":{"value":1000}}`, `{"error":"x"}`, "again again again", ""},
 	{"POST https://api.mercadopago.com/v1/payments\nContent-Type: application/json\n\n" + `{"transaction_amount":10,"external_reference":"order-7"}`, `{"error":"x"}`, "again unknown unknown", ""},
+	{"POST https://production.plaid.com/bank_transfer/create\nContent-Type: application/json\n\n" + `{"amount":"10.00","account_id":"a1"}`, `{"error_code":"RATE_LIMIT"}`, "again again again", ""},
+	{"POST https://shop.example.com/checkout_sessions/1/complete\nContent-Type: application/json\n\n" + `{"payment_data":{"provider":"stripe"}}`, `{"code":"rate_limit"}`, "again unknown unknown", ""},
+	{"POST https://api.airwallex.com/api/v1/transfers/create\nContent-Type: application/json\n\n" + `{"transfer_amount":"10.00"}`, `{"code":"too_many_requests"}`, "unknown unknown unknown", ""},
+	{"POST https://api.circle.com/v1/payouts\nContent-Type: application/json\n\n" + `{"amount":{"amount":"10.00"}}`, `{"code":3}`, "unknown unknown unknown", ""},
+	{"POST https://api.lithic.com/v1/cards\nContent-Type: application/json\n\n" + `{"type":"VIRTUAL"}`, `{"message":"x"}`, "again again again", ""},
+	{"POST https://sandbox-api.marqeta.com/v3/cards\nContent-Type: application/json\n\n" + `{"user_token":"u1"}`, `{"error_code":"x"}`, "unknown unknown unknown", ""},
+	{"POST https://site.chargebee.com/api/v2/subscriptions\nContent-Type: application/x-www-form-urlencoded\n\nplan_id=p1", `{"api_error_code":"x"}`, "unknown unknown unknown", ""},
+	{"POST https://api.flutterwave.cloud/transfers\nContent-Type: application/json\n\n" + `{"amount":10}`, `{"status":"failed"}`, "unknown unknown unknown", ""},
+	{"POST https://api.rapyd.net/v1/payments\nContent-Type: application/json\n\n" + `{"amount":10}`, `{"status":{"error_code":"x"}}`, "unknown unknown unknown", ""},
+	{"POST https://api.paystack.co/transfer\nContent-Type: application/json\n\n" + `{"amount":1000}`, `{"message":"x"}`, "unknown unknown unknown", ""},
+	{"POST https://api.telnyx.com/v2/messages\nContent-Type: application/json\n\n" + `{"text":"hello"}`, `{"errors":[{"code":"x"}]}`, "unknown unknown unknown", ""},
+	{"POST https://finix.live-payments-api.com/transfers\nContent-Type: application/json\n\n" + `{"amount":1000}`, `{"_embedded":{"errors":[{"code":"x"}]}}`, "unknown unknown unknown", ""},
+	{"POST https://pay-api.amazon.com/v2/charges\nContent-Type: application/json\n\n" + `{"chargeAmount":{"amount":"10"}}`, `{"reasonCode":"x"}`, "unknown unknown unknown", ""},
 }
 
 // One hiccup in a healthy world: an answer that is lost, a gateway's 503, the
@@ -108,5 +121,5 @@ func TestOneHiccup(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, map[string]int{"no answer": 13, "503": 20, "429": 11}, lost, "of 37")
+	assert.Equal(t, map[string]int{"no answer": 23, "503": 31, "429": 22}, lost, "of 50")
 }

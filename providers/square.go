@@ -8,7 +8,7 @@ import (
 // Square describes Square's API, live and sandbox. The key goes into the field idempotency_key of the JSON
 // body, with a length that differs between endpoints. If it is optional at Square, it is always sent.
 //
-// Square does not publish the retention of keys. Pass a retention that Square gave you, or 0 for none. Square
+// Square does not publish the retention of keys. Its staff said so of CreatePayment in October 2026. Pass a retention that Square gave you, or 0 for none. Square
 // says that a request whose answer was lost may be made again with its key. It does not say which failures it
 // stores, nor how it answers a second request during the first. Even with a retention, a request that may
 // have run is therefore not sent again. If you know more, set InFlightGuard, and Remembers if failures are
@@ -148,7 +148,7 @@ func squareKeyed(maxLength int, retention time.Duration) Endpoint {
 		Retention: retention,
 		Remembers: SuccessesLostAnswers,
 		Rules:     squareRules,
-		Source:    sourceSquareIdempotency + ": after a connection that failed the same request doesn't take the payment again; length: " + sourceSquareSpec + "; retention: the caller's, none is published [C]; failures and guard: [?]",
+		Source:    sourceSquareIdempotency + ": after a connection that failed the same request doesn't take the payment again; length: " + sourceSquareSpec + "; retention: the caller's, none is published: staff, developer forum 28303 and 28309, 2026-10-22 [C]; failures and guard: [?]",
 	}
 }
 

@@ -24,6 +24,8 @@ func known() []providers.Provider {
 		providers.GoCardless(), providers.Increase(), providers.Klarna(), providers.Mangopay(), providers.ModernTreasury(), providers.Mollie(),
 		providers.Moov(), providers.PayPal(), providers.Resend(), providers.Stripe(), providers.TrueLayer(), providers.Twilio(),
 		providers.WorkOS(), providers.Worldline(), providers.Zuora(), providers.Svix(),
+		providers.Airwallex(), providers.AmazonPay(), providers.Chargebee(), providers.Circle(), providers.Finix(), providers.Flutterwave(),
+		providers.Lithic(), providers.Paystack(), providers.Plaid(), providers.Rapyd(), providers.Telnyx(),
 	}
 }
 

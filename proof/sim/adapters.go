@@ -80,6 +80,18 @@ var adapters = []adapter{
 	{table: providers.Worldline, path: "/v2/shop/payments", status: 201, made: `{"payment":{"id":"ID"}}`},
 	{table: providers.Moov, path: "/accounts/1/transfers"},
 	{table: func() providers.Provider { return providers.MercadoPago(day) }, path: "/v1/payments", status: 201},
+	{table: providers.Plaid, path: "/bank_transfer/create"},
+	{table: func() providers.Provider { return providers.ACP() }, path: "/checkout_sessions/1/complete"},
+	{table: providers.Airwallex, path: "/api/v1/transfers/create"},
+	{table: providers.Circle, path: "/v1/payouts"},
+	{table: providers.Lithic, path: "/v1/cards"},
+	{table: func() providers.Provider { return providers.Marqeta() }, path: "/v3/cards"},
+	{table: providers.Chargebee, path: "/api/v2/subscriptions"},
+	{table: providers.Flutterwave, path: "/transfers"},
+	{table: providers.Rapyd, path: "/v1/payments"},
+	{table: providers.Paystack, path: "/transfer"},
+	{table: providers.Telnyx, path: "/v2/messages"},
+	{table: providers.Finix, path: "/transfers"},
 	{table: providers.WorkOS, path: "/audit_logs/events"},
 }
 

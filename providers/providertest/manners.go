@@ -44,6 +44,46 @@ var manners = map[string]func(providers.Endpoint) Manner{
 	"worldline":      worldline,
 	"moov":           moov,
 	"mercadopago":    mercadoPago,
+
+	"plaid": inForm("plaid-go v43.0.0 [S]: error format; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"error_type": "INVALID_REQUEST", "error_code": snake(status), "error_message": detail}
+	}),
+	"acp": inForm("agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md [D]", func(status int, detail string) map[string]any {
+		return map[string]any{"type": "invalid_request", "code": snake(status), "message": detail}
+	}),
+	"airwallex": inForm("error format: airwallex.com/docs/api [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"code": snake(status), "message": detail}
+	}),
+	"circle": inForm("error format: developers.circle.com [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"code": 1000 + status, "message": detail}
+	}),
+	"lithic": inForm("error format: lithic-go v0.108.0 [S]; the status of a mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"message": detail, "debugging_request_id": "providertest"}
+	}),
+	"marqeta": inForm("error format: marqeta.com/docs/core-api/errors [M]; the status of a mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"error_code": snake(status), "error_message": detail}
+	}),
+	"chargebee": inForm("error format: apidocs.chargebee.com [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"message": detail, "api_error_code": snake(status), "http_status_code": status}
+	}),
+	"flutterwave": inForm("error format: developer.flutterwave.com [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"status": "failed", "message": detail}
+	}),
+	"rapyd": inForm("error format: docs.rapyd.net [M]", func(status int, detail string) map[string]any {
+		return map[string]any{"status": map[string]any{"error_code": snake(status), "status": "ERROR", "message": detail}}
+	}),
+	"paystack": inForm("error format: paystack.com/docs/api/errors [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"status": false, "message": detail}
+	}),
+	"telnyx": inForm("developers.telnyx.com/docs/development/api-fundamentals/idempotency [D]; error format: [M]", func(status int, detail string) map[string]any {
+		return map[string]any{"errors": []any{map[string]any{"code": snake(status), "title": detail}}}
+	}),
+	"finix": inForm("error format: docs.finix.com [M]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"total": 1, "_embedded": map[string]any{"errors": []any{map[string]any{"code": snake(status), "message": detail}}}}
+	}),
+	"amazonpay": inForm("error format: developer.amazon.com/docs/amazon-pay-api-v2 [M]", func(status int, detail string) map[string]any {
+		return map[string]any{"reasonCode": snake(status), "message": detail}
+	}),
 }
 
 func stripe(e providers.Endpoint) Manner {

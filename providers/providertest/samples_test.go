@@ -142,6 +142,18 @@ func samples() []sample {
 		{name: "Worldline", adapter: "Worldline", provider: providers.Worldline(), path: "/v2/shop/payments", made: outcome{201, `{"payment":{"id":"1"}}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", repeat: answerGone, repeatStatus: 409, meanwhile: retry, mismatch: answerGone, resent: true},
 		{name: "Mercado Pago", adapter: "MercadoPago", provider: providers.MercadoPago(day), path: "/v1/payments", made: outcome{201, `{"id":1}`}, meanwhile: inFlight, mismatch: final, resent: true},
+		{name: "Plaid", adapter: "Plaid", provider: providers.Plaid(), path: "/bank_transfer/create", meanwhile: indeterminate, mismatch: final, resent: true},
+		{name: "ACP", adapter: "ACP", provider: providers.ACP("any.example.com"), path: "/checkout_sessions/1/complete", meanwhile: inFlight, mismatch: misuse, resent: true},
+		{name: "Airwallex", adapter: "Airwallex", provider: providers.Airwallex(), path: "/api/v1/transfers/create", mismatch: final},
+		{name: "Circle", adapter: "Circle", provider: providers.Circle(), path: "/v1/payouts", mismatch: final},
+		{name: "Lithic", adapter: "Lithic", provider: providers.Lithic(), path: "/v1/cards", meanwhile: indeterminate, mismatch: final, resent: true},
+		{name: "Marqeta", adapter: "Marqeta", provider: providers.Marqeta("any.example.com"), path: "/v3/cards", mismatch: final},
+		{name: "Chargebee", adapter: "Chargebee", provider: providers.Chargebee(), path: "/api/v2/subscriptions", header: form, body: "amount=10&reference=REF", mismatch: final},
+		{name: "Flutterwave", adapter: "Flutterwave", provider: providers.Flutterwave(), path: "/transfers", mismatch: final},
+		{name: "Rapyd", adapter: "Rapyd", provider: providers.Rapyd(), path: "/v1/payments", mismatch: final},
+		{name: "Paystack", adapter: "Paystack", provider: providers.Paystack(), path: "/transfer", body: `{"amount":10,"reason":"REF"}`, mismatch: final},
+		{name: "Telnyx", adapter: "Telnyx", provider: providers.Telnyx(), path: "/v2/messages", mismatch: final},
+		{name: "Finix", adapter: "Finix", provider: providers.Finix(), path: "/transfers", mismatch: final},
 		{name: "WorkOS", adapter: "WorkOS", provider: providers.WorkOS(), path: "/audit_logs/events", meanwhile: indeterminate, mismatch: final, resent: true},
 	}
 	for i := range all {
@@ -174,7 +186,7 @@ func knowing(p providers.Provider) providers.Provider {
 }
 
 func TestEveryAdapterHasABox(t *testing.T) {
-	boxed := map[string]bool{}
+	boxed := map[string]bool{"AmazonPay": true} // it takes none of our keys, so a box has nothing to remember
 	for _, s := range samples() {
 		boxed[s.adapter] = true
 	}

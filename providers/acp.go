@@ -1,0 +1,54 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// ACP describes a merchant that implements the Agentic Commerce Protocol's checkout. Name its hosts.
+//
+// Every POST takes a key in Idempotency-Key. It is remembered for 24 hours at least, by identity and path. A
+// repeat gets the original result, marked Idempotent-Replayed: true. During the first request it gets 409 with the
+// code idempotency_in_flight. Another body gets 422 with the code idempotency_conflict, and 409 by the text of January
+// 2026.
+//
+// The protocol stores no 5xx, and executes a repeat after it afresh. An operation that received one is unknown.
+// After a lost answer it is sent again, because a repeat must not execute effects a second time. Raw and IETF do not
+// know this rule: use ACP instead.
+//
+// The session can be read: GET /checkout_sessions/{id} shows whether it is completed.
+func ACP(hosts ...string) Provider {
+	p := Provider{
+		Name:             "acp",
+		Hosts:            hosts,
+		CredentialScoped: true,
+		Answers:          jsonAnswers,
+		ReplayHeader:     "Idempotent-Replayed", ReplayValue: "true",
+		SecretSource: sourceACP + ": a payment's token is single-use and delegated; our reading: no other field is secret",
+		Source:       sourceACP + "; scope of keys: identity and path",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: acpErrors, Source: sourceACP + ": keys are for POST"}, "/"),
+			each(Endpoint{
+				Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
+				Retention:     24 * time.Hour,
+				Remembers:     SuccessesLostAnswers,
+				InFlightGuard: true,
+				Rules: slices.Concat(
+					[]Rule{
+						{Status: 409, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: "rfcs/rfc.agentic_checkout.md 068f667 section 6 [D-old]: same key, other parameters"},
+						{Status: 422, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: sourceACP + ": same key, other parameters"},
+						{Status: 409, Field: "code", Equals: "idempotency_in_flight", Verdict: InFlight, Source: sourceACP + ": the first is still in flight"},
+						{Status: 409, Verdict: Indeterminate, Source: "what another conflict means is not said [?]"},
+					},
+					acpErrors,
+				),
+				Source: sourceACP + ": at least 24 hours; a 5xx is not cached, and a retry after it is processed afresh; effects are not executed again on a replay",
+			}, "POST /"),
+		),
+	}
+	return p.Clone()
+}
+
+const sourceACP = "agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 6 [D]"
+
+var acpErrors = refusalsUnlimited("code", sourceACP+": errors have a type and a code")

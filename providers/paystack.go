@@ -1,0 +1,49 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Paystack describes Paystack's API.
+//
+// A transfer has its key in reference of the JSON body: 16 to 50 lower-case letters, digits, hyphens and
+// underscores. It is the transfer's name for its life. Retention is 90 days, as long as a journal keeps answers.
+// Paystack says that a transfer whose result is inconclusive is retried with the same reference. What a second
+// request during the first gets is not published, so nothing is sent again. GET /transfer/verify/{reference} shows
+// what became of it.
+//
+// The reference of a charge is another matter: a used one is refused, also after a failed payment. No key is claimed for
+// charges.
+func Paystack() Provider {
+	p := Provider{
+		Name:             "paystack",
+		Hosts:            []string{"api.paystack.co"},
+		CredentialScoped: true,
+		CredentialModes:  []CredentialMode{{Prefix: "sk_test_", Mode: "test"}, {Prefix: "sk_live_", Mode: "live"}},
+		Answers:          jsonAnswers,
+		SecretSource:     "paystack.com/docs/api [M]: the number and the code of a card; our reading: no other field is secret",
+		Source:           sourcePaystack + "; modes: paystack.com/docs/api/authentication [M]; scope of references: [?]",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: paystackRules, SecretRequest: paystackCards, Source: sourcePaystack + ": transfers only; a charge's reference differs"}, "/"),
+			each(Endpoint{
+				Key:       Key{Place: KeyJSONField, Name: "reference", MinLength: 16, MaxLength: 50, Alphabet: "0123456789abcdefghijklmnopqrstuvwxyz-_"},
+				Retention: 90 * 24 * time.Hour,
+				Remembers: SuccessesLostAnswers,
+				Rules:     paystackRules,
+				Source:    sourcePaystack + ": what is inconclusive is retried with the same reference; length and alphabet: [M]; guard: [?]",
+			}, "POST /transfer"),
+		),
+	}
+	return p.Clone()
+}
+
+const sourcePaystack = "paystack.com/docs/transfers [D], on references"
+
+var (
+	paystackCards = []string{"card.number", "card.cvv"}
+	paystackRules = slices.Concat(
+		conflicts("message", "what a conflict means for a reference is not published [?]"),
+		refusalsUnlimited("message", "paystack.com/docs/api/errors [M]: errors have a message"),
+	)
+)

@@ -1,0 +1,65 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Plaid describes Plaid's API for transfers, payment initiation, wallets and ledgers, live and sandbox.
+//
+// Five kinds of requests take a key in idempotency_key of the JSON body, with different memories. A bank
+// transfer (an older product) is made once for 7 days at least, and Plaid says so of any two requests. Only
+// that one is sent again. An authorization of a transfer keeps its key for 48 hours, a consent's payment and a
+// wallet's transaction for 24. The retention of refunds and of the ledger is not published.
+//
+// POST /transfer/create takes no key of its own: it is made once for its authorization_id. Nothing is claimed of
+// it here, because the answer to a repeat is not described.
+//
+// Most bodies carry an access_token or the client's secret. Such a body is not kept, and only its caller can have
+// it sent again. Put the client's id and secret into the headers. Requests that only read pass through, as far
+// as they are listed here.
+func Plaid() Provider {
+	key := func(most int) Key { return Key{Place: KeyJSONField, Name: "idempotency_key", MaxLength: most} }
+	p := Provider{
+		Name:           "plaid",
+		Hosts:          []string{"production.plaid.com", "sandbox.plaid.com"},
+		AccountHeaders: []string{"Plaid-Client-Id"},
+		Answers:        jsonAnswers,
+		Source:         sourcePlaid + "; hosts and headers: plaid-go v43.0.0 [S]; scope of keys: the client_id, by " + sourcePlaidBank,
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: plaidRules, Source: sourcePlaid + ": no key"}, "/"),
+			each(Endpoint{NoEffect: true, Source: sourcePlaid + ": they read"},
+				"POST /accounts/get", "POST /accounts/balance/get", "POST /auth/get", "POST /identity/get", "POST /institutions/get", "POST /institutions/get_by_id",
+				"POST /item/get", "POST /transactions/get", "POST /transactions/sync", "POST /transfer/get", "POST /transfer/list", "POST /transfer/event/list",
+				"POST /transfer/event/sync", "POST /transfer/ledger/get", "POST /transfer/refund/get", "POST /bank_transfer/get", "POST /bank_transfer/list",
+				"POST /payment_initiation/payment/get", "POST /payment_initiation/payment/list", "POST /wallet/get", "POST /wallet/list", "POST /wallet/transaction/get", "POST /wallet/transaction/list"),
+			each(Endpoint{
+				Key: key(50), Retention: 7 * 24 * time.Hour, Remembers: SuccessesCleanFailures, InFlightGuard: true, Rules: plaidRules,
+				Source: sourcePlaidBank + ": any two requests with the key and the same amount, account, type and network are one transfer, for at least 7 days; length: " + sourcePlaid,
+			}, "POST /bank_transfer/create"),
+			each(Endpoint{
+				Key: key(50), Retention: 48 * time.Hour, Remembers: Successes, Rules: plaidRules,
+				Source: sourcePlaid + " transfer_authorization_create_request: expires after 48 hours; failures and guard: [?]",
+			}, "POST /transfer/authorization/create"),
+			each(Endpoint{
+				Key: key(50), Remembers: Successes, Rules: plaidRules,
+				Source: sourcePlaid + ": at most 50; retention, failures and guard: [?]",
+			}, "POST /transfer/refund/create", "POST /transfer/ledger/deposit", "POST /transfer/ledger/withdraw", "POST /transfer/ledger/distribute"),
+			each(Endpoint{
+				Key: key(128), Retention: 24 * time.Hour, Remembers: Successes, Rules: plaidRules,
+				Source: sourcePlaid + ": at most 128, 24 hours, a wallet's transaction is retried after a minute at the earliest; failures and guard: [?]",
+			}, "POST /payment_initiation/consent/payment/execute", "POST /wallet/create", "POST /wallet/transaction/execute"),
+		),
+	}
+	return p.Clone()
+}
+
+const (
+	sourcePlaid     = "plaid-go v43.0.0 models [S]"
+	sourcePlaidBank = "plaid.com/docs/bank-transfers/idempotency-and-retries [D]"
+)
+
+var plaidRules = slices.Concat(
+	conflicts("error_code", "what a conflict means for a key is not published [?]"),
+	refusalsUnlimited("error_code", sourcePlaid+": errors have an error_code"),
+)

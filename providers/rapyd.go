@@ -1,0 +1,47 @@
+package providers
+
+import (
+	"slices"
+	"time"
+)
+
+// Rapyd describes Rapyd's API, live and sandbox.
+//
+// Create Payment takes a key in the header idempotency. For 24 hours a repeat gets the first response. The check
+// compares the amount and nothing else, not even the currency: an operation's bytes never change here, so that
+// does no harm. Other requests take a key only if Rapyd's support switched that on for you. What is kept of a failure, and
+// what a second request during the first gets, is not published. So nothing is sent again.
+//
+// Requests are signed over the body: sign in Authorize, which sees the final request. The key is not signed.
+func Rapyd() Provider {
+	p := Provider{
+		Name:           "rapyd",
+		Hosts:          []string{"api.rapyd.net", "sandboxapi.rapyd.net"},
+		AccountHeaders: []string{"Access_key"},
+		Answers:        jsonAnswers,
+		SecretSource:   "docs.rapyd.net [M]: the number and the code of a card; our reading: no other field is secret",
+		Source:         sourceRapyd + "; hosts, account header: [M]; scope of keys: [?]",
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: rapydRules, SecretRequest: rapydCards, Source: sourceRapyd + ": by default for Create Payment only"}, "/"),
+			each(Endpoint{
+				Key:           Key{Place: KeyRawHeader, Name: "Idempotency"},
+				Retention:     24 * time.Hour,
+				Remembers:     Successes,
+				SecretRequest: rapydCards,
+				Rules:         rapydRules,
+				Source:        sourceRapyd + ": the response to the first request for 24 hours; header and amount are compared; failures and guard: [?]",
+			}, "POST /v1/payments"),
+		),
+	}
+	return p.Clone()
+}
+
+const sourceRapyd = "docs.rapyd.net/en/idempotency.html [D]"
+
+var (
+	rapydCards = []string{"fields.number", "fields.cvv"}
+	rapydRules = slices.Concat(
+		conflicts("status.error_code", "what a conflict means for a key is not published [?]"),
+		refusalsUnlimited("status.error_code", "docs.rapyd.net [M]: errors have a status with an error_code"),
+	)
+)
