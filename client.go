@@ -116,6 +116,9 @@ func New(cfg Config) (*Client, error) {
 	if err := unsuitable(c.core.Base); err != nil {
 		return nil, err
 	}
+	if _, plain := c.core.Base.(*http.Transport); !plain {
+		c.core.Base = below{c.core.Base}
+	}
 	return c, nil
 }
 

@@ -1,0 +1,90 @@
+package onceward
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// Install routes requests through c that are sent by http.DefaultTransport to a host that Config.Providers lists. It
+// serves a program with many clients: http.DefaultClient, and each http.Client or SDK without a transport of its own.
+// All other requests take the way that they took before. A table without hosts routes nothing, and neither does a
+// listed host under another port.
+//
+// Install replaces http.DefaultTransport by a RoundTripper that is no *http.Transport. Code that asserts that type no
+// longer finds it, and code that took the old value earlier keeps it. Requests that c or another Client sends by
+// itself go past it, if a custom transport of Config.HTTPClient keeps their context.
+//
+// The returned function undoes it and is harmless if called again. It restores http.DefaultTransport, unless other
+// code has replaced it meanwhile. The installed RoundTripper then passes all requests to the transport before it. Call
+// it before Shutdown, or requests to listed hosts fail with ErrShutdown.
+//
+// Until then a second Install fails with ErrInstalled, whatever its client. It also fails if no table of c lists a
+// host. Requests may be sent concurrently. Install and the returned function write http.DefaultTransport, so no other
+// goroutine may use it meanwhile: call them at the start and end of main, in TestMain, or in a test that is not
+// parallel.
+func Install(c *Client) (uninstall func(), err error) {
+	if !c.core.Router.ListsHosts() {
+		return nil, errors.New("onceward: Install: no table of Config.Providers lists a host, so no request would be routed: " +
+			"set Hosts, or pass Client.HTTPClient to your code")
+	}
+	installMutex.Lock()
+	defer installMutex.Unlock()
+	if isInstalled {
+		return nil, ErrInstalled
+	}
+	d := &defaultTransport{client: c, replaced: http.DefaultTransport}
+	http.DefaultTransport, isInstalled = d, true
+	return sync.OnceFunc(func() {
+		installMutex.Lock()
+		defer installMutex.Unlock()
+		d.removed.Store(true)
+		if http.DefaultTransport == http.RoundTripper(d) {
+			http.DefaultTransport = d.replaced
+		}
+		isInstalled = false
+	}), nil
+}
+
+var (
+	installMutex sync.Mutex
+	isInstalled  bool // guarded by installMutex
+)
+
+// defaultTransport takes the place of http.DefaultTransport.
+type defaultTransport struct {
+	client   *Client
+	replaced http.RoundTripper
+	removed  atomic.Bool
+}
+
+func (d *defaultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL == nil || d.removed.Load() || req.Context().Value(belowKey{}) != nil || !d.client.core.Router.Lists(req.URL) {
+		return d.replaced.RoundTrip(req)
+	}
+	return d.client.Transport().RoundTrip(req)
+}
+
+// CloseIdleConnections makes http.Client.CloseIdleConnections work as before.
+func (d *defaultTransport) CloseIdleConnections() {
+	if closer, ok := d.replaced.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+// below marks the requests that a client sends. Its transport may be, hold or look up an installed one, which would
+// send them through a client once more.
+type below struct{ http.RoundTripper }
+
+type belowKey struct{}
+
+func (b below) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := req.WithContext(context.WithValue(req.Context(), belowKey{}, true))
+	resp, err := b.RoundTripper.RoundTrip(sent)
+	if resp != nil && resp.Request == sent {
+		resp.Request = req
+	}
+	return resp, err
+}
