@@ -65,7 +65,7 @@ func (b *installBox) client(t *testing.T, base http.RoundTripper) *onceward.Clie
 	require.NoError(t, err)
 	p := providers.Stripe()
 	p.Hosts = []string{u.Host}
-	cfg := onceward.Config{Journal: b.journal, Providers: []providers.Provider{p, providers.Raw(24*time.Hour)}}
+	cfg := onceward.Config{Journal: b.journal, Providers: []providers.Provider{p, providers.Raw(24 * time.Hour)}}
 	if base != nil {
 		cfg.HTTPClient = &http.Client{Transport: base}
 	}
@@ -204,7 +204,7 @@ func testInstallRead(t *testing.T, b *installBox) {
 }
 
 func testInstallNoHosts(t *testing.T, b *installBox) {
-	c, err := onceward.New(onceward.Config{Journal: b.journal, Providers: []providers.Provider{providers.Raw(24*time.Hour)}})
+	c, err := onceward.New(onceward.Config{Journal: b.journal, Providers: []providers.Provider{providers.Raw(24 * time.Hour)}})
 	require.NoError(t, err)
 	undo, err := onceward.Install(c)
 	require.ErrorContains(t, err, "lists a host")
