@@ -46,6 +46,7 @@ type childPlan struct {
 	Journal   string // the file
 	URL       string // of the provider
 	Unplugged bool   // no payment leaves it
+	Installed bool   // the SDK uses its own client, below which ours is installed
 }
 
 // childReport is what the process got.
@@ -54,6 +55,9 @@ type childReport struct {
 	Pending bool   // the error was ErrPending
 	Err     string
 	Key     string // that the journal has
+
+	Recorded bool // the journal has the operation
+	Panicked bool // the SDK could not be connected
 }
 
 var errUnplugged = errors.New("the network is unplugged")
@@ -86,30 +90,49 @@ func (plan childPlan) carryOut() error {
 		Journal:    j,
 		Providers:  s.at(plan.URL),
 		HTTPClient: &http.Client{Transport: via},
+		Authorize:  s.authorize,
 		Backoff:    policy,
 	})
 	if err != nil {
 		return err
 	}
-	pay, err := s.connect(client.HTTPClient(), plan.URL, true)
+	hc := client.HTTPClient()
+	if plan.Installed {
+		if _, err := onceward.Install(client); err != nil {
+			return err
+		}
+		hc = nil
+	}
+	var report childReport
+	pay, err := s.connectOrPanic(hc, plan.URL, &report.Panicked)
 	if err != nil {
 		return err
 	}
-	var report childReport
 	report.ID, err = pay(onceward.WithOperation(context.Background(), payment))
 	if err != nil {
 		report.Pending, report.Err = errors.Is(err, onceward.ErrPending), err.Error()
 	}
 	op, err := client.Lookup(context.Background(), onceward.Ref{ID: payment})
-	if err != nil {
+	if err != nil && !errors.Is(err, onceward.ErrNotFound) {
 		return err
 	}
-	report.Key = string(op.Key)
+	report.Recorded, report.Key = err == nil, string(op.Key)
 	if err := json.NewEncoder(os.Stdout).Encode(report); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until it is killed, or its parent is gone
 	return err
+}
+
+// connectOrPanic is connect. If that panics, nothing is paid.
+func (s sdk) connectOrPanic(hc *http.Client, url string, panicked *bool) (p pay, err error) {
+	defer func() {
+		if recover() != nil {
+			*panicked = true
+			p = func(context.Context) (string, error) { return "", nil }
+		}
+	}()
+	return s.connect(hc, url, true)
 }
 
 // child is a process that carries out a plan.

@@ -31,6 +31,12 @@ var refusals = []struct {
 	{paypalClient, "a wrong token", 401, `{"name":"AUTHENTICATION_FAILURE"}`, "AUTHENTICATION_FAILURE", false},
 	{svixClient, "an application that is not there", 404, `{"code":"not_found","detail":"Entity not found"}`, `{"code":"not_found","detail":"Entity not found"}`, true},
 	{svixClient, "a wrong token", 401, `{"code":"authentication_failed"}`, `{"code":"authentication_failed"}`, false},
+	{twilioGo, "a number that is none", 400, `{"code":21211,"status":400,"message":"invalid"}`, "21211", true},
+	{twilioGo, "a wrong token", 401, `{"code":20003,"status":401,"message":"authenticate"}`, "20003", false},
+	{openaiGo, "a file that is not there", 404, `{"error":{"code":"not_found","message":"no such file"}}`, "not_found", true},
+	{openaiGo, "a wrong key", 401, `{"error":{"code":"invalid_api_key","message":"wrong"}}`, "invalid_api_key", false},
+	{awsSDK, "a condition that fails", 400, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException"}`, "TransactionCanceledException", true},
+	{awsSDK, "a wrong key", 400, `{"__type":"com.amazon.coral.service#UnrecognizedClientException"}`, "UnrecognizedClientException", false},
 }
 
 func TestTheSDKSeesItsOwnTypedErrors(t *testing.T) {
@@ -84,6 +90,10 @@ func TestProvidersOwn503WithoutRetries(t *testing.T) {
 		{stripeGo, apiError, onceward.ErrOutcomeUnknown}, // it remembers its 503
 		{paypalClient, `{"name":"INTERNAL_SERVICE_ERROR"}`, onceward.ErrPending},
 		{svixClient, `{"code":"unavailable"}`, onceward.ErrOutcomeUnknown},
+		{twilioGo, `{"code":20503,"status":503}`, onceward.ErrOutcomeUnknown},
+		{resendGo, `{"name":"internal_server_error"}`, onceward.ErrPending},
+		{openaiGo, `{"error":{"message":"overloaded"}}`, onceward.ErrOutcomeUnknown},
+		{awsSDK, `{"__type":"InternalServerError"}`, onceward.ErrOutcomeUnknown}, // its window ends before our pause
 	} {
 		t.Run(row.sdk.name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +123,7 @@ func TestProvidersOwn503WithoutRetries(t *testing.T) {
 // The first attempt has paid, and its answer is lost. Who took the refusal of the
 // second for "declined" would pay by another name.
 func TestRefusalOfALaterAttempt(t *testing.T) {
-	for _, s := range []sdk{stripeGo, paypalClient} {
+	for _, s := range []sdk{stripeGo, paypalClient, resendGo} {
 		for _, status := range []int{401, 403, 429, 503} {
 			t.Run(fmt.Sprint(s.name, ", ", status), func(t *testing.T) {
 				t.Parallel()

@@ -39,19 +39,23 @@ type sdk struct {
 	answer   string // of the provider, with the ID "paid_1"
 
 	// connect makes a client of the SDK, with as many retries as it makes by default
-	// or with none.
+	// or with none. Without hc, the SDK uses its own client.
 	connect func(hc *http.Client, baseURL string, retries bool) (pay, error)
 
 	// status is what an error of the SDK's own type says, and text what the
 	// provider called it; 0 for any other error.
 	status func(err error) (status int, text string)
 
-	authorization string // the header by which the provider knows the caller
-	tokens        int    // requests for one that precede the first payment
-	resends       bool   // the contract lets a request be repeated whose answer was lost
+	authorization string                    // the header by which the provider knows the caller
+	sign          func(*http.Request) error // instead of that header
+	tokens        int                       // requests for one that precede the first payment
+	keyless       bool                      // the request takes no key
+	resends       bool                      // the contract lets a request be repeated whose answer was lost
+	brief         bool                      // but not for as long as our policy rests
+	ownClient     string                    // what Install does to it: "" if it is routed, "missed" or "panics"
 }
 
-var sdks = []sdk{stripeGo, paypalClient, svixClient}
+var sdks = []sdk{stripeGo, paypalClient, svixClient, twilioGo, resendGo, openaiGo, awsSDK}
 
 // stripeGo makes up a key for each call, and repeats a call that met no answer, or
 // one without Stripe's JSON, twice.
@@ -107,7 +111,9 @@ var paypalClient = sdk{
 		if err != nil {
 			return nil, err
 		}
-		c.SetHTTPClient(hc)
+		if hc != nil {
+			c.SetHTTPClient(hc)
+		}
 		return func(ctx context.Context) (string, error) {
 			order, err := c.CreateOrderWithPaypalRequestID(ctx, paypal.OrderIntentCapture, []paypal.PurchaseUnitRequest{{
 				Amount: &paypal.PurchaseUnitAmount{Value: "42.00", Currency: "EUR"},
@@ -168,6 +174,7 @@ var svixClient = sdk{
 		return own.Status(), string(own.Body())
 	},
 	authorization: "Bearer testsk_1",
+	ownClient:     "panics", // it asserts that http.DefaultTransport is an *http.Transport
 }
 
 func sdkNamed(name string) sdk {
@@ -187,6 +194,9 @@ func (s sdk) at(baseURL string) []providers.Provider {
 
 // authorize adds the credential that the SDK adds.
 func (s sdk) authorize(r *http.Request) error {
+	if s.sign != nil {
+		return s.sign(r)
+	}
 	if r.Header.Get("Authorization") == "" {
 		r.Header.Set("Authorization", s.authorization)
 	}
