@@ -1,0 +1,30 @@
+// Package dbos names the operations of DBOS steps.
+package dbos
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+
+	"github.com/onceward/onceward"
+)
+
+// Operation names the operation of a step by its workflow's ID and its own number, which DBOS keeps across a recovery.
+// ctx is the context that the step's function received, or one derived by DBOS.
+func Operation(ctx context.Context) (context.Context, error) {
+	step, ok := ctx.(dbos.Context)
+	if !ok {
+		return nil, errors.New("this is not the context of a DBOS step")
+	}
+	workflowID, err := step.GetWorkflowID()
+	if err != nil {
+		return nil, err
+	}
+	number, err := step.GetStepID()
+	if err != nil {
+		return nil, err
+	}
+	return onceward.WithOperation(onceward.WithScope(ctx, "dbos"), workflowID+"/"+strconv.Itoa(number)), nil
+}

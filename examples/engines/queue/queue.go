@@ -1,0 +1,40 @@
+// Package queue shows a plain consumer of a queue that delivers at least once: a folder in which each file is a
+// message, and removing a file acknowledges it.
+package queue
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/onceward/onceward"
+)
+
+// Operation names the operation of a message. A redelivered message has the same name. The queue's name keeps the
+// messages of two queues apart.
+func Operation(ctx context.Context, queue, messageID string) context.Context {
+	return onceward.WithOperation(ctx, queue+"/"+messageID)
+}
+
+// Consume handles every message in the folder, oldest name first, and acknowledges it afterwards. A message that handle
+// fails on stays for the next call.
+func Consume(ctx context.Context, folder string, handle func(ctx context.Context, message []byte) error) error {
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		path := filepath.Join(folder, file.Name())
+		message, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := handle(Operation(ctx, "charges", file.Name()), message); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil { // the acknowledgement
+			return err
+		}
+	}
+	return nil
+}

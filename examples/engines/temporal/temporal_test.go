@@ -1,0 +1,86 @@
+package temporal_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	sdktemporal "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onceward/onceward/examples/engines/temporal"
+	"github.com/onceward/onceward/internal/enginetest"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// charging is a workflow of one activity.
+func charging(ctx workflow.Context, activityID string) (id string, err error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:          activityID,
+		StartToCloseTimeout: time.Minute,
+		RetryPolicy:         &sdktemporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{"noID"}},
+	})
+	err = workflow.ExecuteActivity(ctx, "charge").Get(ctx, &id)
+	return id, err
+}
+
+// No Temporal server runs here: this is the SDK's test suite.
+func TestRetriedActivityChargesOnce(t *testing.T) {
+	for name, faults := range map[string][]providertest.Fault{
+		"it fails after its effect":  nil,
+		"its answer is lost as well": {providertest.DropAfter()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box := enginetest.Box(t)
+			box.Script(faults...)
+			p := enginetest.Plan{Provider: box.URL, Journal: filepath.Join(t.TempDir(), "journal.db")}
+			client, end, err := p.Client()
+			require.NoError(t, err)
+			t.Cleanup(end)
+
+			var ids []string
+			charge := func(ctx context.Context) (string, error) {
+				ctx, err := temporal.Operation(ctx)
+				if err != nil {
+					return "", err
+				}
+				id, err := p.Charge(ctx, client.HTTPClient())
+				ids = append(ids, id)
+				if len(ids) == 1 {
+					return "", errors.New("the worker failed before it could report")
+				}
+				return id, err
+			}
+			for range 2 { // the second time as after a reset: another run of the same workflow
+				var suite testsuite.WorkflowTestSuite
+				env := suite.NewTestWorkflowEnvironment()
+				env.RegisterActivityWithOptions(charge, activity.RegisterOptions{Name: "charge"})
+				env.ExecuteWorkflow(charging, "charge")
+				require.NoError(t, env.GetWorkflowError())
+				var id string
+				require.NoError(t, env.GetWorkflowResult(&id))
+				assert.Equal(t, ids[0], id)
+			}
+			assert.Len(t, ids, 3)
+			assert.Len(t, box.Effects(), 1, "%s", box.Ledger())
+		})
+	}
+}
+
+func TestActivityWithoutAnID(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
+		_, err := temporal.Operation(ctx)
+		require.ErrorIs(t, err, temporal.ErrNoActivityID)
+		return "", sdktemporal.NewNonRetryableApplicationError(err.Error(), "noID", err)
+	}, activity.RegisterOptions{Name: "charge"})
+	env.ExecuteWorkflow(charging, "")
+	require.ErrorContains(t, env.GetWorkflowError(), temporal.ErrNoActivityID.Error())
+}
