@@ -20,6 +20,9 @@ func (rt Route) Declared(a Answer) (retention time.Duration, ok bool) {
 	case d.Field != "":
 		text, _ = NewFields(d.Field).Read(a.Body).Only(d.Field)
 	}
+	if text == "" {
+		return 0, false
+	}
 	seconds, err := strconv.ParseUint(text, 10, 33) // 272 years
 	if retention = time.Duration(seconds) * time.Second; retention < leastDeclared {
 		retention = 0
