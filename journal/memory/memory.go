@@ -25,7 +25,7 @@ import (
 // concurrent use.
 type Journal struct {
 	mu       sync.Mutex
-	rows     map[int64]*journal.Operation // never written to: a change takes the place of one
+	rows     map[int64]*journal.Operation
 	byRef    map[journal.Ref]int64
 	handles  []int64 // of rows, ascending: the order of creation
 	newest   int64   // the latest handle given out; none is used twice
@@ -167,16 +167,19 @@ func (j *Journal) put(op journal.Operation) int64 {
 		j.newest++
 		op.Handle = j.newest
 	}
-	if _, known := j.rows[op.Handle]; !known {
+	row := j.rows[op.Handle]
+	if row == nil {
+		row = new(journal.Operation)
+		j.rows[op.Handle] = row
 		j.handles = append(j.handles, op.Handle)
 		j.byRef[op.Ref] = op.Handle
 		if op.Alias != (journal.Ref{}) {
 			j.byRef[op.Alias] = op.Handle
 		}
 	}
-	j.rows[op.Handle] = &op
+	*row = op
 	if op.Object != "" || op.Evidence != nil {
-		j.mark(&op)
+		j.mark(row)
 	}
 	j.clock.Margin(op.Terms)
 	return op.Handle
