@@ -394,8 +394,8 @@ func TestClockThatLeaps(t *testing.T) {
 	})
 }
 
-// If the database turns read-only beneath a request, it can't be known at once whether the commit went through. Further requests
-// are told that the store fails.
+// If the database turns read-only beneath a request, the server can't know at once whether the commit went through. It refuses further
+// requests, since the store fails.
 func TestDatabaseThatTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

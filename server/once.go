@@ -67,7 +67,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return none, err
 	}
 	r := &run{server: s, held: e.Held, prints: prints, places: at.places, tenant: k.Caller.Tenant}
-	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), Place: k.Name, Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), Place: k.Name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 	ctx = r.ctx
 	if s.inbound != nil {

@@ -247,7 +247,7 @@ type run struct {
 // event is an event of the request's receipt.
 func (r *run) event(kind journal.ReceiptEventKind) journal.ReceiptEvent {
 	ev := r.base
-	ev.Kind, ev.At, ev.Fingerprint, ev.Same = kind, r.server.now(), r.prints[0].Fingerprint(), r.same
+	ev.Kind, ev.At, ev.Same = kind, r.server.now(), r.same
 	return ev
 }
 
@@ -280,7 +280,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		return
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
-	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: e.name, Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 
 	// A recorded answer is given, however many wait for the key.

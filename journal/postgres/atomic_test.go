@@ -40,6 +40,7 @@ type payments struct {
 	begins  func()                                          // called before each transaction is begun; nil: nothing is
 	wrote   func(ctx context.Context, run int64, tx pgx.Tx) // called by the handler once it has written; nil: nothing is
 	runs    atomic.Int64
+	pgx     bool // its transactions are by Pool.Begin and Pgx, and not by Begin
 
 	pool      *pgxpool.Pool
 	dialsNone atomic.Bool
@@ -73,11 +74,10 @@ func serving(t *testing.T, j *postgres.Journal, ledger, dsn string, mode pgx.Que
 			if p.begins != nil {
 				p.begins()
 			}
-			tx, err := pool.Begin(ctx)
-			if err != nil {
-				return nil, err
+			if p.pgx {
+				return begins(pool)(ctx)
 			}
-			return postgres.Pgx(tx), nil
+			return postgres.Begin(pool)(ctx)
 		},
 	})
 	require.NoError(t, err)
@@ -202,23 +202,42 @@ func TestAtomicOnPostgreSQL(t *testing.T) {
 	verified(t, one)
 }
 
-// If the answer to a COMMIT is lost, the service finds out what became of it.
+// If the connection is cut at a COMMIT, at whichever byte, the service finds out what became of it.
 func TestAtomicWhoseCommitIsCut(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
 	opts := durable(t, cluster)
 	j := openAt(t, cluster.URL(), opts)
 	ledger, rows := ledgerOf(t, cluster, opts)
-	proxy, dsn := proxied(t, cluster)
-	p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
-	for side, want := range map[pgproxy.Side]int{pgproxy.Answer: http.StatusCreated, pgproxy.Request: http.StatusServiceUnavailable} {
-		key := fmt.Sprint("key-000", side)
-		fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, "commit") }, Side: side, Byte: 1})
-		status, body, _ := p.ask(key, key)
-		<-fault.Done()
-		assert.Equal(t, want, status, body)
-		p.askUntil(key, key)
-		assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+key+"'"))
+	for _, pgxTx := range []bool{false, true} {
+		proxy, dsn := proxied(t, cluster)
+		p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
+		p.pgx = pgxTx
+		cuts := map[int]int{}
+		cut := func(side pgproxy.Side, at int) (passed int) {
+			key := fmt.Sprintf("key-%v-%d-%d", pgxTx, side, at)
+			fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, "commit") }, Side: side, Byte: at})
+			for fired := false; !fired; {
+				status, body, _ := p.ask(key, key)
+				assert.Contains(t, []int{http.StatusCreated, http.StatusServiceUnavailable}, status, body)
+				cuts[status]++
+				select {
+				case <-fault.Done():
+					fired = true
+				default: // the client may be faster than the proxy, or it got a connection that was cut before
+				}
+			}
+			p.askUntil(key, key)
+			assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+key+"'"))
+			return fault.Passed()
+		}
+		cut(pgproxy.Request, 1) // of a commit that is prepared
+		for _, side := range []pgproxy.Side{pgproxy.Request, pgproxy.Answer} {
+			for at := 0; cut(side, at) == at; at += soak.Times(120, 3) {
+			}
+		}
+		assert.Positive(t, cuts[http.StatusCreated])
+		assert.Positive(t, cuts[http.StatusServiceUnavailable])
 	}
 	verified(t, j)
 }
@@ -278,7 +297,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
-			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(pool)} {
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(pool), "beginner": postgres.Begin(pool)} {
 				var inside atomic.Int64
 				all := make(chan struct{})
 				h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -314,27 +333,30 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			t.Cleanup(pool.Close)
 			_, err = pool.Exec(t.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('eve')")
 			require.NoError(t, err)
-			h := atomicOn(t, j, begins(pool), nil, func(w http.ResponseWriter, r *http.Request) {
-				tx, err := server.TxAs[pgx.Tx](r.Context())
-				if err != nil {
-					return
-				}
-				_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
-				assert.NoError(t, err)
-			})
-			require.Equal(t, http.StatusOK, asks(h, "key-0001"))
+			for i, begin := range []func(context.Context) (journal.Tx, error){begins(pool), postgres.Begin(pool)} {
+				h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+					tx, err := server.TxAs[pgx.Tx](r.Context())
+					if err != nil {
+						return
+					}
+					_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+					assert.NoError(t, err)
+				})
+				require.Equal(t, http.StatusOK, asks(h, fmt.Sprint("key-000", i)))
+			}
 			noted, err := cluster.Conn(t).Query(t.Context(), "SELECT synchronous FROM "+settings)
 			require.NoError(t, err)
 			at, err := pgx.CollectRows(noted, pgx.RowTo[string])
 			require.NoError(t, err)
-			assert.Equal(t, []string{"off", "on"}, at, "at the commits")
+			assert.Equal(t, []string{"off", "on", "on"}, at, "at the commits")
 		}},
 		{"the error of a statement is overlooked", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			pool, err := pgxpool.New(t.Context(), cluster.URL())
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
 			overlooks := true
-			h := atomicOn(t, j, begins(pool), nil, func(w http.ResponseWriter, r *http.Request) {
+			begin := begins(pool)
+			h := atomicOn(t, j, func(ctx context.Context) (journal.Tx, error) { return begin(ctx) }, nil, func(w http.ResponseWriter, r *http.Request) {
 				tx, err := server.TxAs[pgx.Tx](r.Context())
 				if err != nil {
 					return
@@ -346,9 +368,11 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusCreated)
 			})
-			for _, key := range []string{"key-0001", "key-0001", ""} {
-				assert.Equal(t, http.StatusServiceUnavailable, asks(h, key), "PostgreSQL answers such a COMMIT by ROLLBACK, without an error")
-				assert.Zero(t, rows())
+			for _, begin = range []func(context.Context) (journal.Tx, error){begins(pool), postgres.Begin(pool)} {
+				for _, key := range []string{"key-0001", "key-0001", ""} {
+					assert.Equal(t, http.StatusServiceUnavailable, asks(h, key), "PostgreSQL answers such a COMMIT by ROLLBACK, without an error")
+					assert.Zero(t, rows())
+				}
 			}
 			overlooks = false
 			assert.Equal(t, http.StatusCreated, asks(h, "key-0001"))
@@ -469,6 +493,7 @@ func TestAtomicStorm(t *testing.T) {
 	var services []*payments
 	for _, j := range journals {
 		p := serving(t, j, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+		p.pgx = len(services) > 0
 		killers := cluster.Conn(t)
 		var mu sync.Mutex
 		p.wrote = func(ctx context.Context, run int64, tx pgx.Tx) {
@@ -508,6 +533,7 @@ func TestAtomicOverRestarts(t *testing.T) {
 	var services []*payments
 	for _, j := range journals {
 		p := serving(t, j, ledger, cluster.URL(), pgx.QueryExecModeCacheStatement)
+		p.pgx = len(services) > 0
 		p.wrote = func(context.Context, int64, pgx.Tx) {
 			select {
 			case due <- struct{}{}: // a restart begins beside what follows

@@ -137,18 +137,22 @@ func (t *tx) isOurs() error {
 
 // ours is the statement by whose row isOursBy decides.
 func (t *tx) ours() (sql string, args []any) {
-	start := "NULL::timestamptz"
-	if t.j.started.Load() != nil {
-		start = serverStart
-	}
-	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted) AS why, " + start + " AS started FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
+	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + t.j.startHere() + " FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
 }
 
-// isOursBy is isOurs by the row of ours, and reads the columns behind these.
-func (t *tx) isOursBy(row scanner, more ...any) error {
+// startHere is an expression for when the server was started, as far as it can tell.
+func (j *Journal) startHere() string {
+	if j.started.Load() == nil {
+		return "NULL::timestamptz"
+	}
+	return serverStart
+}
+
+// isOursBy is isOurs by the row of ours.
+func (t *tx) isOursBy(row scanner) error {
 	var why *string
 	var started *time.Time
-	err := row.Scan(append([]any{&why, &started}, more...)...)
+	err := row.Scan(&why, &started)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,19 +28,18 @@ const (
 	// A statement of its own, so that the next one sees what the lock's last holder has committed.
 	lockReceipt = `SELECT pg_catalog.pg_try_advisory_xact_lock($1)`
 	// A column behind a row that is written. The commit waits for the disk, even if the application's other commits do not.
-	soundly = `, CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
+	soundly = `, CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS sound`
 
 	selectReceipt = `SELECT ` + format.ReceiptColumns + ` FROM {{schema}}.receipts `
 	receiptHere   = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
 	wholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
 
-	// newReceipt is one statement, and so one round trip: the transaction is one of the journal's database, the key is locked,
-	// and it has no receipt that is committed. It follows ours, whose argument is its first.
-	newReceipt = `, made AS (INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
-		SELECT $2::bytea, pg_catalog.pg_current_xact_id(), $3::bytea, $4::bytea, $5::bytea, $6::smallint, $7::bigint, $8::bytea, $9::bytea, $10::bytea
-		FROM here WHERE why IS NULL AND started IS NOT DISTINCT FROM $11::timestamptz AND pg_catalog.pg_try_advisory_xact_lock($12)
-		ON CONFLICT (identity) DO NOTHING RETURNING handle)
-		SELECT why, started, handle` + soundly + ` FROM here LEFT JOIN made ON true`
+	// newReceipt is one statement, and so one round trip: the transaction is one of the journal's database, which has not gone back,
+	// the key is locked, and it has no receipt that is committed.
+	newReceipt = `INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
+		SELECT $1::bytea, pg_catalog.pg_current_xact_id(), $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea
+		FROM {{schema}}.journal WHERE id = $10 AND restored IS NULL AND promoted IS NULL AND $11::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12)
+		ON CONFLICT (identity) DO NOTHING`
 	updateReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
 		WHERE handle = $1 AND facts = $2`
 	completeReceipt = updateReceipt + ` AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
@@ -178,11 +178,15 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 		return journal.ReceiptResult{}, err
 	}
 	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
-	result, done, err := t.receive(ev)
-	if err == nil && !done {
-		result, err = t.receiveAnew(ev)
+	for started := j.started.Load(); ; started = j.started.Load() {
+		result, done, err := t.receive(ev)
+		if err == nil && !done {
+			result, err = t.receiveAnew(ev)
+		}
+		if err != nil || result.Decision != journal.Wait || sameStart(started, j.started.Load()) {
+			return result, err
+		} // else the server was restarted, and is as it was
 	}
-	return result, err
 }
 
 // notReceived is the result of an error of the database.
@@ -211,7 +215,11 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 		return result, false, err
 	}
 	if ev.Kind == journal.ReceiptComplete {
-		done, err = t.putReceipt(completeReceipt, receiptRow{Receipt: was, facts: factsOf(was)}, &result.Receipt)
+		row := receiptRow{Receipt: was, facts: factsOf(was)}
+		if pooled, is := t.conn.(*pooledTx); is && pooled.defers(t.j.in("WITH done AS ("+completeReceipt+returning+") SELECT 1 / count(*), max(sound) FROM done"), receiptChange(row, &result.Receipt)) {
+			return result, true, nil
+		}
+		done, err = t.putReceipt(completeReceipt, row, &result.Receipt)
 	} else {
 		done, err = t.newReceipt(&ev, &result.Receipt)
 	}
@@ -221,25 +229,19 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	return result, done || err == nil && result.Decision == journal.Wait, err
 }
 
-// newReceipt writes a receipt, and reports false if its key has one, or is locked by another transaction.
+// newReceipt writes a receipt, and reports false if its key has one or is locked by another transaction, or if the journal's database
+// is not what it was.
 func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written bool, err error) {
-	ours, args := t.ours()
 	names, values := receiptArgs(*r)
-	id, started := receiptID(ev.ReceiptKey), t.j.started.Load()
-	args = append(append(append(args, id), names...), values...)
-	var handle *int64
+	id := receiptID(ev.ReceiptKey)
+	args := append(append([]any{id}, names...), values...)
 	var sound *string
-	err = t.isOursBy(t.one("WITH here AS ("+ours+")"+newReceipt, append(args, started, t.j.receiptLock(id))...), &handle, &sound)
-	switch {
-	case err != nil:
-		return false, err
-	case handle == nil && !sameStart(started, t.j.started.Load()): // the server was restarted, and is as it was
-		return t.newReceipt(ev, r)
-	case handle == nil:
+	insert := strings.Replace(newReceipt, "{{start}}", t.j.startHere(), 1)
+	err = t.one(insert+returning, append(args, *t.j.id.Load(), t.j.started.Load(), t.j.receiptLock(id))...).Scan(&r.Handle, &sound)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
-	r.Handle = *handle
-	return true, nil
+	return err == nil, err
 }
 
 // receiveAnew applies ev to the receipt as it is. Its decision is Wait if there is none: another transaction works on the
@@ -309,17 +311,22 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 
 // putReceipt writes what became of a receipt, and reports false if it is not as it was read any more.
 func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (written bool, err error) {
+	var handle int64
+	var sound *string
+	if err = t.one(change+returning, receiptChange(was, next)...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// receiptChange are the arguments of updateReceipt, completeReceipt and deleteReceipt.
+func receiptChange(was receiptRow, next *journal.Receipt) []any {
 	args := []any{was.Handle, was.facts}
 	if next.State != journal.ReceiptAbsent {
 		_, values := receiptArgs(*next)
 		args = append(args, values...)
 	}
-	var handle int64
-	var sound *string
-	if err = t.one(change+returning, args...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	return args
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.

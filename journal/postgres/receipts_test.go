@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -76,6 +78,7 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 	db, err := sql.Open("pgx", server.URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
+	pools := poolAt(t, server.URL(), 1)
 	levels := map[string]struct {
 		pgx      pgx.TxIsoLevel
 		sql      sql.IsolationLevel
@@ -93,6 +96,18 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 				_, err = tx.Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1") // which takes its snapshot
 				require.NoError(t, err)
 				return postgres.Pgx(tx)
+			},
+			"a pool": func(t *testing.T) journal.Tx {
+				cfg := pools.Config()
+				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+				require.NoError(t, err)
+				t.Cleanup(pool.Close)
+				tx, err := postgres.Begin(pool)(t.Context())
+				require.NoError(t, err)
+				_, err = tx.Driver().(pgx.Tx).Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1")
+				require.NoError(t, err)
+				return tx
 			},
 			"database/sql": func(t *testing.T) journal.Tx {
 				tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: is.sql})
@@ -386,45 +401,45 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
 	proxy, url := proxied(t, server)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	pool := poolAt(t, url, 1)
 	var trips atomic.Int64
 	proxy.Arm(pgproxy.Fault{Match: func(pgproxy.Exchange) bool {
 		trips.Add(1)
 		return false
 	}})
-	serve := func(key string, altered bool) {
-		tx, err := conn.Begin(t.Context())
-		require.NoError(t, err)
+	serve := func(begin func(context.Context) (journal.Tx, error), key string, altered bool) (all int64) {
 		trips.Store(0)
-		begun := receive(t, j, postgres.Pgx(tx), reserve(key))
+		tx, err := begin(t.Context())
+		require.NoError(t, err)
+		all = trips.Swap(0)
+		begun := receive(t, j, tx, reserve(key))
 		require.Equal(t, journal.Execute, begun.Decision)
 		reserved := trips.Swap(0)
+		all += reserved
 		completes := answeredBy(begun.Receipt)
 		if altered {
 			completes.Reserved.Fingerprint, completes.Reserved.ExpiresAt = "another", time.Now().Add(time.Hour)
 		}
-		done := receive(t, j, postgres.Pgx(tx), completes)
+		done := receive(t, j, tx, completes)
 		require.Equal(t, journal.Recorded, done.Decision)
-		recorded := trips.Load()
-		require.NoError(t, tx.Commit(t.Context()))
-		switch key {
-		case "first": // its statements are prepared
-		case "altered":
-			assert.EqualValues(t, begun.Receipt.CreatedAt.Add(24*time.Hour), done.Receipt.ExpiresAt)
-		default:
+		all += trips.Load()
+		if altered {
+			assert.Equal(t, begun.Receipt.CreatedAt.Add(24*time.Hour), done.Receipt.ExpiresAt)
+		} else if key == "second" {
 			assert.EqualValues(t, 1, reserved, "round trips of a reservation")
-			assert.EqualValues(t, 1, recorded, "round trips of an answer")
+			assert.EqualValues(t, 1, trips.Load(), "round trips of an answer")
 		}
+		trips.Store(0)
+		require.NoError(t, tx.Commit(t.Context()))
 		stands(t, j, key, journal.Replay)
+		return all + trips.Load()
 	}
-	serve("first", false)
-	serve("second", false)
-	serve("altered", true)
-	violations, err := j.Verify(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, violations)
+	serve(begins(pool), "first", false) // its statements are prepared
+	assert.EqualValues(t, 4, serve(begins(pool), "second", false))
+	serve(begins(pool), "altered", true)
+	serve(postgres.Begin(pool), "third", false)
+	assert.EqualValues(t, 2, serve(postgres.Begin(pool), "fourth", false), "BEGIN goes with the first statement, and the answer with COMMIT")
+	verified(t, j)
 }
 
 // A journal that was restored starts, and gives the answers that it has. It executes nothing before it is adopted, also for a
@@ -508,4 +523,170 @@ func TestReceiptsAndAClockThatLeaps(t *testing.T) {
 	asks(began, journal.Replay)
 	require.NoError(t, j.ResetClock(t.Context(), leapt), "an operator says that it is so late")
 	asks(leapt, journal.Execute)
+}
+
+// poolAt is a pool of so many connections.
+func poolAt(t *testing.T, url string, connections int32) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	cfg.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// A transaction of Begin is a pgx.Tx like any other, whichever statement comes first.
+func TestTransactionOfBegin(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	pool := poolAt(t, server.URL(), 1)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	ctx := t.Context()
+	ways := map[string]func(tx pgx.Tx) error{
+		"Exec": func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
+			return err
+		},
+		"Query": func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, "INSERT INTO "+table+" VALUES ('a') RETURNING line")
+			if err == nil {
+				rows.Close()
+				err = rows.Err()
+			}
+			return err
+		},
+		"QueryRow": func(tx pgx.Tx) error {
+			var line string
+			return tx.QueryRow(ctx, "INSERT INTO "+table+" VALUES ('a') RETURNING line").Scan(&line)
+		},
+		"SendBatch": func(tx pgx.Tx) error {
+			b := new(pgx.Batch)
+			b.Queue("INSERT INTO " + table + " VALUES ('a')")
+			return tx.SendBatch(ctx, b).Close()
+		},
+		"CopyFrom": func(tx pgx.Tx) error {
+			_, err := tx.CopyFrom(ctx, pgx.Identifier{strings.Trim(schema, `"`), "lines"}, []string{"line"}, pgx.CopyFromRows([][]any{{"a"}}))
+			return err
+		},
+		"Prepare": func(tx pgx.Tx) error {
+			if _, err := tx.Prepare(ctx, "line", "INSERT INTO "+table+" VALUES ('a')"); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "line")
+			return err
+		},
+		"Begin": func(tx pgx.Tx) error {
+			for _, commits := range []bool{true, false} {
+				inner, err := tx.Begin(ctx)
+				if err != nil {
+					return err
+				}
+				if _, err := inner.Exec(ctx, "INSERT INTO "+table+" VALUES ('a')"); err != nil {
+					return err
+				}
+				if err = inner.Rollback(ctx); commits {
+					err = inner.Commit(ctx)
+				}
+				if commits && !errors.Is(err, pgx.ErrTxClosed) {
+					return fmt.Errorf("a savepoint was rolled back, and then committed: %w", err)
+				}
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
+			return err
+		},
+		"LargeObjects": func(tx pgx.Tx) error {
+			objects := tx.LargeObjects()
+			id, err := objects.Create(ctx, 0)
+			if err == nil {
+				err = objects.Unlink(ctx, id)
+			}
+			if err == nil {
+				_, err = tx.Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
+			}
+			return err
+		},
+		"Conn": func(tx pgx.Tx) error {
+			_, err := tx.Conn().Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
+			return err
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			for _, commits := range []bool{false, true} {
+				server.Exec(t, "DELETE FROM "+table)
+				tx, err := postgres.Begin(pool)(ctx)
+				require.NoError(t, err)
+				own := tx.Driver().(pgx.Tx)
+				require.NoError(t, way(own))
+				if commits {
+					require.NoError(t, tx.Commit(ctx))
+				} else {
+					require.NoError(t, tx.Rollback(ctx))
+				}
+				require.NoError(t, tx.Rollback(ctx), "of what is over")
+				require.ErrorIs(t, own.Commit(ctx), pgx.ErrTxClosed)
+				if name != "Conn" && name != "LargeObjects" {
+					require.ErrorIs(t, way(own), pgx.ErrTxClosed, "the connection may be another one's")
+				}
+				var n int
+				require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
+				assert.Equal(t, commits, n == 1)
+			}
+		})
+	}
+
+	tx, err := postgres.Begin(pool)(ctx)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(ctx), "nothing was sent")
+	tx, err = postgres.Begin(pool)(ctx)
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(ctx, tx, now(j, enqueue("order")))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(ctx))
+	_, err = j.Get(ctx, journal.Ref{ID: "order"})
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = postgres.Begin(pool)(ended)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The answer that goes with COMMIT is not recorded if the handler has ended the transaction by a statement of its own, and what
+// it did since then is rolled back.
+func TestTransactionOfBeginThatWasEnded(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	pool := poolAt(t, server.URL(), 1)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
+		for _, goesOn := range []bool{false, true} {
+			key := fmt.Sprint(statement, goesOn)
+			tx, err := postgres.Begin(pool)(t.Context())
+			require.NoError(t, err)
+			begun := receive(t, j, tx, reserve(key))
+			own := tx.Driver().(pgx.Tx)
+			_, err = own.Conn().PgConn().Exec(t.Context(), statement).ReadAll()
+			require.NoError(t, err)
+			if strings.Contains(statement, "BEGIN") {
+				_, err = own.Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
+				require.NoError(t, err)
+			}
+			decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
+			if goesOn { // the answer goes before a further statement
+				_, err = own.Exec(t.Context(), "SELECT 1")
+				require.ErrorContains(t, err, "was ended before its answer was recorded")
+				require.NoError(t, tx.Rollback(t.Context()))
+			} else {
+				require.ErrorContains(t, tx.Commit(t.Context()), "was ended before its answer was recorded")
+			}
+			stands(t, j, key, then)
+			var n int
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+			assert.Zero(t, n, key)
+		}
+	}
 }

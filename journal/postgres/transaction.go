@@ -76,6 +76,8 @@ func connOf(tx journal.Tx) (conn, error) {
 	switch t := tx.(type) {
 	case *ownTx:
 		return t.tx, nil
+	case *pooledTx:
+		return t, nil
 	case pgxTx:
 		if t.tx != nil {
 			return t.tx, nil
@@ -85,7 +87,7 @@ func connOf(tx journal.Tx) (conn, error) {
 			return sqlConn(t), nil
 		}
 	}
-	return nil, fmt.Errorf("postgres: the transaction is a %T: make it by postgres.Pgx or postgres.SQL, or by BeginTx", tx)
+	return nil, fmt.Errorf("postgres: the transaction is a %T: make it by postgres.Pgx, postgres.SQL or postgres.Begin, or by BeginTx", tx)
 }
 
 // explainTheirs is explain for what was done in a transaction of somebody else's.
