@@ -22,15 +22,16 @@ import (
 type Action uint8
 
 const (
-	Look      Action = iota // see operations and flows, without their bodies; always enabled
-	Reveal                  // see an operation's bodies, with secrets masked; needs a reason, which is logged
-	Resolve                 // record what became of an operation
-	Cancel                  // cancel an operation of which nothing was ever sent
-	RetryFlow               // run a flow again that is set aside or waits
-	GiveUp                  // give a flow up
+	Look           Action = iota // see operations, flows and receipts, without their bodies; always enabled
+	Reveal                       // see the bodies of an operation or a receipt, with secrets masked; needs a reason, which is logged
+	Resolve                      // record what became of an operation
+	Cancel                       // cancel an operation of which nothing was ever sent
+	RetryFlow                    // run a flow again that is set aside or waits
+	GiveUp                       // give a flow up
+	ResolveReceipt               // record what became of a request or a message whose outcome is unknown
 )
 
-var actionNames = [...]string{"look", "reveal", "resolve", "cancel", "retry", "give up"}
+var actionNames = [...]string{"look", "reveal", "resolve", "cancel", "retry", "give up", "resolve a receipt"}
 
 func (a Action) String() string {
 	if int(a) < len(actionNames) {
@@ -42,7 +43,7 @@ func (a Action) String() string {
 // Options configures a console. Journal and Authorize are required.
 type Options struct {
 	// Journal is the journal to show: a client's own, or one opened read-only. It must be a journal.StatsReader, as
-	// this module's are, and may be a journal.Flows.
+	// this module's are, and may be a journal.Flows and a journal.ReceiptCounter.
 	Journal journal.Journal
 
 	// Authorize returns the operator who makes a request, or an error if the operator may not do the action. It is
@@ -78,6 +79,10 @@ type console struct {
 	Options
 	stats journal.StatsReader
 	flows journal.Flows // nil if the journal keeps none
+
+	receipts      journal.ReceiptCounter // likewise
+	receiptCounts receiptCounts
+
 	pages *template.Template
 	live  live
 	now   func() time.Time
@@ -107,6 +112,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	c := &console{Options: o, stats: stats, now: time.Now}
 	c.flows, _ = o.Journal.(journal.Flows)
+	c.receipts, _ = o.Journal.(journal.ReceiptCounter)
 	var err error
 	if c.pages, err = template.New("").Funcs(c.functions()).ParseFS(assets, "assets/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -131,6 +137,8 @@ func (c *console) routes() http.Handler {
 		"GET /attention":   {Look, c.attention},
 		"GET /flows":       {Look, c.flowList},
 		"GET /flow":        {Look, c.flow},
+		"GET /receipts":    {Look, c.receiptPage},
+		"GET /receipt":     {Look, c.receipt},
 		"GET /events":      {Look, c.live.serve},
 		"GET /console.css": {Look, asset("console.css", "text/css; charset=utf-8")},
 		"GET /console.js":  {Look, asset("console.js", "text/javascript; charset=utf-8")},
@@ -139,7 +147,11 @@ func (c *console) routes() http.Handler {
 		"POST /cancel":     {Cancel, c.cancel},
 		"POST /retry":      {RetryFlow, c.retry},
 		"POST /giveup":     {GiveUp, c.giveUp},
-		"/":                {Look, c.nothing}, // who may not look learns nothing of what there is
+
+		"POST /revealreceipt":  {Reveal, c.revealReceipt},
+		"POST /resolvereceipt": {ResolveReceipt, c.resolveReceipt},
+
+		"/": {Look, c.nothing}, // who may not look learns nothing of what there is
 	} {
 		mux.Handle(pattern, c.allowed(to.action, to.route))
 		if path, posted := strings.CutPrefix(pattern, "POST "); posted {
@@ -251,7 +263,7 @@ func (c *console) nothing(http.ResponseWriter, *http.Request, string) error {
 
 func (c *console) onlyPosted(w http.ResponseWriter, _ *http.Request, _ string) error {
 	w.Header().Set("Allow", http.MethodPost)
-	return &failure{status: http.StatusMethodNotAllowed, says: "That is done by a form of an operation's or a flow's page.", link: "operations"}
+	return &failure{status: http.StatusMethodNotAllowed, says: "That is done by a form of an operation's, a flow's or a receipt's page.", link: "operations"}
 }
 
 func asset(name, contentType string) route {

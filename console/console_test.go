@@ -31,7 +31,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-var everything = []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp}
+var everything = []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp, console.ResolveReceipt}
 
 // site is a console over a planted journal, behind a prefix, and what it logged.
 type site struct {
@@ -66,6 +66,14 @@ func open(t *testing.T, prefix string, change func(*console.Options)) *site {
 		require.NoError(t, client.Shutdown(context.Background()))
 		require.NoError(t, j.Close())
 	})
+	return s
+}
+
+// openReceiving is open over a journal with receipts.
+func openReceiving(t *testing.T, prefix string, change func(*console.Options)) *site {
+	t.Helper()
+	s := open(t, prefix, change)
+	require.NoError(t, planted.PlantReceipts(t.Context(), s.journal, time.Now().Add(-time.Hour), 7*24*time.Hour))
 	return s
 }
 
@@ -123,7 +131,9 @@ func seenOf(op journal.Operation, more ...string) url.Values {
 // pages are every page that only reads.
 func pages(s *site) []string {
 	all := []string{"", "operations", "operations?state=unknown&order=oldest", "operations?state=completed", "operations?show=attention", "attention", "operations?show=undelivered",
-		"operations?scope=" + planted.Scope, "operations?provider=adyen", "operations?older=5h", "flows", "flows?state=set_aside", "flow?name=" + planted.SetAside}
+		"operations?scope=" + planted.Scope, "operations?provider=adyen", "operations?older=5h", "flows", "flows?state=set_aside", "flow?name=" + planted.SetAside,
+		"receipts", "receipts?state=reserved&order=oldest", "receipts?state=completed", "receipts?tenant=" + planted.Tenant, "receipts?consumer=" + planted.Consumer,
+		"receipts?endpoint=refunds.create", "receipts?older=5h", "receipt?h=1", "receipt?h=2", "receipt?h=3", "receipt?h=4", "receipt?h=5"}
 	for op, err := range s.journal.List(s.t.Context(), journal.Filter{}) {
 		require.NoError(s.t, err)
 		all = append(all, fmt.Sprintf("operation?h=%d", op.Handle))
@@ -147,7 +157,7 @@ func TestNewRefuses(t *testing.T) {
 // Whoever is not allowed sees and does nothing, and is not told why; of each request it is asked first.
 func TestAuthorize(t *testing.T) {
 	asked := map[console.Action]int{}
-	s := open(t, "/", func(o *console.Options) {
+	s := openReceiving(t, "/", func(o *console.Options) {
 		o.Authorize = func(_ *http.Request, a console.Action) (string, error) {
 			asked[a]++
 			return "", errors.New("the group of the inner circle is needed, not that of Bearer eyJhbGciOiJ.eyJzdWIi.c2ln")
@@ -159,7 +169,7 @@ func TestAuthorize(t *testing.T) {
 		assert.NotContains(t, a.text, "invoice")
 		assert.NotContains(t, a.text, "inner circle")
 	}
-	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup"} {
+	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup", "revealreceipt", "resolvereceipt"} {
 		a := s.post(path, seenOf(s.operation(planted.Unknown), "as", "executed", "because", "x"), "Sec-Fetch-Site", "cross-site")
 		assert.Equal(t, http.StatusForbidden, a.StatusCode, path)
 		assert.Contains(t, a.text, "You may not")
@@ -174,8 +184,8 @@ func TestAuthorize(t *testing.T) {
 
 // What is not switched on is refused by the handler, whoever asks, and offered on no page.
 func TestReadOnlyByDefault(t *testing.T) {
-	s := open(t, "/", func(o *console.Options) { o.Actions = nil })
-	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup"} {
+	s := openReceiving(t, "/", func(o *console.Options) { o.Actions = nil })
+	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup", "revealreceipt", "resolvereceipt"} {
 		a := s.post(path, seenOf(s.operation(planted.Unknown), "as", "executed", "because", "x", "name", planted.SetAside))
 		assert.Equal(t, http.StatusForbidden, a.StatusCode, path)
 		assert.Contains(t, a.text, "switched off")
@@ -188,7 +198,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	for _, prefix := range []string{"/", "/a/b/"} {
-		s := open(t, prefix, nil)
+		s := openReceiving(t, prefix, nil)
 		for _, path := range append(pages(s), "console.css", "console.js", "none", "operation?h=4711", "operation", "operations?state=odd") {
 			a := s.get(path)
 			for name, want := range map[string]string{
@@ -211,7 +221,7 @@ var links = regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
 // Every link of every page leads somewhere under the prefix, relative to the page.
 func TestLinksWorkUnderAnyPrefix(t *testing.T) {
 	for _, prefix := range []string{"/", "/a/b/"} {
-		s := open(t, prefix, nil)
+		s := openReceiving(t, prefix, nil)
 		for _, path := range pages(s) {
 			page := s.get(path)
 			require.Equal(t, http.StatusOK, page.StatusCode, path)
@@ -242,7 +252,7 @@ func TestLinksWorkUnderAnyPrefix(t *testing.T) {
 
 // No page shows a value of a body, a key, a query or what a name would do to the page.
 func TestNothingSecretIsShown(t *testing.T) {
-	s := open(t, "/", nil)
+	s := openReceiving(t, "/", nil)
 	for _, path := range append(pages(s), "console.js") {
 		text := s.get(path).text
 		for _, canary := range []string{planted.Card, planted.Secret, "0123456789abcdef", "expand=balance", "<script>document", "</td>\"", "\u202e", "\u2066", "\u009b", "\x1b"} {

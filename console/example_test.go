@@ -36,7 +36,7 @@ func login(passwords map[string]string, next http.Handler) http.Handler {
 func mount(mux *http.ServeMux, j journal.Journal, client *onceward.Client, passwords map[string]string) error {
 	page, err := console.New(console.Options{
 		Journal: j, Client: client,
-		Actions: []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp},
+		Actions: []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp, console.ResolveReceipt},
 		Authorize: func(r *http.Request, _ console.Action) (actor string, err error) {
 			name, _, given := r.BasicAuth() // login has checked the password
 			if !given {

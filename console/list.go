@@ -222,6 +222,9 @@ func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) er
 			return err
 		}
 	}
+	if err := c.reserved(r.Context(), p); err != nil {
+		return err
+	}
 	c.render(w, r, http.StatusOK, "attention", p)
 	return nil
 }

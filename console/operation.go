@@ -70,7 +70,7 @@ func (c *console) operation(w http.ResponseWriter, r *http.Request, _ string) er
 
 var notices = map[string]string{
 	"resolved": "What you said is recorded.", "cancelled": "It is cancelled.", "retried": "It goes on as soon as the application comes to it.",
-	"given-up": "It is given up: the application undoes its steps.",
+	"freed": "Its key is free.", "given-up": "It is given up: the application undoes its steps.",
 }
 
 func (c *console) showOperation(w http.ResponseWriter, r *http.Request, status int, op *journal.Operation, p *page) error {

@@ -39,7 +39,11 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request, _ string) err
 	if err != nil {
 		return err
 	}
-	c.render(w, r, http.StatusOK, "overview", &page{Heading: "Overview", Stats: &s, Findings: findings, Picture: statePicture(&s),
+	received, err := c.counted(r.Context())
+	if err != nil {
+		return err
+	}
+	c.render(w, r, http.StatusOK, "overview", &page{Heading: "Overview", Stats: &s, Findings: findings, Received: received, Picture: statePicture(&s),
 		Charts: c.Hour.charts(c.now(), c.Client != nil)})
 	return nil
 }
@@ -67,6 +71,11 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 	}
 	if s.NeedsAttention > 0 {
 		list = append(list, finding{true, counted(s.NeedsAttention, "operation or flow needs", "operations and flows need") + " attention.", "attention"})
+	}
+	if n, err := c.counted(ctx); err != nil {
+		return nil, err
+	} else if n != nil && n.Reserved > 0 {
+		list = append(list, finding{true, counted(n.Reserved, "receipt is", "receipts are") + " reserved without an answer: the outcome is unknown.", "attention"})
 	}
 	closing, soonest, at, err := c.closing(ctx)
 	if err != nil {

@@ -30,12 +30,17 @@ type page struct {
 	Flows     []journal.Flow
 	More      bool
 	Flow      *journal.Flow
+	Receipts  *receiptList
+	Receipt   *receipt
+	Received  *journal.ReceiptCounts // of the overview; nil: there are no receipts
 	Revealed  *revealed
 	On        map[string]bool // actions, by name
+	Keeps     bool            // the journal may have receipts
 }
 
 func (c *console) render(w http.ResponseWriter, r *http.Request, status int, name string, p *page) {
 	p.Title, p.Now, p.On = c.Title, c.now(), map[string]bool{}
+	p.Keeps = c.receipts != nil
 	for _, a := range c.Actions {
 		p.On[a.String()] = true
 	}
@@ -79,6 +84,8 @@ func (c *console) functions() template.FuncMap {
 		"duration":      shown.Duration,
 		"flowlink":      func(f journal.Flow) string { return flowLink(&f) },
 		"operationlink": operationLink,
+		"receiptlink":   receiptLink,
+		"rowof":         func(r receipt) *receipt { return &r },
 		"permission":    func(a journal.PermissionAnswer) string { return a.String() },
 		"completed":     func(s *journal.Stats) int64 { return completed(s) },
 		"number":        grouped,

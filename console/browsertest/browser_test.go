@@ -47,11 +47,12 @@ func open(t *testing.T) *site {
 	require.NoError(t, err)
 	_, err = planted.Plant(t.Context(), j, time.Now())
 	require.NoError(t, err)
+	require.NoError(t, planted.PlantReceipts(t.Context(), j, time.Now().Add(-time.Hour), 7*24*time.Hour))
 	client, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}})
 	require.NoError(t, err)
 	h, err := console.New(console.Options{
 		Journal: j, Client: client, Hour: hour, Logger: slog.New(slog.DiscardHandler),
-		Actions:   []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp},
+		Actions:   []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp, console.ResolveReceipt},
 		Authorize: func(*http.Request, console.Action) (string, error) { return "ann", nil },
 	})
 	require.NoError(t, err)
@@ -244,7 +245,7 @@ func TestRevealedInABrowser(t *testing.T) {
 func TestEveryPage(t *testing.T) {
 	s, b := open(t), browse(t)
 	pages := map[string]string{
-		"overview": "", "operations": "operations", "flows": "flows", "flow": "flow?name=" + planted.SetAside, "none": "operations?provider=nobody",
+		"overview": "", "operations": "operations", "flows": "flows", "flow": "flow?name=" + planted.SetAside, "receipts": "receipts", "receipt": "receipt?h=2", "none": "operations?provider=nobody",
 	}
 	for op, err := range s.journal.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)

@@ -1,0 +1,347 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	keys "github.com/onceward/onceward/internal/receipts"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/journal"
+)
+
+// receiptCounts are the counts of receipts. They are read again after ten seconds, or a hundred times what a reading took.
+type receiptCounts struct {
+	mu    sync.Mutex
+	last  journal.ReceiptCounts
+	until time.Time
+}
+
+// counted returns nil if there are no receipts.
+func (c *console) counted(ctx context.Context) (*journal.ReceiptCounts, error) {
+	if c.receipts == nil {
+		return nil, nil
+	}
+	n := &c.receiptCounts
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if began := time.Now(); !began.Before(n.until) {
+		read, err := c.receipts.CountReceipts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n.last, n.until = read, began.Add(max(10*time.Second, 100*time.Since(began)))
+	}
+	if n.last.Completed+n.last.Reserved == 0 {
+		return nil, nil
+	}
+	counts := n.last
+	return &counts, nil
+}
+
+// changed has the counts read again.
+func (n *receiptCounts) changed() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.until = time.Time{}
+}
+
+// receipt is a receipt, prepared for a page.
+type receipt struct {
+	journal.Receipt
+	Name keys.Name
+
+	Answered   *body
+	MayResolve bool
+}
+
+func receiptOf(r *journal.Receipt) receipt {
+	return receipt{Receipt: *r, Name: keys.NameOf(r.ReceiptKey)}
+}
+
+// Of says whose receipt it is.
+func (r *receipt) Of() string {
+	if r.Name.Consumer != "" {
+		return shown.Short(strings.TrimSpace(r.Name.Consumer+" "+r.Name.Source), 32)
+	}
+	return shown.Short(r.Name.Tenant, 32)
+}
+
+// Endpoint is the endpoint that received a request.
+func (r *receipt) Endpoint() string {
+	if r.Name.Consumer != "" {
+		return ""
+	}
+	return r.Place
+}
+
+// Shown is the key of a request, shortened, or the ID of a message.
+func (r *receipt) Shown() string {
+	if r.Name.Consumer != "" {
+		return shown.Short(r.Name.Key, 32)
+	}
+	return shown.Key(r.Name.Key)
+}
+
+// Why says why it needs attention, or who resolved it.
+func (r *receipt) Why() string {
+	if why := r.NeedsAttention(); why != "" {
+		return why
+	}
+	return r.Cause
+}
+
+// receiptList is a page of receipts, and its selection.
+type receiptList struct {
+	Rows                                     []receipt
+	Counts                                   *journal.ReceiptCounts // nil: there are no receipts
+	State, Tenant, Consumer, Endpoint, Older string
+	Oldest                                   bool
+	Next                                     string
+	Cut                                      bool
+}
+
+func receiptLink(handle int64) string { return "receipt?h=" + strconv.FormatInt(handle, 10) }
+
+func badReceipts(format string, args ...any) error {
+	return &failure{status: http.StatusBadRequest, says: fmt.Sprintf(format, args...), link: "receipts"}
+}
+
+// receiptPage lists receipts, newest first. It scans for a bounded time, and offers to continue.
+func (c *console) receiptPage(w http.ResponseWriter, r *http.Request, _ string) error {
+	if c.receipts == nil {
+		return &failure{status: http.StatusNotFound, says: "This journal keeps no receipts."}
+	}
+	q := r.URL.Query()
+	done := q.Get("done")
+	q.Del("done")
+	l := &receiptList{
+		State: q.Get("state"), Tenant: q.Get("tenant"), Consumer: q.Get("consumer"), Endpoint: q.Get("endpoint"), Older: q.Get("older"), Oldest: q.Get("order") == "oldest",
+	}
+	filter := journal.ReceiptFilter{Place: l.Endpoint, Newest: !l.Oldest}
+	if l.Tenant != "" || l.Consumer != "" {
+		filter.Scope = keys.Scope(l.Tenant, l.Consumer)
+	}
+	switch l.State {
+	case "":
+	case journal.ReceiptReserved.String():
+		filter.States = []journal.ReceiptState{journal.ReceiptReserved}
+	case journal.ReceiptCompleted.String():
+		filter.States = []journal.ReceiptState{journal.ReceiptCompleted}
+	default:
+		return badReceipts("There is no such state.")
+	}
+	var older time.Time
+	if l.Older != "" {
+		d, err := time.ParseDuration(l.Older)
+		if err != nil || d < 0 {
+			return badReceipts("An age is a duration such as 90m or 24h.")
+		}
+		older = c.now().Add(-d)
+	}
+	if at := q.Get("at"); at != "" {
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || n < 1 {
+			return badReceipts("The link to the next page is not valid.")
+		}
+		if filter.Before = n; l.Oldest {
+			filter.After, filter.Before = n, 0
+		}
+	}
+	var err error
+	if l.Counts, err = c.counted(r.Context()); err != nil {
+		return err
+	}
+	if l.Counts != nil {
+		if err := l.read(r.Context(), c.receipts, filter, older, q); err != nil {
+			return err
+		}
+	}
+	c.render(w, r, http.StatusOK, "receipts", &page{Heading: "Receipts", Receipts: l, Notice: notices[done]})
+	return nil
+}
+
+// read fills the page.
+func (l *receiptList) read(ctx context.Context, j journal.Receipts, filter journal.ReceiptFilter, older time.Time, q url.Values) error {
+	began, passed := time.Now(), int64(0)
+	next := func() string {
+		q.Set("at", strconv.FormatInt(passed, 10))
+		return "receipts?" + q.Encode()
+	}
+	chosen := filter // the store tells no progress about receipts that its filter passes over
+	filter.Scope, filter.Place = "", ""
+	if len(filter.States) == 1 && filter.States[0] == journal.ReceiptCompleted {
+		filter.States = nil
+	}
+	for r, err := range j.ListReceipts(ctx, filter) {
+		switch {
+		case err != nil:
+			return err
+		case len(l.Rows) == perPage:
+			l.Next = next()
+			return nil
+		}
+		passed = r.Handle
+		if (chosen.Scope == "" || chosen.Scope == r.Scope) && (chosen.Place == "" || chosen.Place == r.Place) &&
+			(l.State == "" || l.State == r.State.String()) && (older.IsZero() || r.CreatedAt.Before(older)) {
+			l.Rows = append(l.Rows, receiptOf(&r))
+		} else if time.Since(began) > lookFor {
+			l.Next, l.Cut = next(), true
+			return nil
+		}
+	}
+	return nil
+}
+
+// reserved adds the receipts that need attention, oldest first.
+func (c *console) reserved(ctx context.Context, p *page) error {
+	n, err := c.counted(ctx)
+	if err != nil || n == nil || n.Reserved == 0 {
+		return err
+	}
+	l := &receiptList{}
+	for r, err := range c.receipts.ListReceipts(ctx, journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}, Limit: perPage*4 + 1}) {
+		if err != nil {
+			return err
+		}
+		if len(l.Rows) == perPage*4 {
+			l.Next = "receipts?state=reserved&order=oldest"
+			break
+		}
+		l.Rows = append(l.Rows, receiptOf(&r))
+	}
+	if len(l.Rows) > 0 {
+		p.Receipts = l
+	}
+	return nil
+}
+
+// receiptByHandle returns the whole receipt of a request.
+func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
+	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
+	if err != nil || n < 1 {
+		return journal.Receipt{}, badReceipts("Which receipt is not said.")
+	}
+	missing := &failure{status: http.StatusNotFound, says: "There is no such receipt in this journal.", link: "receipts"}
+	if counts, err := c.counted(r.Context()); err != nil {
+		return journal.Receipt{}, err
+	} else if counts == nil {
+		return journal.Receipt{}, missing
+	}
+	for listed, err := range c.receipts.ListReceipts(r.Context(), journal.ReceiptFilter{After: n - 1, Before: n + 1, Limit: 1}) {
+		if err != nil {
+			return listed, err
+		}
+		whole, err := c.receipts.GetReceipt(r.Context(), listed.ReceiptKey)
+		if !errors.Is(err, journal.ErrNotFound) {
+			return whole, err
+		}
+	}
+	return journal.Receipt{}, missing
+}
+
+func (c *console) receipt(w http.ResponseWriter, r *http.Request, _ string) error {
+	found, err := c.receiptByHandle(r)
+	if err != nil {
+		return err
+	}
+	c.showReceipt(w, r, &found, &page{Notice: notices[r.URL.Query().Get("done")]})
+	return nil
+}
+
+func (c *console) showReceipt(w http.ResponseWriter, r *http.Request, found *journal.Receipt, p *page) {
+	shows := receiptOf(found)
+	shows.MayResolve = found.State == journal.ReceiptReserved
+	if a := found.Answer; a != nil && shows.Name.Consumer == "" {
+		shows.Answered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+	}
+	p.Heading, p.Receipt = "Receipt #"+strconv.FormatInt(found.Handle, 10), &shows
+	c.render(w, r, http.StatusOK, "receipt", p)
+}
+
+func (c *console) revealReceipt(w http.ResponseWriter, r *http.Request, actor string) error {
+	why, err := because(r)
+	if err != nil {
+		return err
+	}
+	found, err := c.receiptByHandle(r)
+	if err != nil {
+		return err
+	}
+	c.Logger.InfoContext(r.Context(), "onceward console: an answer revealed", "actor", actor, "because", secret.Recorded(why), "receipt", found.Handle)
+	bodies := &revealed{}
+	if a := found.Answer; a != nil {
+		bodies.Answer = shown.Masked(a.Header.Get("Content-Type"), a.Body)
+	}
+	c.showReceipt(w, r, &found, &page{Revealed: bodies})
+	return nil
+}
+
+// resolveReceipt records an operator's decision about a receipt.
+func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor string) error {
+	why, err := because(r)
+	if err != nil {
+		return err
+	}
+	found, err := c.receiptByHandle(r)
+	if err != nil {
+		return err
+	}
+	link := receiptLink(found.Handle)
+	refused := func(status int, says string) error {
+		return &failure{status: status, says: says + " Nothing was done.", link: link}
+	}
+	ev := journal.ReceiptEvent{
+		Kind: journal.ReceiptResolve, ReceiptKey: found.ReceiptKey, At: c.now(), Resolution: words[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
+	}
+	if ev.Claim, err = strconv.ParseInt(r.PostFormValue("claim"), 10, 64); err != nil || ev.Claim < 1 {
+		return refused(http.StatusBadRequest, "The form does not say what was looked at.")
+	}
+	switch ev.Resolution {
+	case journal.Executed:
+		ev.Answer = &journal.Answer{}
+		if keys.NameOf(found.ReceiptKey).Consumer != "" {
+			break // a message has no answer
+		}
+		status, err := strconv.Atoi(r.PostFormValue("status"))
+		if err != nil || status < 200 || status > 599 {
+			return refused(http.StatusBadRequest, "The answer needs a status from 200 to 599.")
+		}
+		ev.Answer.Status = status
+		if text := r.PostFormValue("body"); text != "" {
+			ev.Answer.Body = []byte(text)
+			ev.Answer.Header = http.Header{"Content-Type": {r.PostFormValue("type")}}
+		}
+	case journal.NotExecuted:
+	default:
+		return refused(http.StatusBadRequest, "Say what became of it.")
+	}
+	switch err := keys.Resolve(r.Context(), c.receipts, c.receipts.BeginTx, ev); {
+	case errors.Is(err, keys.ErrMoved):
+		return refused(http.StatusConflict, "Its key has been used anew since you looked at it. Look again.")
+	case errors.Is(err, keys.ErrBusy):
+		return refused(http.StatusConflict, "Another transaction works on it just now.")
+	case errors.Is(err, journal.ErrInvalidEvent):
+		return refused(http.StatusConflict, "Its outcome is known.")
+	case errors.Is(err, journal.ErrRestored):
+		return refused(http.StatusConflict, "The journal was restored or copied, and decides nothing until it is adopted.")
+	case err != nil:
+		return err
+	}
+	c.receiptCounts.changed()
+	c.Logger.InfoContext(r.Context(), "onceward console: receipt resolved", "actor", actor, "resolution", ev.Resolution.String(), "because", ev.Why, "receipt", found.Handle)
+	if ev.Resolution == journal.NotExecuted {
+		link = "receipts?done=freed"
+	} else {
+		link += "&done=resolved"
+	}
+	seeOther(w, link)
+	return nil
+}
