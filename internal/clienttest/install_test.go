@@ -1,4 +1,4 @@
-package onceward_test
+package clienttest_test
 
 import (
 	"context"
