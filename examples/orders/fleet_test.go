@@ -105,7 +105,7 @@ func (f *fleet) stop() {
 // storm kills and deploys until it is told to end. Of three services one may be killed before it is ready: were it
 // each of them, nothing would ever be done where starting takes long. Nor would it where an order takes longer than a
 // service lives: so they live longer and longer.
-func (f *fleet) storm(random *rand.Rand, end <-chan struct{}) {
+func (f *fleet) storm(random *rand.Rand, longer int, end <-chan struct{}) {
 	for n := 0; ; n++ {
 		if random.IntN(3) > 0 && !assert.NoError(f.t, f.ready()) {
 			return
@@ -113,7 +113,7 @@ func (f *fleet) storm(random *rand.Rand, end <-chan struct{}) {
 		select {
 		case <-end:
 			return
-		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond * time.Duration(10+n) / 10):
+		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond * time.Duration(longer*(10+n)) / 10):
 		}
 		if random.IntN(3) > 0 {
 			f.kill()

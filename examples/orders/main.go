@@ -8,7 +8,8 @@
 // What it needs is in its environment: STRIPE_KEY, SVIX_TOKEN, ONCEWARD_SECRET (at
 // least 16 bytes, the same for every process), and, if the defaults won't do,
 // JOURNAL, LISTEN, STRIPE_URL and SVIX_URL. It writes to the journal's folder alone: the
-// rest may be read-only.
+// rest may be read-only. With DATABASE_URL its processes run on several machines, and
+// share a PostgreSQL database.
 package main
 
 import (
@@ -31,7 +32,6 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -61,7 +61,7 @@ func serve(ctx context.Context) (err error) {
 	stripeTable, svixTable := providers.Stripe(), providers.Svix(svixAt.Host)
 	stripeTable.Hosts = append(stripeTable.Hosts, stripeAt.Host)
 
-	j, err := sqlite.Open(cmp.Or(os.Getenv("JOURNAL"), "orders.db"), sqlite.Options{})
+	j, err := openDatabase(ctx)
 	if err != nil {
 		return err
 	}

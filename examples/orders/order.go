@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,11 +14,10 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal/sqlite"
 )
 
 type service struct {
-	journal *sqlite.Journal
+	journal database
 	client  *onceward.Client
 	flows   *flow.Runner
 	stripe  *stripe.Client
@@ -65,7 +63,7 @@ func (s *service) place(ctx context.Context, o order) (receipt, error) {
 	} else if err != nil {
 		return receipt{}, err
 	}
-	_, err = flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (string, error) {
+	_, err = flow.LocalStep(ctx, "book", func(ctx context.Context, tx any) (string, error) {
 		return payment, book(ctx, tx, payment, o.Reference, o.Goods)
 	}, flow.WithUndo(s.reverse))
 	if err != nil {
@@ -79,7 +77,7 @@ func (s *service) place(ctx context.Context, o order) (receipt, error) {
 	} else if err != nil {
 		return receipt{}, err
 	}
-	_, err = flow.LocalStep(ctx, "book courier", func(ctx context.Context, tx *sql.Tx) (string, error) {
+	_, err = flow.LocalStep(ctx, "book courier", func(ctx context.Context, tx any) (string, error) {
 		return courier, book(ctx, tx, courier, o.Reference, o.Courier)
 	}, flow.WithUndo(s.reverse))
 	if err != nil {

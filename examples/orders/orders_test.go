@@ -18,12 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -35,76 +37,148 @@ var (
 )
 
 // Each order is asked for by two impatient clients at once, again and again, or by one
-// that asks once and goes away. Meanwhile the service, two processes on a read-only root
-// with one folder to write to, each of which is killed and deployed, and the providers
-// lose, cut and delay answers. In
+// that asks once and goes away. Meanwhile the processes of the service are killed and deployed, the providers
+// lose, cut and delay answers, and for a while answer nothing but 503. In
 // the end each order has had each of its effects once, or had them taken back; whoever
-// asks is told the same; no flow is left; and the ledger says what Stripe's books say.
+// asks is told the same; no flow is left, unless it is listed as one that needs attention; and the ledger says what Stripe's
+// books say.
+//
+// Two processes share a file. They run on a read-only root with one folder to write to, if the machine allows that.
 func TestEveryOrderTakesEffectOnce(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "volume")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	file := filepath.Join(folder, "orders.db")
+	s := newStorm(t, "FOLDER="+folder, "JOURNAL="+file)
+	s.confined = true
+	s.open = func() (database, error) { return sqlite.Open(file, sqlite.Options{}) }
+	s.passes(2, 1)
+}
+
+// The same with three processes that share a database of PostgreSQL. Another process takes over what a killed one held once
+// that one's lease is over. So they live longer.
+func TestEveryOrderTakesEffectOnceOnPostgreSQL(t *testing.T) {
+	server := postgrestest.Start(t)
+	s := newStorm(t, "DATABASE_URL="+server.URL())
+	s.open = func() (database, error) {
+		return postgres.Open(context.Background(), server.URL(), postgres.Options{Existing: true})
+	}
+	s.passes(3, 40)
+}
+
+// storm is one run of orders against a service that is killed.
+type storm struct {
+	*testing.T
+	clients
+	books                *stripeBusiness
+	outbox               *svixBusiness
+	stripeBox, svixBox   *providertest.Server
+	log                  *os.File
+	env                  []string
+	confined             bool
+	open                 func() (database, error) // another process beside the service
+	kills, deploys, left int
+}
+
+func newStorm(t *testing.T, env ...string) *storm {
 	*count, *seed = soak.Times(*count, 200), soak.Seed(t, *seed)
-	books, outbox := &stripeBusiness{payments: map[string]payment{}}, &svixBusiness{messages: map[string]message{}}
-	stripeBox := providertest.NewServer(providers.Stripe(), books)
-	defer stripeBox.Close()
-	svixBox := providertest.NewServer(providers.Svix(), outbox)
-	defer svixBox.Close()
+	s := &storm{T: t, books: &stripeBusiness{payments: map[string]payment{}}, outbox: &svixBusiness{messages: map[string]message{}}}
+	s.answers = make([]map[answer]int, *count)
+	s.stripeBox = providertest.NewServer(providers.Stripe(), s.books)
+	t.Cleanup(s.stripeBox.Close)
+	s.svixBox = providertest.NewServer(providers.Svix(), s.outbox)
+	t.Cleanup(s.svixBox.Close)
+	var err error
+	s.log, err = os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.log.Close() })
+	s.env = append(env, "STRIPE_URL="+s.stripeBox.URL, "STRIPE_KEY=sk_test_box", "SVIX_URL="+s.svixBox.URL, "SVIX_TOKEN=testsk_box",
+		"ONCEWARD_SECRET=of the deployment, the same in every process")
+	return s
+}
+
+// faults are those of an ordinary day, or of an outage.
+func (s *storm) faults(outage bool) {
 	mix := providertest.Mix{
 		DropBefore: .03, DropAfter: .05, Cut: .03, CutResponse: .02, PageBefore: .02, PageAfter: .02, Status: .03,
 		DelayBefore: .05, DelayAfter: .1, MaxDelay: 300 * time.Millisecond,
 	}
-	stripeBox.Seed(*seed, mix)
-	svixBox.Seed(*seed+1, mix)
-
-	root := t.TempDir()
-	folder := filepath.Join(root, "volume")
-	require.NoError(t, os.Mkdir(folder, 0o700))
-	log, err := os.Create(filepath.Join(root, "log"))
-	require.NoError(t, err)
-	defer log.Close()
-	file := filepath.Join(folder, "orders.db")
-	c := &clients{answers: make([]map[answer]int, *count)}
-	var fleets [2]*fleet
-	for i := range fleets {
-		address := freeAddress(t)
-		c.addresses = append(c.addresses, address)
-		f := &fleet{t: t, address: address, log: log, attr: inNamespaces(), env: []string{
-			childVariable + "=confined", "FOLDER=" + folder, "JOURNAL=" + file, "LISTEN=" + address,
-			"STRIPE_URL=" + stripeBox.URL, "STRIPE_KEY=sk_test_box", "SVIX_URL=" + svixBox.URL, "SVIX_TOKEN=testsk_box",
-			"ONCEWARD_SECRET=of the deployment, the same in every process",
-		}}
-		if err = f.start(); err == nil {
-			err = f.ready()
-		}
-		if exit, ended := errors.AsType[*exec.ExitError](err); ended && exit.ExitCode() != unconfined {
-			text, _ := os.ReadFile(log.Name())
-			require.NoError(t, err, "%s", text)
-		} else if err != nil {
-			t.Logf("this machine lends no namespace, and the root stays writable: %v", err)
-			f.attr, f.env[0] = nil, childVariable+"=free"
-			require.NoError(t, f.start())
-			require.NoError(t, f.ready())
-		}
-		fleets[i] = f
+	if outage {
+		mix = providertest.Mix{DropBefore: .3, Status: .7}
 	}
+	s.stripeBox.Seed(*seed, mix)
+	s.svixBox.Seed(*seed+1, mix)
+}
 
+// fleet starts one process of the service.
+func (s *storm) fleet() *fleet {
+	address := freeAddress(s.T)
+	s.addresses = append(s.addresses, address)
+	f := &fleet{t: s.T, address: address, log: s.log, env: append([]string{childVariable + "=free", "LISTEN=" + address}, s.env...)}
+	if s.confined {
+		f.attr, f.env[0] = inNamespaces(), childVariable+"=confined"
+	}
+	err := f.start()
+	if err == nil {
+		err = f.ready()
+	}
+	if exit, ended := errors.AsType[*exec.ExitError](err); f.attr == nil || ended && exit.ExitCode() != unconfined {
+		text, _ := os.ReadFile(s.log.Name())
+		require.NoError(s, err, "%s", text)
+	} else if err != nil {
+		s.Logf("this machine lends no namespace, and the root stays writable: %v", err)
+		f.attr, f.env[0] = nil, childVariable+"=free"
+		require.NoError(s, f.start())
+		require.NoError(s, f.ready())
+	}
+	return f
+}
+
+// passes places the orders with so many processes. Each lives so many times as long as on a machine of its own.
+func (s *storm) passes(processes, longer int) {
+	t := s.T
+	s.faults(false)
+	var fleets []*fleet
+	for range processes {
+		fleets = append(fleets, s.fleet())
+	}
 	began := time.Now()
 	var storms sync.WaitGroup
 	end := make(chan struct{})
 	for i, f := range fleets {
-		storms.Go(func() { f.storm(rand.New(rand.NewPCG(*seed, uint64(i))), end) })
+		storms.Go(func() { f.storm(rand.New(rand.NewPCG(*seed, uint64(i))), longer, end) })
 	}
-	c.storm(t)
+	storms.Go(func() {
+		for _, outage := range []bool{true, false} {
+			select {
+			case <-end:
+			case <-time.After(2 * time.Second):
+			}
+			s.faults(outage)
+		}
+	})
+	s.clients.storm(t)
 	close(end)
 	storms.Wait()
-	nothingIsLeft(t, file)
+	listed := s.nothingIsLeft()
 	for i := range *count {
-		c.insist(t, i, rand.New(rand.NewPCG(0, 0)), 10*time.Second)
+		if !listed[anOrder(i).Reference] {
+			s.insist(t, i, rand.New(rand.NewPCG(0, 0)), 10*time.Second)
+		}
 	}
-	t.Logf("%d orders in %v: %d kills, %d deploys, %d requests to Stripe and %d to Svix",
-		*count, time.Since(began).Round(time.Millisecond), fleets[0].kills+fleets[1].kills, fleets[0].deploys+fleets[1].deploys, stripeBox.Requests(), svixBox.Requests())
+	for _, f := range fleets {
+		s.kills, s.deploys = s.kills+f.kills, s.deploys+f.deploys
+	}
+	t.Logf("%d orders in %v: %d kills, %d deploys, %d requests to Stripe and %d to Svix; %d orders without an end need attention",
+		*count, time.Since(began).Round(time.Millisecond), s.kills, s.deploys, s.stripeBox.Requests(), s.svixBox.Requests(), len(listed))
 	for _, f := range fleets {
 		f.stop()
 	}
+	s.judge(listed)
+}
 
+// judge compares what the clients, the providers and the ledger say.
+func (s *storm) judge(listed map[string]bool) {
+	t, c, books, outbox := s.T, &s.clients, s.books, s.outbox
 	made := map[string]int{}
 	theirs := map[string]int64{}
 	for id, p := range books.payments {
@@ -129,16 +203,24 @@ func TestEveryOrderTakesEffectOnce(t *testing.T) {
 		for i, what := range []string{"goods", "courier", "message", "refund"} {
 			got[i] = made[o.Reference+" "+what]
 		}
+		if listed[o.Reference] { // a person has to look; nothing of it took effect twice
+			for _, n := range got {
+				assert.LessOrEqual(t, n, 1, o.Reference)
+			}
+			continue
+		}
 		assert.Equal(t, want, got, "%s: goods, courier, message, refund", o.Reference)
 		assert.Len(t, c.answers[i], 1, "%s was answered differently: %v", o.Reference, c.answers[i])
 		for a := range c.answers[i] {
 			assert.Equal(t, status, a.status, "%s: %s", o.Reference, a.text)
 		}
 	}
-	assert.Equal(t, theirs, ledger(t, file))
+	if len(listed) == 0 {
+		assert.Equal(t, theirs, s.ledger())
+	}
 	if t.Failed() {
-		text, _ := os.ReadFile(log.Name())
-		t.Logf("the service's log:\n%s\nStripe:\n%s\nSvix:\n%s", text, stripeBox.Ledger(), svixBox.Ledger())
+		text, _ := os.ReadFile(s.log.Name())
+		t.Logf("the service's log:\n%s\nStripe:\n%s\nSvix:\n%s", text, s.stripeBox.Ledger(), s.svixBox.Ledger())
 	}
 }
 
@@ -241,45 +323,83 @@ func (c *clients) ask(i int, timeout time.Duration) (answer, error) {
 }
 
 // nothingIsLeft waits, as another process beside the service, until every flow has come
-// to its end without being asked for.
-func nothingIsLeft(t *testing.T, file string) {
-	j, err := sqlite.Open(file, sqlite.Options{})
-	require.NoError(t, err)
+// to its end without being asked for, or is listed as needing attention: itself, or the operation that it waits for. It returns
+// the orders that are listed.
+func (s *storm) nothingIsLeft() map[string]bool {
+	j, err := s.open()
+	require.NoError(s, err)
 	defer j.Close()
-	c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{providers.Stripe()}})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, c.Shutdown(context.Background())) }()
-	flows, err := flow.New(c, flow.Config{})
-	require.NoError(t, err)
-	assert.EventuallyWithT(t, func(t *assert.CollectT) {
-		for f, err := range flows.List(context.Background(), flow.Filter{}) {
+	ctx := context.Background()
+	var listed map[string]bool
+	assert.EventuallyWithT(s, func(t *assert.CollectT) {
+		listed = map[string]bool{}
+		needs := map[journal.Ref]bool{}
+		for op, err := range j.List(ctx, journal.Filter{NeedsAttention: time.Now()}) {
 			assert.NoError(t, err)
-			assert.True(t, f.State.Ended(), "%s: %v", f.ID, f)
+			needs[op.Ref] = true
+		}
+		for f, err := range j.ListFlows(ctx, journal.FlowFilter{}) {
+			assert.NoError(t, err)
+			if f.State.Ended() {
+				continue
+			}
+			if f.NeedsAttention(time.Now()) == "" && !needs[f.WaitsFor] {
+				assert.Fail(t, "hangs unlisted", "%s: %v", f.ID, f)
+				continue
+			}
+			f, err = j.GetFlow(ctx, f.Ref)
+			assert.NoError(t, err)
+			var o order
+			assert.NoError(t, json.Unmarshal(f.Input, &o))
+			listed[o.Reference] = true
 		}
 	}, patience, 50*time.Millisecond, "flows are left")
+	return listed
 }
 
 // ledger is the service's own, by payment.
-func ledger(t *testing.T, file string) map[string]int64 {
-	j, err := sqlite.Open(file, sqlite.Options{})
+func (s *storm) ledger() map[string]int64 {
+	t := s.T
+	j, err := s.open()
 	require.NoError(t, err)
 	defer j.Close()
-	wrong, err := j.Verify(t.Context())
-	require.NoError(t, err)
-	assert.Empty(t, wrong)
-	tx, err := j.BeginSQL(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
-	rows, err := tx.QueryContext(t.Context(), "SELECT payment, SUM(cents) FROM ledger GROUP BY payment")
-	require.NoError(t, err)
-	defer rows.Close()
 	sums := map[string]int64{}
-	for rows.Next() {
+	add := func(scan func(...any) error) {
 		var payment string
 		var cents int64
-		require.NoError(t, rows.Scan(&payment, &cents))
+		require.NoError(t, scan(&payment, &cents))
 		sums[payment] = cents
 	}
-	require.NoError(t, rows.Err())
+	const query = "SELECT payment, CAST(SUM(cents) AS BIGINT) FROM ledger GROUP BY payment"
+	switch j := j.(type) {
+	case *sqlite.Journal:
+		wrong, err := j.Verify(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, wrong)
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		rows, err := tx.QueryContext(t.Context(), query)
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			add(rows.Scan)
+		}
+		require.NoError(t, rows.Err())
+	case *postgres.Journal:
+		wrong, err := j.Verify(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, wrong)
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		rows, err := tx.Driver().(pgx.Tx).Query(t.Context(), query)
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			add(rows.Scan)
+		}
+		require.NoError(t, rows.Err())
+	}
 	return sums
 }
