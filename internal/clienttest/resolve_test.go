@@ -1,8 +1,10 @@
 package clienttest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -544,5 +546,26 @@ func TestResolveOfWhatIsReapedMeanwhile(t *testing.T) {
 		require.Error(t, err)
 		_, err = p.Lookup(t.Context(), ref)
 		require.ErrorIs(t, err, onceward.ErrNotFound)
+	})
+}
+
+// A card that an operator types into a reason is neither kept nor logged.
+func TestReasonWithACard(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		var log bytes.Buffer
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		ref := onceward.Ref{ID: "invoice-1/charge"}
+		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
+		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.NotExecuted, onceward.ResolveOptions{
+			By: "ada", Why: "the holder of 4242 4242 4242 4242, cvc 937, says so; token sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+		})
+		require.NoError(t, err)
+		why := p.Recorded(ref).Resolved.Why
+		assert.Contains(t, why, "says so")
+		for _, secret := range []string{"4242", "937", "4eC39"} {
+			assert.NotContains(t, why, secret)
+			assert.NotContains(t, log.String(), secret)
+		}
+		assert.Contains(t, log.String(), "says so")
 	})
 }
