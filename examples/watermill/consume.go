@@ -39,13 +39,7 @@ func openLedger(ctx context.Context, database string, pool *pgxpool.Pool) (*ledg
 		Journal: j,
 		Name:    "ledger",            // the same for every consumer group that writes this ledger
 		Keep:    90 * 24 * time.Hour, // Watermill's table keeps messages until they are deleted: keep longer than that
-		Begin: func(ctx context.Context) (journal.Tx, error) {
-			tx, err := pool.Begin(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return postgres.Pgx(tx), nil
-		},
+		Begin:   postgres.Begin(pool),
 	})
 	if err != nil {
 		return nil, errors.Join(err, j.Close())
