@@ -248,7 +248,7 @@ func TestReplayByHandDelivers(t *testing.T) {
 func TestReplayDelivers(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: (&settler{}).settle})
-		p.leaves(named(t, invoice))
+		p.Leaves(named(t, invoice))
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
 		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
 		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)

@@ -53,7 +53,7 @@ func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Con
 	c, err := onceward.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Shutdown(t.Context()) })
-	return &shop{&process{oncetest.Of(t, c, nil)}, j, db}
+	return &shop{oncetest.Of(t, c, nil), j, db}
 }
 
 // virtualShop is one in virtual time, whose Run runs.

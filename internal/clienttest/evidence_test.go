@@ -617,9 +617,9 @@ func TestHearReadsNoFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := countsFlows{memory.New(), new(atomic.Int64)}
 		l := atBank(t, onceward.Config{Journal: j})
-		l.process = &process{oncetest.StartFlows(t, l.box.Client().Transport, onceward.Config{
+		l.process = oncetest.StartFlows(t, l.box.Client().Transport, onceward.Config{
 			Journal: j, Providers: []providers.Provider{l.box.Provider()}, Reconcile: plain(), Backoff: once,
-		})}
+		})
 		var out outcome
 		require.NoError(t, l.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
 			_, err := flow.Step(ctx, "pay", func(ctx context.Context) (string, error) {
@@ -685,10 +685,10 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 			l.box.Script(providertest.DropAfter())
 			payer, logged := l, &bytes.Buffer{}
 			if name == elsewhere {
-				payer = &teller{box: l.box, process: &process{oncetest.Start(t, l.via, onceward.Config{
+				payer = &teller{box: l.box, process: oncetest.Start(t, l.via, onceward.Config{
 					Journal: l.Journal.Journal, Providers: []providers.Provider{l.box.Provider()}, Backoff: minute, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 					Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
-				})}}
+				})}
 			}
 			done, began := make(chan outcome, 1), time.Now()
 			go func() { done <- payer.pays("invoice-1") }()

@@ -23,7 +23,7 @@ func TestInboundRequestAtTwoProcesses(t *testing.T) {
 		outs := make([][2]outcome, 2)
 		for i := range outs {
 			p := startFlows(t, l, cfg)
-			ctx := p.keyed("k-1")
+			ctx := p.Keyed("k-1")
 			wg.Go(func() { outs[i] = [2]outcome{p.Ask(ctx), p.Ask(ctx)} })
 		}
 		wg.Wait()
@@ -40,7 +40,7 @@ func TestInboundRequestAtTwoProcesses(t *testing.T) {
 		l := &line{}
 		for range 2 {
 			p := startFlows(t, l, onceward.Config{Secret: []byte("0123456789abcdef")})
-			ctx := p.keyed("k-1")
+			ctx := p.Keyed("k-1")
 			require.NoError(t, p.Ask(ctx).Err)
 			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
 		}
@@ -54,7 +54,7 @@ func TestTheSameFlowOfTwoTenantsIsTwo(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Secret: []byte("0123456789abcdef")})
 		for _, tenant := range []string{"tenant-1", "tenant-2"} {
-			ctx := p.arrives("Idempotency-Key", "k-1", "Tenant", tenant)
+			ctx := p.Arrives("Idempotency-Key", "k-1", "Tenant", tenant)
 			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
 			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")))
 		}

@@ -26,7 +26,7 @@ type endpoints struct {
 	handler http.Handler
 }
 
-func (p *process) endpoints(opts onceward.InboundOptions, serve func(r *http.Request) error) endpoints {
+func endpointsOf(p *process, opts onceward.InboundOptions, serve func(r *http.Request) error) endpoints {
 	p.T.Helper()
 	inbound, err := p.Inbound(ofTenant, opts)
 	require.NoError(p.T, err)
@@ -83,33 +83,33 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 				assert.Equal(t, http.StatusCreated, status, body)
 			}
 
-			byPath := p.endpoints(onceward.InboundOptions{}, charge)
+			byPath := endpointsOf(p, onceward.InboundOptions{}, charge)
 			made(t, byPath, "/rides")
 			refused(t, byPath, "/tips")
 			made(t, byPath, "/rides?again=1")
 			assert.Len(t, srv.Effects(), 1)
 
 			t.Run("an endpoint's name says what is one endpoint", func(t *testing.T) {
-				one := p.endpoints(onceward.InboundOptions{Endpoint: func(*http.Request) string { return "POST /rides" }}, charge)
+				one := endpointsOf(p, onceward.InboundOptions{Endpoint: func(*http.Request) string { return "POST /rides" }}, charge)
 				made(t, one, "/v2/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
 			t.Run("an empty name, as of a request that no mux has served yet, is the default", func(t *testing.T) {
-				none := p.endpoints(onceward.InboundOptions{Endpoint: func(r *http.Request) string { return r.Pattern }}, charge)
+				none := endpointsOf(p, onceward.InboundOptions{Endpoint: func(r *http.Request) string { return r.Pattern }}, charge)
 				refused(t, none, "/tips")
 				made(t, none, "/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
 			t.Run("a long name is compared as a whole", func(t *testing.T) {
 				long := strings.Repeat("x", 300)
-				e := p.endpoints(onceward.InboundOptions{KeysPerEndpoint: true, Endpoint: func(r *http.Request) string { return long + r.URL.Path }}, charge)
+				e := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true, Endpoint: func(r *http.Request) string { return long + r.URL.Path }}, charge)
 				made(t, e, "/a")
 				made(t, e, "/b")
 				made(t, e, "/a")
 				assert.Len(t, srv.Effects(), 3)
 			})
 			t.Run("with keys per endpoint, each endpoint's charge is made once", func(t *testing.T) {
-				each := p.endpoints(onceward.InboundOptions{KeysPerEndpoint: true}, charge)
+				each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, charge)
 				made(t, each, "/rides")
 				made(t, each, "/tips")
 				made(t, each, "/tips")
@@ -125,7 +125,7 @@ func TestInboundKeyAtAnotherEndpointAtOnce(t *testing.T) {
 		virtual(t, path, func(t *testing.T) {
 			l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
 			p := start(t, l, onceward.Config{Secret: testSecret})
-			e := p.endpoints(onceward.InboundOptions{}, func(r *http.Request) error {
+			e := endpointsOf(p, onceward.InboundOptions{}, func(r *http.Request) error {
 				return p.Ask(onceward.WithOperation(r.Context(), "charge")).Err
 			})
 			first := make(chan int, 1)
@@ -150,9 +150,9 @@ func TestInboundEndpointOfAnEarlierRelease(t *testing.T) {
 	charge := func(r *http.Request) error {
 		return p.Ask(r.Context(), to(http.MethodPost, srv.URL+"/v1/charges")).Err
 	}
-	status, body := p.endpoints(onceward.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge).post("/rides")
+	status, body := endpointsOf(p, onceward.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge).post("/rides")
 	require.Equal(t, http.StatusCreated, status, body)
-	status, body = p.endpoints(onceward.InboundOptions{}, charge).post("/rides")
+	status, body = endpointsOf(p, onceward.InboundOptions{}, charge).post("/rides")
 	assert.Equal(t, http.StatusCreated, status, body)
 	assert.Len(t, srv.Effects(), 1)
 }
@@ -167,7 +167,7 @@ func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
 				return err
 			})
 		}
-		e := p.endpoints(onceward.InboundOptions{}, pay)
+		e := endpointsOf(p, onceward.InboundOptions{}, pay)
 		for _, row := range []struct {
 			path string
 			want int
@@ -176,7 +176,7 @@ func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
 			assert.Equal(t, row.want, status, "%s: %s", row.path, body)
 		}
 		assert.Len(t, l.Sent(), 1)
-		each := p.endpoints(onceward.InboundOptions{KeysPerEndpoint: true}, pay)
+		each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, pay)
 		status, body := each.post("/tips")
 		assert.Equal(t, http.StatusCreated, status, body)
 		assert.Len(t, l.Sent(), 2)

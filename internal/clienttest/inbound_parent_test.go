@@ -26,7 +26,7 @@ func TestInboundParentIsItsTenants(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, tenant := range []string{"tenant-1", "tenant-2", "tenant-1"} {
-				ctx := onceward.WithParent(p.arrivesBy(row.method, append(row.header, "Tenant", tenant)...), parent)
+				ctx := onceward.WithParent(p.ArrivesBy(row.method, append(row.header, "Tenant", tenant)...), parent)
 				by := p.Ask(onceward.WithOperation(ctx, "charge"))
 				require.NoError(t, by.Err)
 				assert.Equal(t, onceward.Ref{Scope: tenant, Parent: string(parent), ID: "charge"}, by.Op.Ref)

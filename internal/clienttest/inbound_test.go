@@ -23,42 +23,6 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// ofTenant is for tests: a program takes the tenant from what it has authenticated.
-func ofTenant(r *http.Request) (string, error) {
-	if name := r.Header.Get("Tenant"); name != "" {
-		return name, nil
-	}
-	return "tenant-1", nil
-}
-
-// arrives returns the context that a handler has under Inbound, which takes requests
-// without a key here, in a POST with these header fields, given as name, value, name, value.
-func (p *process) arrives(header ...string) context.Context {
-	p.T.Helper()
-	return p.arrivesBy(http.MethodPost, header...)
-}
-
-func (p *process) arrivesBy(method string, header ...string) context.Context {
-	p.T.Helper()
-	inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{AllowKeyless: true})
-	require.NoError(p.T, err)
-	req := httptest.NewRequestWithContext(p.T.Context(), method, "/orders", nil)
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	var ctx context.Context
-	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
-		ServeHTTP(httptest.NewRecorder(), req)
-	require.NotNil(p.T, ctx)
-	return ctx
-}
-
-// keyed is the context under an inbound key of tenant-1.
-func (p *process) keyed(key string) context.Context {
-	p.T.Helper()
-	return p.arrives("Idempotency-Key", key)
-}
-
 const chargeStep = "POST api.stripe.com/v1/charges"
 
 func TestInboundNeedsATenantAndASecret(t *testing.T) {
@@ -226,7 +190,7 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 			l := (&line{}).Then(says(200, `{"id":"a"}`), says(200, `{"id":"b"}`))
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, row := range []struct{ tenant, answer string }{{"a", `{"id":"a"}`}, {"b", `{"id":"b"}`}, {"a", `{"id":"a"}`}} {
-				out := p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", row.tenant), "charge"))
+				out := p.Ask(onceward.WithOperation(p.ArrivesBy(method, "Tenant", row.tenant), "charge"))
 				require.NoError(t, out.Err)
 				assert.Equal(t, row.answer, out.Body)
 				assert.Equal(t, onceward.Ref{Scope: row.tenant, ID: "charge"}, out.Op.Ref)
@@ -238,15 +202,15 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 		virtual(t, "one tenant's order makes nobody else's fail, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
-			require.NoError(t, p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).Err)
-			require.NoError(t, p.Ask(onceward.WithOperation(p.arrivesBy(method, "Tenant", "a"), "charge")).Err)
+			require.NoError(t, p.Ask(onceward.WithOperation(p.ArrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).Err)
+			require.NoError(t, p.Ask(onceward.WithOperation(p.ArrivesBy(method, "Tenant", "a"), "charge")).Err)
 		})
 
 		virtual(t, "and a flow, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, tenant := range []string{"a", "b", "a"} {
-				require.NoError(t, p.Flow(p.arrivesBy(method, "Tenant", tenant), "order-991", nil, p.Sequence("charge")))
+				require.NoError(t, p.Flow(p.ArrivesBy(method, "Tenant", tenant), "order-991", nil, p.Sequence("charge")))
 				f, err := p.Flows.Lookup(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
 				require.NoError(t, err)
 				assert.Equal(t, flow.StateFinished, f.State)
@@ -257,7 +221,7 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 		virtual(t, "no other scope can be set, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
-			ctx := onceward.WithScope(p.arrivesBy(method, "Tenant", "a"), "b")
+			ctx := onceward.WithScope(p.ArrivesBy(method, "Tenant", "a"), "b")
 			require.ErrorIs(t, p.Ask(onceward.WithOperation(ctx, "charge")).Err, onceward.ErrInvalidRequest)
 			require.ErrorIs(t, p.Flow(ctx, "order-991", nil, p.Sequence("charge")), onceward.ErrInvalidRequest)
 			assert.Empty(t, l.Sent())
@@ -274,12 +238,12 @@ func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret, Backoff: once})
 		l.Then(loses())
-		ctx := p.arrives("Tenant", "a")
+		ctx := p.Arrives("Tenant", "a")
 		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(time.Hour)
 		first := p.Ask(ctx)
 		require.NoError(t, first.Err, "a caller who tries again is at the same step")
-		second := p.Ask(p.arrives("Tenant", "a"))
+		second := p.Ask(p.Arrives("Tenant", "a"))
 		require.NoError(t, second.Err)
 		for _, ref := range []onceward.Ref{first.Op.Ref, second.Op.Ref} {
 			assert.Equal(t, "a", ref.Scope)
@@ -295,7 +259,7 @@ func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
 	virtual(t, "of a safe request they are unnamed as elsewhere", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
-		ctx := p.arrivesBy(http.MethodGet)
+		ctx := p.ArrivesBy(http.MethodGet)
 		out := p.Ask(ctx)
 		require.NoError(t, out.Err)
 		assert.Equal(t, carriedRef(l.Keys()[0]), out.Op.Ref)
@@ -354,10 +318,10 @@ func TestInboundKeysOfOtherTenants(t *testing.T) {
 		own := onceward.WithScope(t.Context(), "tenant-1")
 		refs := map[onceward.Ref]bool{}
 		for _, ctx := range []context.Context{
-			p.keyed("charge"),
-			p.arrives("Idempotency-Key", "charge", "Tenant", "tenant-2"),
-			p.keyed("tenant-1"),
-			p.keyed("inbound"),
+			p.Keyed("charge"),
+			p.Arrives("Idempotency-Key", "charge", "Tenant", "tenant-2"),
+			p.Keyed("tenant-1"),
+			p.Keyed("inbound"),
 			own,
 			onceward.WithParent(own, "charge"),
 			onceward.WithParent(own, "inbound"),
@@ -383,7 +347,7 @@ func TestInboundKeyIsTheSameOnEveryHost(t *testing.T) {
 		l := &line{}
 		for _, secret := range []string{"0123456789abcdef", "0123456789abcdef", "fedcba9876543210"} {
 			p := start(t, l, onceward.Config{Secret: []byte(secret)})
-			require.NoError(t, p.Ask(p.keyed("order-1")).Err)
+			require.NoError(t, p.Ask(p.Keyed("order-1")).Err)
 		}
 		assert.Equal(t, l.Keys()[0], l.Keys()[1])
 		assert.NotEqual(t, l.Keys()[0], l.Keys()[2])
@@ -395,7 +359,7 @@ func TestInboundKeyIsNotMovedByWithScope(t *testing.T) {
 	virtual(t, "it is refused, unless the operation leaves the parent", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret})
-		ctx := p.keyed("order-1")
+		ctx := p.Keyed("order-1")
 		out := p.Ask(onceward.WithOperation(onceward.WithScope(ctx, "tenant-2"), "charge"))
 		require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 		assert.Empty(t, l.Sent())
@@ -410,7 +374,7 @@ func TestInboundKeyIsNotMovedByWithScope(t *testing.T) {
 
 // parents are the two kinds of contexts that make steps up.
 var parents = map[string]func(p *process) context.Context{
-	"inbound": func(p *process) context.Context { return p.keyed("order-1") },
+	"inbound": func(p *process) context.Context { return p.Keyed("order-1") },
 	"own":     func(p *process) context.Context { return onceward.WithParent(p.T.Context(), "order-1") },
 }
 
@@ -760,7 +724,7 @@ func TestInboundSafeRequestsCarriedKey(t *testing.T) {
 		stripe.KeysPerScope = perScope
 		l := &line{}
 		p := start(t, l, onceward.Config{Secret: testSecret, Providers: []providers.Provider{stripe}})
-		a, b := p.arrivesBy(http.MethodGet, "Tenant", "a"), p.arrivesBy(http.MethodGet, "Tenant", "b")
+		a, b := p.ArrivesBy(http.MethodGet, "Tenant", "a"), p.ArrivesBy(http.MethodGet, "Tenant", "b")
 		of := p.Ask(a, carrying("from-a-stranger"))
 		require.NoError(t, of.Err)
 		assert.Equal(t, "a", of.Op.Scope)

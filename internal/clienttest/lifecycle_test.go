@@ -121,7 +121,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 		"OnSettled takes its time": func(t *testing.T) *process {
 			l := &line{}
 			dead := start(t, l, onceward.Config{OnSettled: (&settler{}).settle})
-			dead.leaves(named(t, "invoice-1/charge"))
+			dead.Leaves(named(t, "invoice-1/charge"))
 			dead.Crash()
 			p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
 				select {
@@ -272,7 +272,7 @@ func TestAClosedJournalHoldsUpNobody(t *testing.T) {
 					require.NoError(t, err)
 					flows, err := flow.New(c, flow.Config{Definitions: []flow.Definition{ride}})
 					require.NoError(t, err)
-					p := &process{oncetest.Of(t, c, flows)}
+					p := oncetest.Of(t, c, flows)
 					ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 					defer cancel()
 					require.NoError(t, what.begin(ctx, p, l, ride))

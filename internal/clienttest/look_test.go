@@ -131,7 +131,7 @@ func (l *teller) beside(p providers.Provider, r *onceward.Reconcile) *teller {
 	})
 	require.NoError(l.T, err)
 	l.T.Cleanup(func() { _ = client.Shutdown(l.T.Context()) })
-	process := &process{oncetest.Of(l.T, client, nil)}
+	process := oncetest.Of(l.T, client, nil)
 	process.Journal = l.Journal
 	return &teller{process: process, box: l.box, log: l.log}
 }

@@ -32,7 +32,7 @@ func (l *teller) offline() *teller {
 	})
 	require.NoError(l.T, err)
 	l.T.Cleanup(func() { _ = client.Shutdown(context.Background()) })
-	return &teller{process: &process{oncetest.Of(l.T, client, nil)}, box: l.box}
+	return &teller{process: oncetest.Of(l.T, client, nil), box: l.box}
 }
 
 // An operation whose only attempt never left is not completed by an object that another program made.

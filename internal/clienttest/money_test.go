@@ -26,7 +26,7 @@ func (l *teller) over(via *line) *teller {
 	})
 	require.NoError(l.T, err)
 	l.T.Cleanup(func() { _ = client.Shutdown(context.Background()) })
-	return &teller{process: &process{oncetest.Of(l.T, client, nil)}, box: l.box}
+	return &teller{process: oncetest.Of(l.T, client, nil), box: l.box}
 }
 
 // needsAttention lists what a person has to see to.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -47,16 +46,6 @@ func (s *settler) settle(_ context.Context, op onceward.Operation) error {
 	return nil
 }
 
-// leaves makes a call whose response's body is never closed.
-func (p *process) leaves(ctx context.Context) {
-	p.T.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, chargeURL, strings.NewReader(chargeForm))
-	require.NoError(p.T, err)
-	req.Header.Set("Content-Type", form)
-	_, err = p.HTTP.Do(req) //nolint:bodyclose // that is the point
-	require.NoError(p.T, err)
-}
-
 // OnSettled gets the outcomes that reached nobody.
 func TestOnSettledGetsWhatReachedNobody(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -66,7 +55,7 @@ func TestOnSettledGetsWhatReachedNobody(t *testing.T) {
 		require.Equal(t, 500, dead.Ask(named(t, "unknown, handed over")).Status)
 		require.Equal(t, 401, dead.Ask(named(t, "cancelled, handed over")).Status)
 		require.NoError(t, dead.Ask(named(t, "read and closed")).Err)
-		dead.leaves(named(t, "never closed"))
+		dead.Leaves(named(t, "never closed"))
 		leavesInFlight(t, dead, l,
 			func() { dead.Ask(named(t, "in flight")) },
 			func() { dead.Ask(named(t, "in flight, nothing promised"), to("POST", "https://elsewhere.example/")) },
@@ -111,9 +100,9 @@ func TestOnSettledFails(t *testing.T) {
 			l := &line{}
 			s := &settler{fails: map[string]func() error{"poison": fail}}
 			dead := start(t, l, onceward.Config{OnSettled: s.settle})
-			dead.leaves(named(t, "poison"))
+			dead.Leaves(named(t, "poison"))
 			for i := range 20 {
-				dead.leaves(named(t, fmt.Sprint("invoice-", i)))
+				dead.Leaves(named(t, fmt.Sprint("invoice-", i)))
 			}
 			dead.Crash()
 			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle, Concurrency: 1, Keep: time.Minute})
@@ -174,7 +163,7 @@ func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
 		l := &line{}
 		s := &settler{fails: map[string]func() error{"invoice-1/charge": func() error { return errors.New("no") }}}
 		first := start(t, l, onceward.Config{OnSettled: s.settle})
-		first.leaves(named(t, "invoice-1/charge"))
+		first.Leaves(named(t, "invoice-1/charge"))
 		first.Crash()
 		second := start(t, l, onceward.Config{Journal: first.Journal.Journal, OnSettled: s.settle})
 		_, err := second.Resume(t.Context())
@@ -231,7 +220,7 @@ func TestWhoAsksAgainTakesTheDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
 		dead := start(t, l, onceward.Config{OnSettled: s.settle})
-		dead.leaves(named(t, "invoice-1/charge"))
+		dead.Leaves(named(t, "invoice-1/charge"))
 		dead.Crash()
 		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
 		require.NoError(t, next.Ask(named(t, "invoice-1/charge")).Err)
@@ -251,7 +240,7 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 			dead := startFlows(t, l, onceward.Config{OnSettled: s.settle, SettleAll: all})
 			require.ErrorIs(t, dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
 				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
-					dead.leaves(ctx)
+					dead.Leaves(ctx)
 					return "charged", nil
 				}, flow.WithUndo(func(context.Context, string) error { undone++; return nil }))
 				require.NoError(t, err)
@@ -326,7 +315,7 @@ func TestPoisonOutcomeDelaysNone(t *testing.T) {
 		}}
 		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.settle})
 		for i := range many {
-			dead.leaves(named(t, fmt.Sprint("order-", i)))
+			dead.Leaves(named(t, fmt.Sprint("order-", i)))
 		}
 		dead.Crash()
 		var claimed [2]onceward.Report
@@ -432,7 +421,7 @@ func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.settle})
-		dead.leaves(named(t, invoice))
+		dead.Leaves(named(t, invoice))
 		dead.Crash()
 		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
 		report, err := p.Resume(t.Context())
@@ -454,7 +443,7 @@ func TestOfferOfWhatCanNotBeRead(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
 		dead := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
-		dead.leaves(named(t, invoice))
+		dead.Leaves(named(t, invoice))
 		dead.Crash()
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.settle})
 		report, err := p.Resume(t.Context())
@@ -477,7 +466,7 @@ func TestAFailedOfferIsMadeAgainAtItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.settle})
-		dead.leaves(named(t, invoice))
+		dead.Leaves(named(t, invoice))
 		dead.Crash()
 		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.settle})
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
@@ -533,7 +522,7 @@ func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := start(t, &line{}, onceward.Config{OnSettled: (&settler{}).settle})
-		dead.leaves(named(t, invoice))
+		dead.Leaves(named(t, invoice))
 		dead.Crash()
 		next := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, Reconcile: &onceward.Reconcile{
 			OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error { return nil },
@@ -551,7 +540,7 @@ func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
 		dead := startFlows(t, l, onceward.Config{OnSettled: s.settle})
-		leavesInFlight(t, &process{dead.Process}, l, func() {
+		leavesInFlight(t, dead, l, func() {
 			_ = dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error { return dead.Step(ctx, "charge") })
 		})
 		l.Always(frozen)

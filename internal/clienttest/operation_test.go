@@ -80,7 +80,7 @@ func TestParentSaysNothingOfAScope(t *testing.T) {
 	out := p.Ask(onceward.WithScope(onceward.WithOperation(below, "charge"), "shop"))
 	require.NoError(t, out.Err)
 	assert.Equal(t, "shop", out.Op.Scope)
-	outside := onceward.WithParent(p.arrivesBy(http.MethodGet, "Tenant", "a"), "")
+	outside := onceward.WithParent(p.ArrivesBy(http.MethodGet, "Tenant", "a"), "")
 	out = p.Ask(onceward.WithOperation(outside, "charge"))
 	require.NoError(t, out.Err)
 	assert.Empty(t, out.Op.Scope)

@@ -470,7 +470,7 @@ func TestRuleWithoutAuthorize(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		j := memory.New()
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{l.box.Provider()}, Backoff: once, Reconcile: plain()}
-		p := &teller{process: &process{oncetest.Start(t, l.box.Client().Transport, cfg)}, box: l.box}
+		p := &teller{process: oncetest.Start(t, l.box.Client().Transport, cfg), box: l.box}
 		l.box.Script(providertest.DropAfter())
 		require.ErrorIs(t, p.pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)
 		p.runs(20 * time.Hour)
@@ -649,7 +649,7 @@ func tellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Conf
 		return nil
 	}
 	via := &faked{via: srv.Client().Transport}
-	return &teller{process: &process{oncetest.StartFlows(t, via, cfg, flow.Config{})}, box: srv, via: via}
+	return &teller{process: oncetest.StartFlows(t, via, cfg, flow.Config{}), box: srv, via: via}
 }
 
 // A flow goes on by itself once its operation is found.

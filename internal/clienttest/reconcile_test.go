@@ -166,7 +166,7 @@ func anotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adju
 		cfg.Backoff = once
 	}
 	l.via = &faked{via: srv.Client().Transport}
-	l.process = &process{oncetest.Start(t, l.via, cfg)}
+	l.process = oncetest.Start(t, l.via, cfg)
 	return l
 }
 

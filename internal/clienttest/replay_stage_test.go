@@ -190,14 +190,6 @@ func (s *stage) arrives() {
 	require.NoError(s.t, resp.Body.Close())
 }
 
-// loses ends a client's session as a takeover would, and leaves the client alive.
-func (p *process) losesSession() {
-	p.T.Helper()
-	for _, s := range p.Journal.Sessions() {
-		require.NoError(p.T, s.End(context.Background()))
-	}
-}
-
 // says has somebody say what became of the operation.
 func (s *stage) says(p *process, resolution onceward.Resolution) {
 	s.t.Helper()

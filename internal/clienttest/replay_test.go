@@ -167,7 +167,7 @@ func TestReplayAStaleClaimGivesNothingUp(t *testing.T) {
 	sending, release := make(chan struct{}), make(chan struct{})
 	s.next(
 		crossing{dawdles: true, meanwhile: func() {
-			a.losesSession()
+			a.LosesSession()
 			go func() { taken <- s.asks(b) }()
 			<-sending
 		}},
@@ -196,7 +196,7 @@ func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	var a *process
 	a = s.client(func(cfg *onceward.Config) {
 		cfg.Trace = &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
-			a.losesSession()
+			a.LosesSession()
 			s.says(b, onceward.NotExecuted)
 			second = s.asks(b)
 		}}
@@ -340,7 +340,7 @@ func TestReplayAFalseWord(t *testing.T) {
 	late := make(chan outcome, 1)
 	go func() { late <- s.asks(a) }()
 	<-sending
-	a.losesSession()
+	a.LosesSession()
 	require.ErrorIs(t, s.asks(b).Err, onceward.ErrOutcomeUnknown)
 	s.says(b, onceward.NotExecuted)
 	require.NoError(t, s.asks(b).Err)

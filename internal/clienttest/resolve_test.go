@@ -20,14 +20,6 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// lookedAt is what somebody sees of an operation now.
-func (p *process) lookedAt(ref onceward.Ref) onceward.Seen {
-	p.T.Helper()
-	op, err := p.Lookup(p.T.Context(), ref)
-	require.NoError(p.T, err)
-	return op.Seen
-}
-
 func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
@@ -37,7 +29,7 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 		l := (&line{}).Then(frozen, frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
-		seen := p.lookedAt(ref)
+		seen := p.LookedAt(ref)
 		_, err := p.Resolve(t.Context(), seen, onceward.NotExecuted, how)
 		require.NoError(t, err)
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
@@ -58,7 +50,7 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
-		seen := p.lookedAt(ref)
+		seen := p.LookedAt(ref)
 		_, err := p.Resolve(t.Context(), seen, onceward.SendAgain, how)
 		require.NoError(t, err)
 		_, err = p.Resolve(t.Context(), seen, onceward.SendAgain, how)
@@ -111,7 +103,7 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		assert.Len(t, l.Sent(), 2)
-		_, err = p.Resolve(t.Context(), p.lookedAt(ref), onceward.Release, how)
+		_, err = p.Resolve(t.Context(), p.LookedAt(ref), onceward.Release, how)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it is not on hold")
 	})
 
@@ -183,7 +175,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, onceward.StateCompleted, p.Recorded(ref).State)
-			op, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
+			op, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 			require.NoError(t, err)
 			assert.Equal(t, "ada", op.Resolved.By)
 			out := ask()
@@ -191,7 +183,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 			assert.Equal(t, paid, out.Body)
 			assert.True(t, out.Op.Answer.ByHand)
 			assert.Equal(t, "by hand", out.Header.Get("Onceward-Answer"))
-			_, err = p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
+			_, err = p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 			require.ErrorIs(t, err, journal.ErrInvalidEvent, "once")
 			assert.Len(t, l.Sent(), 1)
 		})
@@ -201,7 +193,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		l := (&line{}).Then(says(200, paid))
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
-		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte("{}")}})
+		_, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, onceward.ResolveOptions{Answer: &onceward.Answer{Status: 200, Body: []byte("{}")}})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 		out := p.Ask(named(t, ref.ID))
 		assert.Equal(t, paid, out.Body)
@@ -211,7 +203,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 	each(t, "a refusal stands", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Then(declined), onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
-		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
+		_, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	})
 
@@ -222,12 +214,12 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		l := (&line{}).Then(page)
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{before}})
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
-		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
+		_, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "to a table that takes it for the provider's, it is one")
 		p.Crash()
 
 		p = start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{now}})
-		op, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.Executed, known)
+		op, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		out := p.Ask(named(t, ref.ID))
@@ -376,7 +368,7 @@ func TestResolveOfWhatCanNotBeRead(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
-		seen := p.lookedAt(onceward.Ref{ID: invoice})
+		seen := p.LookedAt(onceward.Ref{ID: invoice})
 		j.unread = invoice
 		_, err := p.Resolve(t.Context(), seen, onceward.Executed, onceward.ResolveOptions{})
 		require.ErrorIs(t, err, errBlinded)
@@ -404,7 +396,7 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 				return nil
 			}})
 			p.Ask(named(t, invoice))
-			seen := p.lookedAt(ref)
+			seen := p.LookedAt(ref)
 			if row.said {
 				_, err := p.Resolve(t.Context(), seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ada", Why: "not in the dashboard"})
 				require.NoError(t, err)

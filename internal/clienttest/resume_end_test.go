@@ -90,8 +90,8 @@ func (j *shutsDown) Claim(ctx context.Context, ev journal.Event, limit int) ([]j
 func TestRunOverAClosedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
-		left.due(time.Second)
-		left.due(5 * time.Second)
+		left.Due(time.Second)
+		left.Due(5 * time.Second)
 		j := &shutsDown{Journal: left.Journal.Journal}
 		var ended []error
 		p := start(t, (&line{}).Then(takes(20*time.Second, says(200, paid))), onceward.Config{Journal: j, Trace: &onceward.Trace{
@@ -108,7 +108,7 @@ func TestRunOverAClosedJournal(t *testing.T) {
 func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
-		left.due(0)
+		left.Due(0)
 		pass(time.Hour)
 		var cause error
 		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Journal, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
@@ -171,9 +171,9 @@ func TestResumeTellsOfAnyFailedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tables := []providers.Provider{providers.Stripe(), own()}
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Providers: tables})
-		left.due(time.Second, to(http.MethodPost, ownURL))
+		left.Due(time.Second, to(http.MethodPost, ownURL))
 		for range 2 {
-			left.due(10 * time.Second)
+			left.Due(10 * time.Second)
 		}
 		j := &claimsNone{Journal: left.Journal.Journal, of: tables[1].Name}
 		j.failed.Store(true)

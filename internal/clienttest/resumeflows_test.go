@@ -31,10 +31,10 @@ func TestFlowGoesOnOnceItHasAnAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, unlooked).box)
 		hourly := flow.Config{Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour}}
-		l.process = &process{oncetest.StartFlows(t, l.via, onceward.Config{
+		l.process = oncetest.StartFlows(t, l.via, onceward.Config{
 			Providers: []providers.Provider{l.box.Provider()}, Backoff: once,
 			Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil },
-		}, hourly)}
+		}, hourly)
 		ship := charges(l)
 		require.NoError(t, l.Flows.Register(ship))
 		l.box.Script(providertest.DropAfter())

@@ -19,16 +19,6 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// got is a GET, or what the options make of it.
-func (p *process) get(ctx context.Context, options ...option) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ownURL, nil)
-	require.NoError(p.T, err)
-	for _, change := range options {
-		change(req)
-	}
-	return p.Transport().RoundTrip(req)
-}
-
 // steady has delays that are known: from 10 ms to 20 ms.
 var steady = backoff.Policy{Initial: 20 * time.Millisecond, Max: 20 * time.Millisecond, MaxAttempts: 4}
 
@@ -45,7 +35,7 @@ func TestSafeRequestIsSentUntilAnswered(t *testing.T) {
 	virtual(t, "unrecorded, by the policy", func(t *testing.T) {
 		l := (&line{}).Then(says(503, ""), loses(), says(429, ""), says(200, paid))
 		p := safely(t, l, onceward.Config{})
-		resp, err := p.get(named(t, invoice))
+		resp, err := p.Get(named(t, invoice))
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -103,7 +93,7 @@ func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 		virtual(t, row.name, func(t *testing.T) {
 			l := (&line{}).Then(row.first)
 			p := safely(t, l, onceward.Config{RetrySafe: row.opts})
-			resp, err := p.get(t.Context(), row.options...)
+			resp, err := p.Get(t.Context(), row.options...)
 			if err == nil {
 				require.NoError(t, resp.Body.Close())
 			}
@@ -133,7 +123,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 	virtual(t, "out of attempts", func(t *testing.T) {
 		l := (&line{}).Always(says(503, "down", "X-Own", "1"))
 		p := safely(t, l, onceward.Config{})
-		resp, err := p.get(t.Context())
+		resp, err := p.Get(t.Context())
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -144,7 +134,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 	})
 	virtual(t, "and the last error", func(t *testing.T) {
 		l := (&line{}).Always(loses())
-		_, err := safely(t, l, onceward.Config{}).get(t.Context())
+		_, err := safely(t, l, onceward.Config{}).Get(t.Context())
 		assert.Equal(t, errReset, err)
 		assert.Len(t, l.Sent(), steady.MaxAttempts)
 	})
@@ -152,7 +142,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 		l := (&line{}).Always(says(503, "down"))
 		p := safely(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 2, Refill: 1e-9, ProbeEvery: time.Hour}})
 		for range 2 {
-			resp, err := p.get(t.Context())
+			resp, err := p.Get(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 503, resp.StatusCode)
 		}
@@ -167,7 +157,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 			if i == 5 {
 				l.Then(says(503, "down"))
 			}
-			resp, err := p.get(t.Context())
+			resp, err := p.Get(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			assert.Equal(t, row.status, resp.StatusCode, i)
@@ -178,14 +168,14 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 		l := (&line{}).Always(says(503, "down"))
 		p := safely(t, l, onceward.Config{})
 		require.NoError(t, p.Shutdown(t.Context()))
-		resp, err := p.get(t.Context())
+		resp, err := p.Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 503, resp.StatusCode)
 		assert.Len(t, l.Sent(), 1)
 	})
 	virtual(t, "a body that can't be had again after all", func(t *testing.T) {
 		l := (&line{}).Always(says(503, "down"))
-		resp, err := safely(t, l, onceward.Config{}).get(t.Context(), body("a"), func(r *http.Request) {
+		resp, err := safely(t, l, onceward.Config{}).Get(t.Context(), body("a"), func(r *http.Request) {
 			r.GetBody = func() (io.ReadCloser, error) { return nil, errReset }
 		})
 		require.NoError(t, err)
@@ -200,7 +190,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 func TestSafeRequestWaitsAsLongAsItIsAsked(t *testing.T) {
 	virtual(t, "Retry-After", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "7"))
-		resp, err := safely(t, l, onceward.Config{}).get(t.Context())
+		resp, err := safely(t, l, onceward.Config{}).Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 200, resp.StatusCode)
 		assert.Equal(t, 7*time.Second, l.Sent()[1].At.Sub(l.Sent()[0].At))
@@ -214,7 +204,7 @@ func TestSafeRequestWaitsAsLongAsItIsAsked(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			l := (&line{}).Then(says(503, "later", "Retry-After", "3600"))
-			resp, err := safely(t, l, onceward.Config{}).get(ctx)
+			resp, err := safely(t, l, onceward.Config{}).Get(ctx)
 			require.NoError(t, err)
 			text, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
@@ -233,7 +223,7 @@ func TestSafeRequestOfACallerWhoIsGone(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		began := time.Now()
 		l := (&line{}).Always(says(503, "", "Retry-After", "30"))
-		_, err := safely(t, l, onceward.Config{}).get(ctx)
+		_, err := safely(t, l, onceward.Config{}).Get(ctx)
 		require.ErrorIs(t, err, gone)
 		assert.Len(t, l.Sent(), 1)
 		assert.Equal(t, time.Second, time.Since(began))
@@ -242,14 +232,14 @@ func TestSafeRequestOfACallerWhoIsGone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		l := (&line{}).Always(hangs())
-		_, err := safely(t, l, onceward.Config{}).get(ctx)
+		_, err := safely(t, l, onceward.Config{}).Get(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Len(t, l.Sent(), 1)
 	})
 	virtual(t, "with a response in its hands", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := (&line{}).Always(doing(cancel, says(503, "down")))
-		resp, err := safely(t, l, onceward.Config{}).get(ctx)
+		resp, err := safely(t, l, onceward.Config{}).Get(ctx)
 		require.NoError(t, err)
 		assert.Equal(t, 503, resp.StatusCode)
 		assert.Len(t, l.Sent(), 1)
@@ -299,7 +289,7 @@ func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 				resp.Body, resp.ContentLength = b, row.length
 				return resp, err
 			}})
-			resp, err := safely(t, l, onceward.Config{}).get(t.Context())
+			resp, err := safely(t, l, onceward.Config{}).Get(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 200, resp.StatusCode)
 			assert.EqualValues(t, 1, b.closed.Load())
@@ -318,7 +308,7 @@ func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 			return resp, err
 		}})
 		began := time.Now()
-		resp, err := safely(t, l, onceward.Config{}).get(t.Context())
+		resp, err := safely(t, l, onceward.Config{}).Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 200, resp.StatusCode)
 		assert.EqualValues(t, 1, b.closed.Load())
@@ -340,7 +330,7 @@ func TestSafeRequestsBodyIsClosedPerAttempt(t *testing.T) {
 		}
 		l := (&line{}).Always(says(503, ""))
 		p := safely(t, l, onceward.Config{RetryBudget: backoff.Budget{Capacity: 2, Refill: 1e-9, ProbeEvery: time.Hour}})
-		resp, err := p.get(t.Context(), func(r *http.Request) {
+		resp, err := p.Get(t.Context(), func(r *http.Request) {
 			r.GetBody, r.ContentLength = fresh, 5
 			r.Body, _ = fresh()
 		})

@@ -412,11 +412,11 @@ func TestNoSecretIsWrittenOfAPathThatATransportPutsIn(t *testing.T) {
 		below := secretPath{talkative{l, func(err error) error { return err }}}
 		var heard confession
 		cfg := heard.listen(onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own()}, Backoff: once})
-		dead := &process{oncetest.Start(t, below, cfg)}
+		dead := oncetest.Start(t, below, cfg)
 		leavesInFlight(t, dead, l, func() { heard.tell(dead.Ask(named(t, invoice), toOwn).Err) })
 		pass(time.Hour)
 		l.Then(loses())
-		next := &process{oncetest.Start(t, below, cfg)}
+		next := oncetest.Start(t, below, cfg)
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		heard.report(report)

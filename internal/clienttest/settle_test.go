@@ -117,7 +117,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Shutdown(t.Context()) })
-		p := &shop{&process{oncetest.Of(t, c, nil)}, s.journal, s.db}
+		p := &shop{oncetest.Of(t, c, nil), s.journal, s.db}
 		require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
 		j.fails(false, journal.EventComplete)
 		p.runs(t)

@@ -292,13 +292,6 @@ func TestRefusedCredentialIsAskedBeforeTheClaim(t *testing.T) {
 	})
 }
 
-// due leaves a payment pending until ten minutes and so long from now, for the background to send.
-func (p *process) due(in time.Duration, options ...option) {
-	p.T.Helper()
-	name := fmt.Sprint("invoice-", len(p.Everything()))
-	require.ErrorIs(p.T, p.Ask(named(p.T, name), append(options, with("X-Due", fmt.Sprint((10*time.Minute+in).Seconds())))...).Err, onceward.ErrPending)
-}
-
 // whenDue says when each is to be sent that is asked for by due.
 var whenDue = reply{Answer: func(r *http.Request) (*http.Response, error) {
 	return says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", r.Header.Get("X-Due")).Answer(r)
@@ -327,7 +320,7 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 			}
 			left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Authorize: credential})
 			for _, in := range row.due {
-				left.due(in)
+				left.Due(in)
 			}
 			l := (&line{}).Then(row.says...).Always(says(200, paid))
 			p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Authorize: credential, AttemptTimeout: 3 * time.Hour, MaxWait: 4 * time.Hour,
@@ -346,8 +339,8 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 func TestRefusedCredentialAndAClockSetBack(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
-		left.due(time.Second)
-		left.due(2 * time.Second)
+		left.Due(time.Second)
+		left.Due(2 * time.Second)
 		l := (&line{}).Then(wrongKey, takes(20*time.Second, wrongKey)).Always(says(200, paid))
 		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Backoff: once})
 		var back atomic.Int64

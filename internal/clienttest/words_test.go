@@ -1,15 +1,6 @@
 package clienttest_test
 
-import (
-	"net/http"
-	"testing"
-
-	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/internal/oncetest"
-	"github.com/onceward/onceward/providers"
-	"github.com/onceward/onceward/providers/providertest"
-)
+import "github.com/onceward/onceward/internal/oncetest"
 
 // The words of package oncetest, which says what they mean.
 type (
@@ -18,6 +9,7 @@ type (
 	reply   = oncetest.Reply
 	outcome = oncetest.Outcome
 	option  = oncetest.Option
+	process = oncetest.Process
 )
 
 const (
@@ -45,31 +37,9 @@ var (
 	journals, openSQLite, onDisk = oncetest.Journals, oncetest.OpenSQLite, oncetest.OnDisk
 	each, eachJournal            = oncetest.Each, oncetest.EachJournal
 	seesTheClock, distinct       = oncetest.SeesTheClock, oncetest.Distinct
-	setClock                     = oncetest.SetClock
+	setClock, ofTenant           = oncetest.SetClock, oncetest.OfTenant
+	start, startFlows            = oncetest.Start, oncetest.StartFlows
+	calling, inBox               = oncetest.Calling, oncetest.InBox
 )
 
 type brokenBody = oncetest.BrokenBody
-
-// process is oncetest's, with what the tests of this package do besides.
-type process struct{ *oncetest.Process }
-
-func start(t *testing.T, via http.RoundTripper, cfg onceward.Config) *process {
-	t.Helper()
-	return &process{oncetest.Start(t, via, cfg)}
-}
-
-func startFlows(t *testing.T, via http.RoundTripper, cfg onceward.Config, flows ...flow.Config) *process {
-	t.Helper()
-	return &process{oncetest.StartFlows(t, via, cfg, flows...)}
-}
-
-func calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *process {
-	t.Helper()
-	return &process{oncetest.Calling(t, srv, cfg)}
-}
-
-func inBox(t *testing.T, p providers.Provider, cfg onceward.Config) (*providertest.Server, *process) {
-	t.Helper()
-	srv, made := oncetest.InBox(t, p, cfg)
-	return srv, &process{made}
-}

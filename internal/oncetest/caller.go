@@ -1,0 +1,93 @@
+package oncetest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+)
+
+// OfTenant is for tests: a program takes the tenant from what it has authenticated.
+func OfTenant(r *http.Request) (string, error) {
+	if name := r.Header.Get("Tenant"); name != "" {
+		return name, nil
+	}
+	return "tenant-1", nil
+}
+
+// Leaves makes a call whose response's body is never closed.
+func (p *Process) Leaves(ctx context.Context) {
+	p.T.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, strings.NewReader(ChargeForm))
+	require.NoError(p.T, err)
+	req.Header.Set("Content-Type", Form)
+	_, err = p.HTTP.Do(req) //nolint:bodyclose // that is the point
+	require.NoError(p.T, err)
+}
+
+// LosesSession ends a client's session as a takeover would, and leaves the client alive.
+func (p *Process) LosesSession() {
+	p.T.Helper()
+	for _, s := range p.Journal.Sessions() {
+		require.NoError(p.T, s.End(context.Background()))
+	}
+}
+
+// LookedAt is what somebody sees of an operation now.
+func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
+	p.T.Helper()
+	op, err := p.Lookup(p.T.Context(), ref)
+	require.NoError(p.T, err)
+	return op.Seen
+}
+
+// Get makes a GET, or what the options make of it.
+func (p *Process) Get(ctx context.Context, options ...Option) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, OwnURL, nil)
+	require.NoError(p.T, err)
+	for _, change := range options {
+		change(req)
+	}
+	return p.Transport().RoundTrip(req)
+}
+
+// Due leaves a payment pending until ten minutes and so long from now, for the background to send.
+func (p *Process) Due(in time.Duration, options ...Option) {
+	p.T.Helper()
+	name := fmt.Sprint("invoice-", len(p.Everything()))
+	require.ErrorIs(p.T, p.Ask(Named(p.T, name), append(options, With("X-Due", fmt.Sprint((10*time.Minute+in).Seconds())))...).Err, onceward.ErrPending)
+}
+
+// Arrives returns the context that a handler has under Inbound, which takes requests
+// without a key here, in a POST with these header fields, given as name, value, name, value.
+func (p *Process) Arrives(header ...string) context.Context {
+	p.T.Helper()
+	return p.ArrivesBy(http.MethodPost, header...)
+}
+
+func (p *Process) ArrivesBy(method string, header ...string) context.Context {
+	p.T.Helper()
+	inbound, err := p.Inbound(OfTenant, onceward.InboundOptions{AllowKeyless: true})
+	require.NoError(p.T, err)
+	req := httptest.NewRequestWithContext(p.T.Context(), method, "/orders", nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	var ctx context.Context
+	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).
+		ServeHTTP(httptest.NewRecorder(), req)
+	require.NotNil(p.T, ctx)
+	return ctx
+}
+
+// Keyed is the context under an inbound key of tenant-1.
+func (p *Process) Keyed(key string) context.Context {
+	p.T.Helper()
+	return p.Arrives("Idempotency-Key", key)
+}
