@@ -1,7 +1,7 @@
 // Command mutants changes the code in one place at a time and tells which changes no
 // test of the package notices, nor of those that -tests names. What a test does not miss can be broken by anybody.
 //
-//	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests ./internal/clienttest] [-j 1] [-v] . ./journal ./journal/sqlite
+//	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests ./internal/clienttest/request] [-j 1] [-v] . ./journal ./journal/sqlite
 //
 // It changes no file: each package's tests are built once, by an overlay, with all changes in
 // them, and a variable of the environment chooses the one that is made. The tests are first run without any change, one by

@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 		"fuzz deadline": {f, "--- FAIL: FuzzA (10.00s)\n    context deadline exceeded\nFAIL\n", fail, cut, "", ""},
 		"fuzz input": {f, "--- FAIL: FuzzA (1.00s)\n    Failing input written to testdata/fuzz/FuzzA/0123\n    To re-run:\n", fail, failed, "exit status 1",
 			"(cd ./a && go test -run '^FuzzA$/^0123$')"},
-		"mutants": {m, "does not compile", fail, failed, "exit status 1", "go run ./.ci/mutants -sample 6 -most 20s -least 0 -seed 7 -tests ./internal/clienttest ."},
+		"mutants": {m, "does not compile", fail, failed, "exit status 1", "go run ./.ci/mutants -sample 6 -most 20s -least 0 -seed 7 -tests " + clientTests + " ."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := judge(c.of, 7, c.output, c.err)

@@ -1,3 +1,10 @@
-// Package clienttest tests the client through its public API: requests, work in the background, reconciliation,
-// inbound requests, and the promises under faults and kills. Package oncetest has the words that the tests share.
+// Package clienttest holds the tests of the client through its public API, in a package for each subject:
+//
+//   - request: the way of a request,
+//   - background: Run and Resume, deliveries and throttling,
+//   - reconcile: look-ups, events and resolutions,
+//   - inbound: requests that arrive with a key,
+//   - promises: faults, crashes, clocks and the resend rule.
+//
+// Package oncetest has the words that the tests share. Each package gives them short names in words_test.go.
 package clienttest

@@ -2,7 +2,8 @@
 // that is a [Line] in memory and that a test scripts and watches, virtual time ([Virtual],
 // [Pass]), a [Process] with a journal that it can be cut off from, a provider in a box as it is
 // usually set up ([InBox], [Serving], [Calling]), and processes that the kernel kills
-// ([StartChild]). A helper ends the test if it can't do its work.
+// ([StartChild]). A [Teller] pays at a [Bank], for tests of reconciliation. A helper ends the
+// test if it can't do its work.
 //
-// The tests of the packages clienttest and flow give them short names in words_test.go.
+// The tests of the client and of package flow give them short names in words_test.go.
 package oncetest

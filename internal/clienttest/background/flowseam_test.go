@@ -1,0 +1,151 @@
+package background_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// A flow is given up beside what was refused, and not beside what took effect and that nothing takes back: by the
+// table of who gives it up. It ends like any other work, and is waited for no longer.
+func TestFlowGivenUpBesideAnOutcome(t *testing.T) {
+	declines := func(p *providers.Provider) {
+		p.Declines = []providers.Decline{{Field: "status", Equals: "declined", Source: "made up"}}
+	}
+	const none = `{"status":"declined"}`
+	for name, row := range map[string]struct {
+		answer   reply
+		resolved bool                      // as executed, once its answer was lost
+		later    func(*providers.Provider) // of the process that gives it up
+		state    flow.State
+	}{
+		"a refusal":                        {answer: declined, state: flow.StateGivenUp},
+		"an effect":                        {answer: says(200, paid), state: flow.StateWaiting},
+		"an effect that a person has seen": {answer: loses(), resolved: true, state: flow.StateWaiting},
+		"what the table calls a decline":   {answer: says(200, none), later: declines, state: flow.StateGivenUp},
+		"what another provider's table calls one": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
+			declines(p)
+			p.Name = "another"
+		}},
+		"what its renamed table calls one": {answer: says(200, none), state: flow.StateGivenUp, later: func(p *providers.Provider) {
+			declines(p)
+			p.Name, p.KeysUnder = "another", "stripe"
+		}},
+		"a success, where the table knows declines": {answer: says(200, paid), later: declines, state: flow.StateWaiting},
+		"what was cut": {answer: cuts(200, none), later: declines, state: flow.StateWaiting},
+		"what no table lists any more": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
+			declines(p)
+			p.Hosts = []string{"api.elsewhere.example"}
+		}},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			j, l := memory.New(), (&line{}).Then(row.answer)
+			fails := func(p *process) *flow.Func[string, string] {
+				f := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
+					return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+						if out := p.Ask(ctx); out.Err != nil {
+							return "", out.Err
+						}
+						return "", errors.New("the step fails")
+					})
+				})
+				require.NoError(t, p.Flows.Register(f))
+				return f
+			}
+			p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
+			_, err := fails(p).Run(t.Context(), p.Flows, "order-1", "x")
+			require.Error(t, err)
+			if ops := p.Everything(); row.resolved {
+				require.Len(t, ops, 1)
+				_, err = p.ResolveAs(ops[0].Ref, onceward.Executed, nil)
+				require.NoError(t, err)
+			}
+			_, err = p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+			require.NoError(t, err)
+			table := providers.Stripe()
+			if row.later != nil {
+				row.later(&table)
+			}
+			p = startFlows(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{table}})
+			fails(p)
+			_, err = p.Resume(t.Context())
+			require.NoError(t, err)
+			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			require.NoError(t, err)
+			assert.Equal(t, row.state, f.State)
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+			defer stop()
+			require.NoError(t, p.Shutdown(ctx), "nothing is under way")
+		})
+	}
+}
+
+// Who can't go on, for an operation without an outcome, is told whether somebody sends it in the background.
+func TestFlowTellsWhatIsInBackground(t *testing.T) {
+	for name, row := range map[string]struct {
+		answer  reply
+		options []option
+		sends   bool
+	}{
+		"a pending one":                      {answer: loses(), sends: true},
+		"whose credential only a caller has": {answer: loses(), options: []option{bearer("sk_test_1")}},
+		"an unknown one":                     {answer: frozen},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			p := startFlows(t, (&line{}).Then(row.answer), onceward.Config{Backoff: once})
+			run := func(ctx context.Context) error {
+				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+					return "", p.Ask(ctx, row.options...).Err
+				})
+				return err
+			}
+			require.Error(t, p.Flow(t.Context(), "order-1", nil, run))
+			_, err := p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "the customer left")
+			require.NoError(t, err)
+			err = p.Flow(t.Context(), "order-1", nil, run)
+			require.ErrorIs(t, err, flow.ErrUndoBlocked)
+			var e *onceward.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, row.sends, e.InBackground)
+		})
+	}
+}
+
+// unclaimed is a journal whose flows can't be claimed.
+type unclaimed struct{ *memory.Journal }
+
+func (unclaimed) ClaimFlows(context.Context, journal.FlowEvent, int) ([]journal.FlowResult, error) {
+	return nil, errBlinded
+}
+
+// A pass over the flows that failed is told of.
+func TestFlowsPassThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var failed []error
+		p := startFlows(t, &line{}, onceward.Config{
+			Journal: unclaimed{memory.New()}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) { failed = append(failed, err) }},
+		})
+		require.NoError(t, p.Flows.Register(flow.Define("ship", 1, func(context.Context, string) (string, error) { return "", nil })))
+		ctx, stop := context.WithTimeout(t.Context(), time.Second/2)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		require.NotEmpty(t, failed)
+		require.ErrorIs(t, failed[0], errBlinded)
+		assert.Contains(t, log.String(), "a pass over the flows failed")
+	})
+}

@@ -1,0 +1,127 @@
+package background_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// An operation that each claim parks for later, and a flow that each run puts off, are never overdue. After a day they are on the
+// list of what needs attention, and leave it once they go on.
+func TestParkedForADayNeedsAttention(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]func(*testing.T) journal.Journal{
+		"in memory": func(*testing.T) journal.Journal { return nil },
+		"on disk":   func(t *testing.T) journal.Journal { return onDisk(t) },
+	} {
+		trap(t, "an operation whose credential was rotated, "+name, func(t *testing.T) {
+			scoped := own()
+			scoped.CredentialScoped = true
+			token, via := "Bearer old", (&line{}).Then(refuses())
+			l := &teller{Process: start(t, via, onceward.Config{Journal: on(t), Providers: []providers.Provider{scoped}, Backoff: once, Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", token)
+				return nil
+			}})}
+			require.ErrorIs(t, l.Ask(named(t, "invoice-1"), toOwn).Err, onceward.ErrPending)
+			token = "Bearer new"
+			l.Runs(23 * time.Hour)
+			assert.Empty(t, l.NeedsAttention())
+			l.Runs(3 * time.Hour)
+			assert.Equal(t, []string{"invoice-1"}, l.NeedsAttention())
+			assert.Contains(t, l.Stands("invoice-1").Attention, "credential")
+			assert.Empty(t, via.Sent())
+			token = "Bearer old"
+			via.Then(says(http.StatusCreated, "{}"))
+			l.Runs(2 * time.Hour)
+			assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+			assert.Empty(t, l.NeedsAttention())
+		})
+	}
+	trap(t, "an operation whose provider never answers otherwise than 503", func(t *testing.T) {
+		forgets := own()
+		via := (&line{}).Always(says(http.StatusServiceUnavailable, ""))
+		l := &teller{Process: start(t, via, onceward.Config{Providers: []providers.Provider{forgets}, Backoff: once})}
+		require.ErrorIs(t, l.Ask(named(t, "invoice-1"), toOwn).Err, onceward.ErrPending)
+		l.Runs(26 * time.Hour)
+		assert.Equal(t, []string{"invoice-1"}, l.NeedsAttention())
+	})
+	trap(t, "an operation that was enqueued for a week later", func(t *testing.T) {
+		const week = 7 * 24 * time.Hour
+		via := (&line{}).Always(says(http.StatusServiceUnavailable, ""))
+		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), via, onceward.Config{Backoff: once})
+		l := &teller{Process: s.process}
+		needs := func() (names []string) {
+			for op, err := range s.journal.List(t.Context(), journal.Filter{NeedsAttention: time.Now()}) {
+				require.NoError(t, err)
+				names = append(names, op.ID)
+			}
+			return names
+		}
+		_, err := s.orders(onceward.WithDue(named(t, "invoice-1"), time.Now().Add(week)), true)
+		require.NoError(t, err)
+		l.Runs(week + 22*time.Hour)
+		assert.NotEmpty(t, via.Sent())
+		assert.Empty(t, needs(), "it was first sent less than a day ago")
+	})
+	sealed := func(*http.Request) error { return errors.New("the vault is sealed") }
+	for name, row := range map[string]struct {
+		scoped    bool
+		authorize func(*http.Request) error
+	}{
+		"a flow whose credential is missing":                              {false, sealed},
+		"a flow whose credential is missing, where keys are scoped to it": {true, sealed},
+		"a flow whose credential is refused":                              {false, nil},
+	} {
+		trap(t, name, func(t *testing.T) {
+			var p *process
+			server := own()
+			server.CredentialScoped = row.scoped
+			authorize := row.authorize
+			via := (&line{}).Always(says(http.StatusUnauthorized, "{}"))
+			ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
+				return flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+					out := p.Ask(ctx, toOwn)
+					return out.Status, out.Err
+				})
+			})
+			p = oncetest.StartFlows(t, via, onceward.Config{Providers: []providers.Provider{server}, Backoff: once, Authorize: func(r *http.Request) error {
+				if authorize != nil {
+					return authorize(r)
+				}
+				r.Header.Set("Authorization", "Bearer a")
+				return nil
+			}}, flow.Config{Definitions: []flow.Definition{ride}})
+			_, err := ride.Run(t.Context(), p.Flows, "order-991", 1)
+			require.ErrorIs(t, err, onceward.ErrPending)
+			l := &teller{Process: p}
+			stuck := func() bool {
+				f, err := p.Journal.Journal.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-991"})
+				require.NoError(t, err)
+				return f.NeedsAttention(time.Now()) != "" || len(l.NeedsAttention()) > 0
+			}
+			l.Runs(23 * time.Hour)
+			assert.False(t, stuck())
+			l.Runs(3 * time.Hour)
+			assert.True(t, stuck())
+			authorize = nil
+			via.Always(says(http.StatusCreated, "{}"))
+			l.Runs(2 * time.Hour)
+			assert.False(t, stuck())
+			status, err := ride.Run(t.Context(), p.Flows, "order-991", 1)
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusCreated, status)
+		})
+	}
+}

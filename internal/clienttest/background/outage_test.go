@@ -1,0 +1,185 @@
+package background_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/soak"
+)
+
+// outage parks operations while the provider is down, and has Run go on for as long as
+// it stays down, and after it is back for as long again. It returns when requests came,
+// as of the start of Run and as of the return.
+func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Budget, down reply) (during, after []time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	var came []time.Time
+	note := func() { mu.Lock(); came = append(came, time.Now()); mu.Unlock() }
+	l := (&line{}).Always(doing(note, down))
+	p := start(t, l, onceward.Config{RetryBudget: budget})
+	var callers sync.WaitGroup
+	for i := range operations {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(named(t, fmt.Sprint("invoice-", i)), 10*time.Second)
+			defer cancel()
+			assert.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+		})
+	}
+	callers.Wait()
+	mu.Lock()
+	came = nil
+	mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	began := time.Now()
+	pass(lasts)
+	back := time.Now()
+	l.Always(doing(note, says(200, paid)))
+	pass(lasts)
+	stop()
+	<-done
+	for _, at := range came {
+		if at.Before(back) {
+			during = append(during, at.Sub(began))
+		} else {
+			after = append(after, at.Sub(back))
+		}
+	}
+	return during, after
+}
+
+func perBucket(came []time.Duration, bucket, whole time.Duration) []int {
+	counts := make([]int, int(math.Ceil(float64(whole)/float64(bucket))))
+	for _, at := range came {
+		counts[min(int(at/bucket), len(counts)-1)]++
+	}
+	return counts
+}
+
+var update = flag.Bool("update", false, "draw the requests of an outage into docs/ anew")
+
+// A provider that is down gets less and less, from a process whose Run has everything parked. With -update the test draws
+// docs/outage-10.svg and its like.
+func TestOutageGetsLessAndLess(t *testing.T) {
+	t.Parallel()
+	const lasts, bucket = 10 * time.Minute, 2 * time.Minute
+	floor := int(bucket / backoff.DefaultMax) // one request in the policy's longest delay
+	for name, down := range map[string]reply{"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable} {
+		for _, operations := range []int{10, 100, 1000} {
+			if operations == 1000 && (!soak.On() && !*update || name != "nothing gets through") {
+				continue
+			}
+			virtual(t, fmt.Sprintf("%s, %d operations", name, operations), func(t *testing.T) {
+				with, after := outage(t, operations, lasts, backoff.Budget{}, down)
+				without, _ := outage(t, operations, lasts, backoff.Budget{Capacity: math.MaxInt}, down)
+				assert.LessOrEqual(t, len(with), len(without)+floor, "no more than without the budget")
+				for what, came := range map[string][]time.Duration{"with the budget": with, "without": without} {
+					counts := perBucket(came, bucket, lasts)
+					t.Log(what, counts)
+					for i := 1; i < len(counts); i++ {
+						assert.LessOrEqual(t, counts[i], counts[i-1], "%s: requests in two minutes never rise", what)
+					}
+					assert.LessOrEqual(t, counts[len(counts)-1], floor, what)
+					assert.Positive(t, counts[len(counts)-1], what)
+				}
+				require.Len(t, after, operations, "each of them once")
+				if *update && name == "nothing gets through" {
+					curve(t, operations, with, without, lasts)
+				}
+				seconds := perBucket(after, time.Second, lasts)
+				for i, n := range seconds {
+					assert.LessOrEqual(t, n, i+2, "second %d of the recovery, which begins with a probe", i)
+				}
+			})
+		}
+	}
+}
+
+// curve draws the requests a second of the outage, by tens of seconds.
+func curve(t *testing.T, operations int, with, without []time.Duration, lasts time.Duration) {
+	t.Helper()
+	const width, height, left, top, each = 720, 120, 60, 30, 10 * time.Second
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12"><rect width="100%%" height="100%%" fill="white"/>`, width+2*left, height+2*top+20)
+	fmt.Fprintf(&b, `<text x="%d" y="18">%d operations parked, their provider down for ten minutes: requests a second (blue: with the retry budget, grey: without)</text>`, left, operations)
+	for _, line := range []struct {
+		came   []time.Duration
+		colour string
+		stroke int
+	}{{without, "#999", 4}, {with, "#06c", 2}} {
+		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="%d" points="`, line.colour, line.stroke)
+		counts := perBucket(line.came, each, lasts)
+		for i, n := range counts {
+			y := float64(top+height) - min(float64(n)/each.Seconds(), 1.5)/1.5*height
+			fmt.Fprintf(&b, "%d,%.1f ", left+i*width/(len(counts)-1), y)
+		}
+		b.WriteString(`"/>`)
+	}
+	for _, y := range []float64{0, 0.5, 1, 1.5} {
+		at := float64(top+height) - y/1.5*height
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%g</text><line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>`, left-8, at+4, y, left, left+width, at, at)
+	}
+	for minute := range 11 {
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%d min</text>`, left+minute*width/10, top+height+18, minute)
+	}
+	b.WriteString("</svg>\n")
+	require.NoError(t, os.WriteFile(fmt.Sprintf("../../../docs/outage-%d.svg", operations), []byte(b.String()), 0o644))
+}
+
+// Several processes that rest together do not probe together.
+func TestOutageProbesAreSpread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		at := map[time.Time]int{}
+		l := (&line{}).Always(hangs())
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var asking, running sync.WaitGroup
+		const processes = 10
+		var all []*process
+		for range processes {
+			p := start(t, l, onceward.Config{Backoff: once})
+			all = append(all, p)
+			for i := range 60 { // more than are tried, so that one is always due
+				asking.Go(func() {
+					// Who goes away leaves it due at once, so that all begin to rest at one moment.
+					leaving, leave := context.WithCancel(named(t, fmt.Sprint("invoice-", i)))
+					time.AfterFunc(time.Second, leave)
+					p.Ask(leaving)
+				})
+			}
+		}
+		asking.Wait()
+		l.Always(doing(func() { mu.Lock(); at[time.Now()]++; mu.Unlock() }, refuses()))
+		for _, p := range all {
+			running.Go(func() { _ = p.Run(ctx) })
+		}
+		pass(time.Minute)
+		mu.Lock()
+		clear(at)
+		mu.Unlock()
+		pass(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		for when, n := range at {
+			assert.Less(t, n, processes/2, when)
+		}
+		stop()
+		running.Wait()
+	})
+}

@@ -1,0 +1,196 @@
+package background_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Shutdown waits for the call that is under way, though somebody asks meanwhile for what is too late.
+func TestTooLateDuringShutdown(t *testing.T) {
+	for name, asks := range map[string]func(*testing.T, *process) error{
+		"Resume": func(t *testing.T, p *process) error {
+			report, err := p.Resume(t.Context())
+			assert.Zero(t, report)
+			return err
+		},
+		"Run": func(t *testing.T, p *process) error {
+			if err := p.Run(t.Context()); err != nil {
+				return err
+			}
+			return onceward.ErrShutdown
+		},
+		"a call": func(t *testing.T, p *process) error { return p.Ask(named(t, "invoice-2")).Err },
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
+			p := start(t, l, onceward.Config{})
+			asked := make(chan error, 1)
+			go func() { asked <- p.Ask(named(t, invoice)).Err }()
+			pass(time.Second)
+			began := time.Now()
+			ended := make(chan time.Duration, 1)
+			go func() {
+				assert.NoError(t, p.Shutdown(context.Background()))
+				ended <- time.Since(began)
+			}()
+			pass(time.Second)
+			require.ErrorIs(t, asks(t, p), onceward.ErrShutdown)
+			require.NoError(t, <-asked)
+			assert.Equal(t, 9*time.Second, <-ended)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// Run is over only once its looks are.
+func TestRunEndsAfterItsLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looked atomic.Bool
+		p := start(t, (&line{}).Then(loses()), onceward.Config{Providers: []providers.Provider{own(noKey)}, Reconcile: &onceward.Reconcile{
+			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+				<-time.After(time.Minute) // virtual, and whatever its context says
+				looked.Store(true)
+				return onceward.Finding{}, nil
+			},
+		}})
+		require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrOutcomeUnknown)
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.True(t, looked.Load())
+	})
+}
+
+// shutsDown is a journal whose claims find it closed, from some time on.
+type shutsDown struct {
+	journal.Journal
+	closed atomic.Bool
+}
+
+func (j *shutsDown) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if j.closed.Load() {
+		return nil, journal.ErrClosed
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// What is being sent when Run finds its journal closed gets its answer first.
+func TestRunOverAClosedJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
+		left.Due(time.Second)
+		left.Due(5 * time.Second)
+		j := &shutsDown{Journal: left.Journal.Journal}
+		var ended []error
+		p := start(t, (&line{}).Then(takes(20*time.Second, says(200, paid))), onceward.Config{Journal: j, Trace: &onceward.Trace{
+			AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) { ended = append(ended, a.Err) },
+		}})
+		time.AfterFunc(10*time.Minute+3*time.Second, func() { j.closed.Store(true) })
+		require.ErrorIs(t, p.Run(t.Context()), onceward.ErrJournalClosed)
+		assert.Equal(t, []error{nil}, ended)
+		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-0"}).State)
+	})
+}
+
+// A hook that Resume waits for hears that Shutdown waits no more.
+func TestShutdownEndsTheHooksOfResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
+		left.Due(0)
+		pass(time.Hour)
+		var cause error
+		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Journal, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
+			select {
+			case <-ctx.Done():
+				cause = context.Cause(ctx)
+			case <-time.After(time.Hour):
+			}
+			return cause
+		}})
+		done := make(chan error, 1)
+		go func() {
+			_, err := p.Resume(t.Context())
+			done <- err
+		}()
+		pass(time.Second)
+		soon, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		require.ErrorIs(t, p.Shutdown(soon), context.DeadlineExceeded)
+		<-done
+		require.ErrorIs(t, cause, onceward.ErrShutdown)
+	})
+}
+
+// What is found to be sent no more is told of as it stands, and not as a replay.
+func TestEndedIsToldOfWhatIsSentNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []onceward.Operation
+		l := &line{}
+		dead := start(t, l, onceward.Config{})
+		leavesInFlight(t, dead, l, func() { dead.Ask(t.Context()) })
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, NamedOnly: true, Trace: &onceward.Trace{
+			Ended: func(_ context.Context, op onceward.Operation, _ error) { told = append(told, op) },
+		}})
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unknown)
+		require.Len(t, told, 1)
+		assert.Equal(t, onceward.StateUnknown, told[0].State)
+		assert.False(t, told[0].Replayed)
+	})
+}
+
+// claimsNone is a journal whose next claim for a provider fails, once it is told so.
+type claimsNone struct {
+	journal.Journal
+	of     string
+	failed atomic.Bool
+}
+
+func (j *claimsNone) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if slices.Contains(ev.From, j.of) && j.failed.CompareAndSwap(false, true) {
+		return nil, errNoDisk
+	}
+	return j.Journal.Claim(ctx, ev, limit)
+}
+
+// A claim that fails is told of, though one for another provider found as many as there are slots before.
+func TestResumeTellsOfAnyFailedClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables := []providers.Provider{providers.Stripe(), own()}
+		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Providers: tables})
+		left.Due(time.Second, to(http.MethodPost, ownURL))
+		for range 2 {
+			left.Due(10 * time.Second)
+		}
+		j := &claimsNone{Journal: left.Journal.Journal, of: tables[1].Name}
+		j.failed.Store(true)
+		l := (&line{}).Then(takes(30*time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: j, Concurrency: 2, Providers: tables})
+		pass(10*time.Minute + time.Second)
+		first := make(chan error, 1)
+		go func() {
+			_, err := p.Resume(t.Context())
+			first <- err
+		}()
+		pass(10 * time.Second)
+		require.Len(t, l.Sent(), 1)
+		j.failed.Store(false)
+		report, err := p.Resume(t.Context())
+		require.ErrorIs(t, err, errNoDisk)
+		assert.Equal(t, 2, report.Completed)
+		require.NoError(t, <-first)
+	})
+}

@@ -1,0 +1,243 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// An empty list beside an error is not an empty list.
+func TestLookOfAListWithAnError(t *testing.T) {
+	for _, text := range []string{
+		`{"data":[],"has_more":false,"error":{"message":"index not available"}}`,
+		`{"data":[],"has_more":false,"errors":[{"message":"timed out"}]}`,
+		`{"data":[],"has_more":false,"errors":["timed out"]}`,
+		`{"data":[],"has_more":false,"error":"timed out"}`,
+	} {
+		trap(t, text, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.Box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+					return answers(200, text)
+				}
+				return nil
+			})
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.Error(t, err)
+			assert.Equal(t, "the answer lists errors", l.Stands("invoice-1").Evidence[0].Why)
+		})
+	}
+}
+
+// An object that one look-up shows, and can't be told, is not absent because another look-up
+// does not show it.
+func TestLookThatSawSomething(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+			e := &p.Endpoints[0]
+			second := p.Clone().Endpoints[0].Lookups[0]
+			second.Absent, second.Path, second.Query = providers.Absence{}, "/payments", "all={key}&limit=100"
+			e.Lookups = append(e.Lookups, second)
+		})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		key, created := l.Stands("invoice-1").Key, time.Now()
+		l.Fakes(func(r *http.Request) *http.Response {
+			switch {
+			case r.Method != http.MethodGet || r.URL.Path != "/payments":
+				return nil
+			case r.URL.Query().Has("all"):
+				return answers(200, fmt.Sprintf(`{"data":[{"id":"obj_1","idempotency_key":%q,"created":%d}],"has_more":false}`, key, created.Add(-10*time.Minute).Unix()))
+			}
+			return answers(200, `{"data":[],"has_more":false}`)
+		})
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.Error(t, err)
+		e := l.Stands("invoice-1").Evidence[0]
+		assert.Equal(t, journal.FindingAmbiguous, e.Finding)
+		assert.Contains(t, e.Why, "before it was first sent")
+	})
+}
+
+// Of look-ups that find nothing the one counts whose absence is a proof, whichever is asked first.
+func TestLookThatMayProveCounts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		absent []providers.Absence
+		state  onceward.State
+	}{
+		{"by neither", []providers.Absence{{}, {}}, onceward.StateUnknown},
+		{"by the second, which lags", []providers.Absence{{}, {VisibleAfter: time.Minute}}, onceward.StateCancelled},
+		{"by the first, which lags", []providers.Absence{{VisibleAfter: time.Minute}, {}}, onceward.StateCancelled},
+		{"by the second, which is consistent", []providers.Absence{{}, {Consistent: true}}, onceward.StateCancelled},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+				e := &p.Endpoints[0]
+				second := p.Clone().Endpoints[0].Lookups[0]
+				second.Query = "all={key}&limit=100"
+				e.Lookups = append(e.Lookups, second)
+				for i, absent := range row.absent {
+					e.Lookups[i].Absent = absent
+				}
+			})
+			l.Box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			pass(3 * time.Minute)
+			require.NoError(t, l.Pays("control").Err)
+			l.Runs(24 * time.Hour)
+			assert.Equal(t, row.state, l.Stands("invoice-1").State)
+			l.Truly()
+		})
+	}
+}
+
+// The program's own look-up is asked where the table's finds nothing.
+func TestLookByTheProgram(t *testing.T) {
+	asked := 0
+	hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
+		asked++
+		return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil
+	}
+	trap(t, "found nothing", func(t *testing.T) {
+		asked = 0
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: hook}})
+		l.Box.Visible(24 * time.Hour)
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.NoError(t, err)
+		assert.Equal(t, 1, asked)
+	})
+}
+
+// The clock was ten minutes ahead when the request was sent, and was put right since: its
+// object seems to be from before, and is not absent.
+func TestLookAfterTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/payments", "/transfers"} {
+		trap(t, path, func(t *testing.T) {
+			const text = `{"amount":10,"external_id":"order-1"}`
+			ahead := 10 * time.Minute
+			l := atBank(t, onceward.Config{}, proving)
+			setClock(l.Client, func() time.Time { return time.Now().Add(ahead) })
+			l.Box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.Asks("invoice-1", path, text).Err, onceward.ErrOutcomeUnknown)
+			time.Sleep(20 * time.Minute)
+			ahead = 0
+			require.NoError(t, l.Asks("control", path, `{"amount":10,"external_id":"order-2"}`).Err)
+			l.Runs(24 * time.Hour)
+			op := l.Stands("invoice-1")
+			assert.NotEqual(t, onceward.StateCancelled, op.State, "%+v", op.Evidence)
+			l.Truly()
+		})
+	}
+}
+
+// A table that says by now of what kind an object is speaks of those that were recorded before.
+func TestLookByAKindStatedLater(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		const text = `{"amount":10,"external_id":"order-1"}`
+		j := memory.New()
+		second := atBank(t, onceward.Config{Journal: j})
+		l := anotherAs(t, second.Box, onceward.Config{Journal: j}, func(p *providers.Provider) {
+			p.Endpoints[1].Object, p.Endpoints[1].Lookups = "", nil
+		})
+		require.NoError(t, l.Asks("first", "/transfers", text).Err)
+		second.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, second.Asks("second", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		second.Runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, second.Stands("second").State)
+		second.Truly()
+	})
+}
+
+// A refused request's object, which its own answer showed, is that operation's, and refuses no
+// other that looks like it.
+func TestLookBesideARefusedObject(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		const text = `{"amount":10,"external_id":"order-1"}`
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			p.Endpoints[1].ObjectID = "transfer.id"
+			p.Endpoints[1].Rules = []providers.Rule{{Status: 402, Verdict: providers.Final, Source: "made up"}}
+		})
+		declined := fmt.Sprintf(`{"id":"obj_9","status":"failed","external_id":"order-1","amount":10,"created":%d}`, time.Now().Unix())
+		l.Fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPost {
+				return answers(402, `{"errors":[{"code":"DECLINED"}],"transfer":`+declined+`}`)
+			}
+			return nil
+		})
+		out := l.Asks("first", "/transfers", text)
+		require.NoError(t, out.Err)
+		require.True(t, l.Stands("first").Answer.Refused)
+		assert.Equal(t, "transfer obj_9", l.Stands("first").Object)
+		l.Fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/transfers" {
+				return answers(200, `{"data":[`+declined+`],"has_more":false}`)
+			}
+			return nil
+		})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("second", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("second").State)
+	})
+}
+
+// A handling time that was not stated when it was sent, and is by now, proves no absence: a table of its day counts, too.
+func TestLookByAHandlingTimeStatedLater(t *testing.T) {
+	t.Parallel()
+	guarded := func(p *providers.Provider) {
+		e := &p.Endpoints[0]
+		e.Retention, e.Remembers, e.InFlightGuard = time.Hour, providers.Successes, true
+	}
+	for _, row := range []struct {
+		name  string
+		was   []func(*providers.Provider)
+		state onceward.State
+	}{
+		{"stated before", []func(*providers.Provider){guarded, proving}, onceward.StateCancelled},
+		{"stated since", []func(*providers.Provider){guarded}, onceward.StateUnknown},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			j := onDisk(t)
+			srv := openBank(t, row.was...)
+			l := another(t, srv, onceward.Config{Journal: j})
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodPost {
+					return nil
+				}
+				<-r.Context().Done()
+				return answers(http.StatusServiceUnavailable, "{}")
+			})
+			go func() { l.Pays("invoice-1") }()
+			pass(time.Second)
+			l.Crash()
+			other := anotherAs(t, srv, onceward.Config{Journal: j}, guarded, proving)
+			_, err := other.Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, onceward.StateUnknown, other.Stands("invoice-1").State)
+			pass(3 * time.Minute)
+			require.NoError(t, other.Pays("control").Err)
+			other.Runs(12 * time.Hour)
+			op := other.Stands("invoice-1")
+			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
+		})
+	}
+}

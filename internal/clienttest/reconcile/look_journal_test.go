@@ -1,0 +1,141 @@
+package reconcile_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// A look tells nothing if the journal does not say whose the objects are.
+func TestLookWithAJournalThatFails(t *testing.T) {
+	const text = `{"amount":10,"external_id":"order-1"}`
+	trap(t, "whose the object is is not known", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("first", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		j.Finds = 1
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Equal(t, journal.FindingInconclusive, latest(l.Stands("first")).Finding)
+		assert.Contains(t, latest(l.Stands("first")).Why, "journal")
+		pass(time.Hour)
+		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+		require.NoError(t, err, "it can be read again")
+		l.Truly()
+	})
+	trap(t, "what was found can't be recorded", func(t *testing.T) {
+		j := &blinded{Journal: memory.New(), Evidence: 2}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("first", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+		require.ErrorIs(t, err, errBlinded)
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Empty(t, l.Seen, "nobody is told what is not recorded")
+		l.Runs(time.Hour)
+		assert.Zero(t, j.Evidence)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("first").State, "it is looked for again")
+		assert.Len(t, l.Seen, 1)
+		assert.Equal(t, 2, strings.Count(l.Log.String(), "could not be recorded"))
+		l.Truly()
+	})
+	trap(t, "what an object proves is not known", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		j.Finds = 2
+		l.Runs(2 * time.Minute)
+		op := l.Stands("invoice-1")
+		assert.Empty(t, op.Attention)
+		assert.Equal(t, journal.FindingInconclusive, op.Evidence[0].Finding)
+		l.Runs(10 * time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+		l.Truly()
+	})
+}
+
+// An operation with a reference of ours is found by it, whatever other operations have sent.
+func TestLookByAReferenceOfOurs(t *testing.T) {
+	t.Parallel()
+	trap(t, "", func(t *testing.T) {
+		r := filling()
+		r.Schedule = []time.Duration{3 * time.Hour}
+		l := atBank(t, onceward.Config{Keep: time.Hour, Reconcile: r})
+		plain := l.Beside(l.Box.Provider(), nil)
+		l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
+		require.ErrorIs(t, plain.Asks("first", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		_, err := l.Resolve(t.Context(), l.Stands("first").Seen, onceward.Executed, onceward.ResolveOptions{By: "ann", Why: "seen"})
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Asks("second", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
+		l.Runs(24 * time.Hour)
+		require.True(t, l.Recorded(onceward.Ref{ID: "first"}).Tombstone)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("second").State)
+		l.Truly()
+	})
+}
+
+// A release that brings a row with look-ups finds operations that were begun without it. They are not looked for
+// by what was not recorded of them, and who is told learns what to do.
+func TestLookSinceTheRowIsThere(t *testing.T) {
+	const text = `{"amount":10,"external_id":"order-1"}`
+	wide := func(p *providers.Provider) {
+		p.Endpoints = append(p.Endpoints[:1:1], providers.Endpoint{Pattern: "/", Source: "made up"})
+	}
+	trap(t, "", func(t *testing.T) {
+		j, box := memory.New(), openBank(t, func(p *providers.Provider) {
+			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "/", Source: "made up"})
+		})
+		old := anotherAs(t, box, onceward.Config{Journal: j}, wide)
+		box.Script(providertest.DropAfter())
+		require.ErrorIs(t, old.Asks("old", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, old.Shutdown(t.Context()))
+		asked := 0
+		l := another(t, box, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+			asked++
+			return onceward.Finding{}, nil
+		}}})
+		l.Runs(time.Minute)
+		op := l.Stands("old")
+		require.NotEmpty(t, op.Evidence)
+		assert.Contains(t, op.Evidence[0].Why, `"/"`)
+		assert.Contains(t, op.Evidence[0].Why, "Client.Resolve")
+		assert.Positive(t, asked)
+	})
+}
+
+// An event with the caller's reference, which two operations have, is neither's.
+func TestHearBesideARival(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		const text = `{"amount":10,"external_id":"order-1"}`
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
+			p.Events = append(p.Events, providers.EventRule{
+				Field: "type", Equals: "transfer.made", Endpoint: "POST /transfers", Reference: "data.external_id", ID: "id", Object: "data.id", Created: "data.created",
+				Also: []providers.Same{{Field: "data.amount", Is: "{request.amount}", As: providers.AsDecimal}}, Is: providers.TookEffect, Source: "made up",
+			})
+			p.Endpoints[1].Lookups = nil
+		})
+		l.Box.Script(providertest.DropBefore(), providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("first", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		require.ErrorIs(t, l.Asks("second", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		told := `{"type":"transfer.made","id":"evt_1","data":{"id":"obj_1","external_id":"order-1","amount":10,"created":` + unix(time.Now()) + `}}`
+		_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("first").State, "its request did not arrive")
+		l.Truly()
+	})
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }

@@ -1,0 +1,204 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// What an answer's header asks for counts, also where its body breaks off.
+func TestLookKeepsARetryAfterOfACutAnswer(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		var looks []time.Time
+		l.Fakes(func(r *http.Request) *http.Response {
+			if r.Method != http.MethodGet {
+				return nil
+			}
+			looks = append(looks, time.Now())
+			resp := answers(http.StatusTooManyRequests, "later")
+			resp.Header.Set("Retry-After", "1800")
+			resp.Body = io.NopCloser(brokenBody{})
+			return resp
+		})
+		l.Runs(3 * time.Hour)
+		require.Greater(t, len(looks), 2)
+		for i, at := range looks[1:] {
+			assert.GreaterOrEqual(t, at.Sub(looks[i]), 30*time.Minute)
+		}
+	})
+}
+
+// Two looks that read the same have one digest, and others another.
+func TestLookHasADigestOfWhatItRead(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		var digests []string
+		for _, more := range []string{"", "", `,"note":1`} {
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+					return answers(http.StatusOK, `{"data":[],"has_more":false`+more+`}`)
+				}
+				return nil
+			})
+			pass(2 * time.Minute)
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			digests = append(digests, latest(l.Stands("invoice-1")).Digest)
+		}
+		assert.Equal(t, digests[0], digests[1])
+		assert.NotEqual(t, digests[0], digests[2])
+	})
+}
+
+// Nothing is proven absent by a provider whose clock and ours are too far apart; one that tells no time is believed.
+func TestLookBesideAnotherClock(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		date  func() []string
+		state onceward.State
+	}{
+		"it tells no time": {func() []string { return nil }, onceward.StateCancelled},
+		"a little behind":  {func() []string { return []string{time.Now().Add(-14 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateCancelled},
+		"behind":           {func() []string { return []string{time.Now().Add(-16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
+		"ahead":            {func() []string { return []string{time.Now().Add(16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
+	} {
+		trap(t, name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.Box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			pass(3 * time.Minute)
+			require.NoError(t, l.Pays("control").Err)
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				resp, err := l.Via.Via.RoundTrip(r)
+				if err != nil {
+					return nil
+				}
+				resp.Header["Date"] = row.date()
+				return resp
+			})
+			l.Runs(24 * time.Hour)
+			assert.Equal(t, row.state, l.Stands("invoice-1").State)
+		})
+	}
+}
+
+// A look leaves the provider alone where that asks for it, or has too many requests.
+func TestLookThatIsToPause(t *testing.T) {
+	const rests = "asked for a pause"
+	for _, row := range []struct {
+		status int
+		after  string // Retry-After
+		rests  bool
+	}{
+		{400, "1800", true}, {429, "1800", true}, {429, "", true}, {400, "", false}, {503, "", false}, {200, "1800", false},
+	} {
+		trap(t, fmt.Sprint(row.status, row.after), func(t *testing.T) {
+			l := atBank(t, onceward.Config{})
+			l.Loses("first", providertest.DropBefore())
+			l.Loses("second", providertest.DropBefore())
+			closed := 0
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				assert.Equal(t, http.NoBody, r.Body)
+				resp := answers(row.status, `{"data":[],"has_more":false}`)
+				resp.Header.Set("Retry-After", row.after)
+				resp.Body = closing(resp.Body, func() { closed++ })
+				return resp
+			})
+			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, 1, closed)
+			pass(59 * time.Second)
+			_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "second"})
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			assert.Equal(t, row.rests, strings.Contains(latest(l.Stands("second")).Why, rests), latest(l.Stands("second")).Why)
+		})
+	}
+}
+
+// A look that takes too long says so.
+func TestLookThatTakesTooLong(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})
+		l.Loses("invoice-1", providertest.DropBefore())
+		l.Fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
+				<-r.Context().Done()
+			}
+			return nil
+		})
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.Contains(t, latest(l.Stands("invoice-1")).Why, "the look-up did not end in time")
+	})
+}
+
+// What is answered gives back of the budget of looks, and what fails does not.
+func TestLookGivesBackOfTheBudget(t *testing.T) {
+	for status, within := range map[int]bool{200: true, 299: true, 300: false, 503: false} {
+		trap(t, fmt.Sprint(status), func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Budget: backoff.Budget{Capacity: 3, Refill: 1e-9, PerSuccess: 1, ProbeEvery: 24 * time.Hour}}})
+			l.Loses("invoice-1", providertest.DropBefore())
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				return answers(status, `{"data":[],"has_more":false}`)
+			})
+			for range 6 {
+				_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+				require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+				pass(2 * time.Minute)
+			}
+			assert.Equal(t, within, !strings.Contains(latest(l.Stands("invoice-1")).Why, "Config.Reconcile.Budget"), latest(l.Stands("invoice-1")).Why)
+		})
+	}
+}
+
+// A provider's clock that is a quarter of an hour off, to the second, is not too far off.
+func TestLookBesideAClockAtTheLimit(t *testing.T) {
+	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
+		trap(t, off.String(), func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving)
+			l.Loses("invoice-1", providertest.DropBefore())
+			pass(3 * time.Minute)
+			require.NoError(t, l.Pays("control").Err)
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
+					return nil
+				}
+				resp, err := l.Via.Via.RoundTrip(r)
+				if err != nil {
+					return nil
+				}
+				resp.Header.Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+				return resp
+			})
+			for range 3 {
+				pass(2 * time.Hour)
+				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+			}
+			assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, "%+v", latest(l.Stands("invoice-1")))
+		})
+	}
+}

@@ -1,0 +1,460 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// The answer is lost and the object can be seen: found at the first look, ten seconds later.
+func TestTrapLostAnswer(t *testing.T) {
+	trap(t, "seen at once", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.Runs(9 * time.Second)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+		assert.Equal(t, 2, l.Box.Requests(), "whose the credential is, and the payment: not looked for yet")
+		l.Runs(10 * time.Second)
+		op := l.Stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Equal(t, 1, op.Looks)
+		require.NoError(t, l.Pays("invoice-1").Err)
+		assert.Equal(t, 1, l.Effects())
+		assert.Empty(t, l.Told())
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		require.Len(t, l.Settled, 1)
+		assert.Equal(t, onceward.StateCompleted, l.Settled[0].State)
+		l.Truly()
+	})
+	trap(t, "who asks for it gets it", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		out := l.Pays("invoice-1")
+		require.NoError(t, out.Err)
+		assert.Contains(t, out.Body, "obj_1")
+		assert.Equal(t, 1, l.Effects())
+		l.Truly()
+	})
+	trap(t, "who waits for it gets it", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
+			done <- err
+		}()
+		l.Runs(time.Minute)
+		require.NoError(t, <-done)
+	})
+}
+
+// What can be seen after ten minutes is unknown until then, and never cancelled.
+func TestTrapSeenLater(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Visible(10 * time.Minute)
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.Runs(9 * time.Minute)
+		op := l.Stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Empty(t, op.Attention)
+		l.Runs(30 * time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+		assert.Empty(t, l.Told())
+		l.Truly()
+	})
+}
+
+// What had no effect is proven absent by two looks and a control, not before its time, and
+// the next ask has the same key.
+func TestTrapProvenAbsent(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, proving)
+		l.Box.Script(providertest.DropBefore())
+		out := l.Pays("invoice-1")
+		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.Pays("control").Err)
+		l.Runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State, "one look is not enough")
+		l.Runs(2 * time.Hour)
+		op := l.Stands("invoice-1")
+		require.Equal(t, onceward.StateCancelled, op.State, "%+v", op.Evidence)
+		assert.Equal(t, 1, op.Generation, "a new round")
+		assert.Equal(t, 1, l.Effects())
+		assert.Contains(t, l.Log.String(), `level=INFO msg="found out"`)
+
+		again := l.Pays("invoice-1")
+		require.NoError(t, again.Err)
+		assert.Equal(t, out.Op.Key, again.Op.Key)
+		assert.Equal(t, 2, l.Effects())
+		l.Truly()
+	})
+}
+
+// Without one of the clauses nothing is proven: it dies unknown, and who is told learns
+// which one is missing.
+func TestTrapNotProven(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		adjust  func(*providers.Provider)
+		control bool
+		missing string
+	}{
+		{"no handling time", func(p *providers.Provider) {
+			p.Endpoints[0].HandlingTime, p.Endpoints[0].Lookups[0].Absent = 0, providers.Absence{}
+		}, true, "handling time"},
+		{"not stated when it can be seen", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} }, true, "can be seen"},
+		{"no control", func(*providers.Provider) {}, false, "control"},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving, row.adjust)
+			l.Box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			time.Sleep(3 * time.Minute)
+			if row.control {
+				require.NoError(t, l.Pays("control").Err)
+			}
+			l.Runs(6 * 24 * time.Hour)
+			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+			assert.Empty(t, l.Told())
+			l.Runs(3 * 24 * time.Hour)
+			op := l.Stands("invoice-1")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.Contains(t, op.Attention, "given up")
+			require.Len(t, l.Told(), 1)
+			assert.Contains(t, l.Told()[0].Missing, row.missing)
+			assert.Contains(t, l.Told()[0].Why, "given up")
+			assert.Equal(t, l.Told()[0].Looks, op.Looks)
+			l.Mu.Lock()
+			defer l.Mu.Unlock()
+			require.Len(t, l.Settled, 1, "OnSettled hears of it too, and only then")
+			l.Truly()
+		})
+	}
+}
+
+// A request that arrives after it was proven absent and asked for again: under the same
+// key it is one effect where the provider remembers; else the second one is reported.
+func TestTrapStraggler(t *testing.T) {
+	t.Parallel()
+	remembers := func(p *providers.Provider) {
+		p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
+	}
+	for _, row := range []struct {
+		name    string
+		path    string
+		adjust  func(*providers.Provider)
+		effects int
+	}{
+		{"under a key that is remembered", "/payments", remembers, 1},
+		{"without a key", "/transfers", func(*providers.Provider) {}, 2},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{Reconcile: filling()}, proving, row.adjust)
+			const text = `{"amount":10}`
+			l.Box.Script(providertest.Straggle(24 * time.Hour))
+			require.ErrorIs(t, l.Asks("invoice-1", row.path, text).Err, onceward.ErrOutcomeUnknown)
+			time.Sleep(3 * time.Minute)
+			require.NoError(t, l.Asks("control", row.path, `{"amount":11}`).Err)
+			l.Runs(9 * time.Hour)
+			require.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, "%+v", l.Stands("invoice-1").Evidence)
+			require.NoError(t, l.Asks("invoice-1", row.path, text).Err)
+			l.Runs(24 * time.Hour)
+			assert.Equal(t, 1+row.effects, l.Effects())
+			assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+		})
+	}
+}
+
+// Errors and strange answers prove nothing, and a 429 slows the looks.
+func TestTrapInconclusive(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		fault providertest.Fault
+		says  string
+	}{
+		{"401", providertest.Status(401, nil), "401"},
+		{"403", providertest.Status(403, nil), "403"},
+		{"404", providertest.Status(404, nil), "404"},
+		{"500", providertest.Status(500, nil), "500"},
+		{"429", providertest.Status(429, http.Header{"Retry-After": {"3600"}}), "asked for a pause|not over in time"},
+		{"a page of HTML", providertest.PageBefore(200), "media type"},
+		{"a cut answer", providertest.CutAt(5), "no answer"},
+		{"no list", providertest.NoList(), "does not have the list"},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) { p.Answers = []string{"application/json"} })
+			l.Box.Script(providertest.DropBefore())
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			time.Sleep(3 * time.Minute)
+			require.NoError(t, l.Pays("control").Err)
+			time.Sleep(time.Hour)
+			l.Box.ScriptLooks(providertest.None()) // whose credential it is
+			l.Box.EveryLook(row.fault)
+			l.Runs(3 * time.Hour)
+			op := l.Stands("invoice-1")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.Empty(t, op.Attention)
+			require.NotEmpty(t, op.Evidence)
+			first := op.Evidence[0]
+			assert.Equal(t, journal.FindingInconclusive, first.Finding)
+			assert.Regexp(t, row.says, first.Why)
+			if row.name == "429" {
+				assert.Less(t, l.Box.Requests(), 12, "the provider asked for a pause")
+			}
+			l.Truly()
+		})
+	}
+}
+
+// A filter that is ignored shows other payments: none of them is ours.
+func TestTrapFilterIgnored(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, l.Pays("invoice-2").Err)
+		l.Box.ScriptLooks(providertest.None())
+		l.Box.EveryLook(providertest.Unfiltered())
+		l.Runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+		assert.Empty(t, l.Stands("invoice-1").Object)
+		l.Truly()
+	})
+}
+
+// Two objects that may be one operation's: for a person, with both ids.
+func TestTrapAmbiguous(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		const text = `{"amount":10,"external_id":"order-1"}`
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		elsewhere, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.Box.URL+"/transfers", strings.NewReader(text))
+		require.NoError(t, err)
+		elsewhere.Header = http.Header{"Authorization": {tellerToken}, "Content-Type": {"application/json"}}
+		resp, err := l.Box.Client().Do(elsewhere)
+		require.NoError(t, err)
+		resp.Body.Close()
+
+		l.Runs(time.Minute)
+		assert.Empty(t, l.Stands("invoice-1").Attention, "only after a second look")
+		l.Runs(10 * time.Minute)
+		op := l.Stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.NotEmpty(t, op.Attention)
+		require.Len(t, l.Told(), 1)
+		assert.ElementsMatch(t, []string{"transfer obj_1", "transfer obj_2"}, l.Told()[0].Objects)
+	})
+}
+
+// The caller's reference stands on yesterday's transfer too: that one is not ours.
+func TestTrapYesterdaysReference(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{})
+		const text = `{"amount":10,"external_id":"order-1"}`
+		require.NoError(t, l.Asks("invoice-0", "/transfers", text).Err)
+		time.Sleep(24 * time.Hour)
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		l.Runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+		l.Truly()
+	})
+}
+
+// A match on a later page is found; a list that goes in circles, or is too long, tells nothing.
+func TestTrapPages(t *testing.T) {
+	const text = `{"amount":10,"external_id":"order-1"}`
+	for _, row := range []struct {
+		name   string
+		others int
+		fault  *providertest.Fault
+		state  onceward.State
+	}{
+		{"the third", 5, nil, onceward.StateCompleted},
+		{"a circle", 5, new(providertest.PageLoop()), onceward.StateUnknown},
+	} {
+		trap(t, row.name, func(t *testing.T) {
+			srv := providertest.NewUnstartedServerInMemory(bank(), providertest.Objects("obj_"))
+			srv.PageSize, srv.RetryAfter = 2, -1
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			l := another(t, srv, onceward.Config{})
+			l.Box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.Asks("invoice-1", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+			for i := range row.others {
+				require.NoError(t, l.Asks(fmt.Sprint("other-", i), "/transfers", fmt.Sprintf(`{"amount":%d,"external_id":"other-%d"}`, 100+i, i)).Err)
+			}
+			if row.fault != nil {
+				l.Box.ScriptLooks(providertest.None())
+				l.Box.EveryLook(*row.fault)
+			}
+			l.Runs(20 * time.Second)
+			assert.Equal(t, row.state, l.Stands("invoice-1").State, "%+v", l.Stands("invoice-1").Evidence)
+			l.Truly()
+		})
+	}
+}
+
+// Another account's credential finds nothing, and that proves nothing; nor is another's payment ours.
+func TestTrapOtherAccount(t *testing.T) {
+	t.Parallel()
+	trap(t, "nothing there", func(t *testing.T) {
+		current := tellerToken
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", current)
+			return nil
+		}}, proving)
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.Pays("control").Err)
+		current = "Bearer another's"
+		require.NoError(t, l.Pays("theirs").Err)
+		l.Runs(5 * time.Hour)
+		op := l.Stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Evidence[0].Why, "another account")
+		current = tellerToken
+		l.Runs(8 * time.Hour)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+		l.Truly()
+	})
+	trap(t, "a payment that looks alike", func(t *testing.T) {
+		current := tellerToken
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			r.Header.Set("Authorization", current)
+			return nil
+		}})
+		const text = `{"amount":10,"external_id":"order-1"}`
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		current = "Bearer another's"
+		require.NoError(t, l.Asks("theirs", "/transfers", `{"amount":11,"external_id":"x"}`).Err)
+		foreign, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.Box.URL+"/transfers", strings.NewReader(text))
+		require.NoError(t, err)
+		foreign.Header = http.Header{"Authorization": {current}, "Content-Type": {"application/json"}}
+		resp, err := l.Box.Client().Do(foreign)
+		require.NoError(t, err)
+		resp.Body.Close()
+		l.Runs(time.Hour)
+		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+		l.Truly()
+	})
+}
+
+// A process is cut off between a look and its record: the lease passes, and another
+// settles it, once.
+func TestTrapCutOffWhileLooking(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		j := memory.New()
+		l := atBank(t, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		store := journal.Reconciler(j)
+		time.Sleep(20 * time.Second)
+		res, err := store.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: time.Now(), Due: time.Now().Add(10 * time.Minute)}, 10)
+		require.NoError(t, err)
+		require.Len(t, res, 1)
+		l.Crash()
+		second := another(t, l.Box, onceward.Config{Journal: j})
+		second.Runs(9 * time.Minute)
+		assert.Equal(t, onceward.StateUnknown, second.Stands("invoice-1").State, "it is somebody's")
+		second.Runs(2 * time.Minute)
+		assert.Equal(t, onceward.StateCompleted, second.Stands("invoice-1").State)
+		second.Truly()
+	})
+	trap(t, "two processes", func(t *testing.T) {
+		j := memory.New()
+		l := atBank(t, onceward.Config{Journal: j})
+		second := another(t, l.Box, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		go func() { _ = second.Run(ctx) }()
+		l.Runs(time.Minute)
+		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
+		assert.Len(t, l.Stands("invoice-1").Evidence, 1)
+		assert.LessOrEqual(t, len(l.Settled)+len(second.Settled), 2)
+		l.Truly()
+	})
+}
+
+// What was found out outlives the process: in a file, with its evidence, claims on objects and the memory of
+// events.
+func TestTrapsOnDisk(t *testing.T) {
+	t.Parallel()
+	trap(t, "found by the next process", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
+		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
+		l.Crash()
+		second := another(t, l.Box, onceward.Config{Journal: j})
+		second.Runs(time.Minute)
+		op := second.Stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		require.Len(t, op.Evidence, 1)
+		assert.Equal(t, "transfer obj_1", op.Object)
+		require.Error(t, second.Asks("invoice-2", "/transfers", order1).Err)
+		second.Runs(time.Minute)
+		assert.Equal(t, onceward.StateUnknown, second.Stands("invoice-2").State, "that object is the other's")
+		second.Truly()
+	})
+	trap(t, "proven absent", func(t *testing.T) {
+		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
+		l.Box.Script(providertest.DropBefore())
+		out := l.Pays("invoice-1")
+		require.Error(t, out.Err)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, l.Pays("control").Err)
+		l.Runs(20 * time.Minute)
+		time.Sleep(time.Hour)
+		l.Runs(10 * time.Minute)
+		require.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, "%+v", l.Stands("invoice-1").Evidence)
+		again := l.Pays("invoice-1")
+		require.NoError(t, again.Err)
+		assert.Equal(t, out.Op.Key, again.Op.Key)
+		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		require.NoError(t, err)
+		assert.Contains(t, l.Stands("invoice-1").Attention, "twice")
+	})
+	trap(t, "heard once, by any process", func(t *testing.T) {
+		j := onDisk(t)
+		l := atBank(t, onceward.Config{Journal: j}, unlooked)
+		second := another(t, l.Box, onceward.Config{Journal: j})
+		l.Box.Script(providertest.DropAfter())
+		out := l.Pays("invoice-1")
+		require.Error(t, out.Err)
+		for _, p := range []*teller{l, second, l} {
+			_, err := p.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+			require.NoError(t, err)
+		}
+		op := second.Stands("invoice-1")
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Len(t, op.Evidence, 1)
+		l.Truly()
+	})
+}

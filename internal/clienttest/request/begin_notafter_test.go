@@ -1,0 +1,273 @@
+package request_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// What could not be sent in its time is cancelled for who asks for it later, and sent for who asks
+// once more.
+func TestWhoAsksAfterItsTimeHasPassed(t *testing.T) {
+	each(t, "named", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		by := time.Now().Add(time.Minute)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		sent := len(l.Sent())
+		pass(2 * time.Minute)
+		var e *onceward.Error
+		require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
+		require.ErrorIs(t, e, onceward.ErrNotSent)
+		assert.ErrorContains(t, e, "it was not to be sent after")
+		assert.Equal(t, onceward.StateCancelled, e.Operation.State)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrNotSent)
+		require.Len(t, l.Sent(), sent)
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+	})
+}
+
+// Nor is it sent late by whoever has it since before, however often they have tried.
+func TestFurtherAttemptsAfterItsTime(t *testing.T) {
+	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
+	each(t, "by its caller, who is told at once", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
+		by := time.Now().Add(5 * time.Second)
+		out := p.Ask(onceward.WithNotAfter(named(t, invoice), by))
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.ErrorContains(t, out.Err, "it was not to be sent after")
+		assert.False(t, time.Now().After(by))
+		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+	})
+	each(t, "in the background", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		by := time.Now().Add(24 * time.Hour)
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		pass(time.Until(by) - 2*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		require.ErrorIs(t, start(t, l, onceward.Config{Journal: j, Backoff: patient}).Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
+		assert.Empty(t, l.Sent())
+	})
+	each(t, "but what may have run is resent", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
+		require.NoError(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(5*time.Second))).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// A pause that ends after it is not all that keeps it: so does what takes time before the attempt.
+func TestAuthorizeOutlastsItsTime(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: memory.New(), Authorize: func(*http.Request) error {
+			pass(time.Minute)
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(10*time.Second))).Err, onceward.ErrNotSent)
+		assert.Empty(t, l.Sent())
+	})
+}
+
+// Nor is it sent by a connection that is had after it: a new one, which took long, or one that lay ready while something else did.
+func TestConnectionOutlastsItsTime(t *testing.T) {
+	const ready = "one that lay ready"
+	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		t.Run(version, func(t *testing.T) {
+			srv, contract, requests := secured(t, version)
+			transport := srv.Client().Transport.(*http.Transport).Clone()
+			t.Cleanup(transport.CloseIdleConnections)
+			var slow atomic.Bool
+			var passed atomic.Int64 // beside what the machine's clock says
+			outlasts := func() {
+				if slow.Load() {
+					passed.Store(int64(2 * time.Minute))
+				}
+			}
+			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				outlasts()
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			client, err := onceward.New(onceward.Config{
+				Journal: memory.New(), Providers: []providers.Provider{contract}, HTTPClient: &http.Client{Transport: transport},
+				Backoff: oncetest.Once,
+				Trace: &onceward.Trace{AttemptStarted: func(ctx context.Context, op onceward.Operation, _ int) context.Context {
+					if op.ID == ready {
+						outlasts()
+					}
+					return ctx
+				}},
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+			now := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+			setClock(client, now)
+			send := func(name string, notAfter time.Time) error {
+				ctx := onceward.WithNotAfter(onceward.WithOperation(t.Context(), name), notAfter)
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/charges", strings.NewReader("amount=1"))
+				require.NoError(t, err)
+				req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				resp, err := client.HTTPClient().Do(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				return err
+			}
+			for sent, connection := range []string{"a new one", ready} {
+				slow.Store(true)
+				err := send(connection, now().Add(time.Minute))
+				require.ErrorIs(t, err, onceward.ErrNotSent, connection)
+				require.ErrorContains(t, err, "it was not to be sent after")
+				assert.EqualValues(t, sent, requests.Load(), connection)
+				op, err := client.Lookup(t.Context(), onceward.Ref{ID: connection})
+				require.NoError(t, err)
+				assert.Equal(t, onceward.StateCancelled, op.State)
+
+				slow.Store(false)
+				passed.Store(0)
+				require.NoError(t, send("in its time, beside "+connection, now().Add(time.Hour)))
+				assert.EqualValues(t, sent+1, requests.Load())
+			}
+		})
+	}
+}
+
+// Whoever asked was told of it, so that OnSettled is not.
+func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		var offered []onceward.State
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{
+			Journal: memory.New(), Backoff: once,
+			OnSettled: func(_ context.Context, op onceward.Operation) error {
+				offered = append(offered, op.State)
+				return nil
+			},
+		})
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Minute))).Err, onceward.ErrPending)
+		pass(2 * time.Minute)
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrNotSent)
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
+		assert.Empty(t, offered)
+	})
+}
+
+// Nor is it sent by who asks for what is pending, and names an earlier time than it was begun with: that leaves it to others.
+func TestNotAfterOfWhoAsksAgain(t *testing.T) {
+	t.Parallel()
+	each(t, "passed", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(refuses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		by := time.Now().Add(time.Minute)
+		pass(10 * time.Minute)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		assert.Empty(t, l.Sent())
+		pass(time.Hour)
+		assert.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.Len(t, l.Sent(), 1)
+	})
+	each(t, "passes", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(10 * time.Minute)
+		policy.MaxAttempts = 8
+		p = start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		by := time.Now().Add(5 * time.Second)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		assert.Empty(t, l.Sent())
+		pass(time.Hour)
+		l.Always(says(200, paid))
+		assert.NoError(t, p.Ask(named(t, invoice)).Err)
+	})
+	each(t, "not said, though it has one", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Always(refuses())
+		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		by := time.Now().Add(10*time.Minute + 5*time.Second)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), by)).Err, onceward.ErrPending)
+		pass(10 * time.Minute)
+		policy.MaxAttempts = 8
+		p = start(t, l, onceward.Config{Journal: j, Backoff: policy})
+		err := p.Ask(named(t, invoice)).Err
+		require.ErrorIs(t, err, onceward.ErrPending)
+		assert.ErrorContains(t, err, "it was not to be sent after")
+		assert.NotContains(t, err.Error(), "sent by Run or Resume")
+		assert.False(t, time.Now().After(by))
+	})
+}
+
+// Who is told that it is pending is told whether it will be sent: what is due after its time will not.
+func TestPendingBeyondItsTime(t *testing.T) {
+	t.Parallel()
+	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "600")
+	for name, row := range map[string]struct {
+		second reply
+		by     time.Duration
+		sent   bool
+	}{
+		"it has no such time":       {busy, 0, true},
+		"it is due after its time":  {busy, 5 * time.Minute, false},
+		"it is due before its time": {busy, 20 * time.Minute, true},
+		"it may have run":           {loses(), time.Minute + time.Second, true},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(refuses(), row.second)
+			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+			ctx := named(t, invoice)
+			if row.by > 0 {
+				ctx = onceward.WithNotAfter(ctx, time.Now().Add(row.by))
+			}
+			require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
+			pass(time.Minute)
+			var e *onceward.Error
+			require.ErrorAs(t, p.Ask(named(t, invoice)).Err, &e)
+			require.ErrorIs(t, e, onceward.ErrPending)
+			assert.Equal(t, row.sent, e.InBackground)
+			pass(15 * time.Minute)
+			_, err := p.Resume(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, row.sent, p.Recorded(onceward.Ref{ID: invoice}).State == journal.StateCompleted)
+		})
+	}
+}
+
+// Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.
+func TestItsTimeByAClockBehind(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(says(429, "{}", "Retry-After", "600"))
+		cfg := onceward.Config{Journal: onDisk(t), Backoff: once}
+		p, behind := start(t, l, cfg), start(t, l, cfg)
+		setClock(behind.Client, func() time.Time { return time.Now().Add(-3 * time.Hour) })
+		asked := time.Now().Add(10 * time.Minute)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(20*time.Minute))).Err, onceward.ErrPending)
+		pass(30 * time.Minute)
+		require.NoError(t, p.Ask(named(t, "another")).Err)
+		out := behind.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		assert.WithinDuration(t, asked, out.Op.DueAt, time.Second)
+		assert.Len(t, l.Sent(), 2)
+	})
+}

@@ -1,0 +1,230 @@
+package request_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+)
+
+// What begin has the journal record, and what it makes of a journal that does not.
+
+// recorded is a journal that notes what events it was asked to record.
+type recorded struct {
+	*memory.Journal
+	kinds []journal.EventKind
+}
+
+func (j *recorded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	j.kinds = append(j.kinds, ev.Kind)
+	return j.Journal.Apply(ctx, ev)
+}
+
+// Who asks for what is over asks the journal once, and has nothing looked for.
+func TestBeginOfWhatIsOver(t *testing.T) {
+	for name, row := range map[string]struct {
+		first     reply
+		err       error
+		reconcile *onceward.Reconcile
+	}{
+		"completed":                     {says(200, paid), nil, plain()},
+		"unknown, and nothing is asked": {loses(), onceward.ErrOutcomeUnknown, nil},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			j := &recorded{Journal: memory.New()}
+			p := start(t, (&line{}).Then(row.first), onceward.Config{Journal: j, Reconcile: row.reconcile, Providers: []providers.Provider{own(noRetention)}})
+			require.ErrorIs(t, p.Ask(named(t, invoice), toOwn).Err, row.err)
+			pass(time.Minute)
+			j.kinds = nil
+			require.ErrorIs(t, p.Ask(named(t, invoice), toOwn).Err, row.err)
+			pass(time.Minute)
+			require.NotEmpty(t, j.kinds)
+			assert.Equal(t, journal.EventBegin, j.kinds[0])
+			assert.NotContains(t, j.kinds[1:], journal.EventBegin)
+			assert.NotContains(t, j.kinds, journal.EventLook)
+		})
+	}
+}
+
+// A call without a name whose intent can't be recorded sends nothing.
+func TestBeginUnnamedNotRecorded(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j, l := &failing{Journal: memory.New()}, &line{}
+		p := start(t, l, onceward.Config{Journal: j})
+		j.Fails(false, journal.EventBegin)
+		out := p.Ask(t.Context())
+		require.ErrorIs(t, out.Err, onceward.ErrJournal)
+		require.ErrorIs(t, out.Err, errDiskFull)
+		assert.Empty(t, l.Sent())
+	})
+}
+
+// Where keys are the credential's, nothing is recorded of what has none.
+func TestBeginWithoutACredential(t *testing.T) {
+	scoped := own()
+	scoped.CredentialScoped = true
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error { return errReset }})
+		require.ErrorIs(t, p.Ask(named(t, invoice), toOwn).Err, onceward.ErrNotSent)
+		assert.Empty(t, p.Everything())
+	})
+}
+
+// A journal that fails is told of as that, though the call has a time after which it is not sent.
+func TestBeginWithATimeNotRecorded(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j, failed := &failing{Journal: memory.New()}, 0
+		p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{
+			JournalFailed: func(context.Context, onceward.Operation, string, error) { failed++ },
+		}})
+		j.Fails(false, journal.EventBegin)
+		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Hour))).Err, onceward.ErrJournal)
+		assert.Equal(t, 1, failed)
+	})
+}
+
+// A call without a name that is cancelled before it is begun has sent nothing, whatever the journal can tell.
+func TestBeginUnnamedThatIsCancelled(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := &unread{Journal: memory.New()}
+		j.times.Store(10)
+		p := start(t, &line{}, onceward.Config{Journal: j})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrNotSent)
+	})
+}
+
+// An intent that landed though its commit failed is as if it had never been.
+func TestBeginThatIsUndone(t *testing.T) {
+	virtual(t, "first asked for", func(t *testing.T) {
+		j, s := &failing{Journal: memory.New()}, &settler{}
+		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		j.Fails(true, journal.EventBegin)
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+		op := p.Recorded(onceward.Ref{ID: invoice})
+		assert.Equal(t, onceward.StateCancelled, op.State)
+		assert.Zero(t, op.FirstSentAt, "nothing was sent, so that its window has not begun")
+		assert.Zero(t, op.LastEndedAt)
+		j.Fails(false)
+		p.Crash()
+		_, err := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle}).Resume(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, s.Got, "its caller knows")
+	})
+	virtual(t, "pending, without a name", func(t *testing.T) {
+		j, l := &failing{Journal: memory.New()}, (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("k-1")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		j.Fails(true, journal.EventBegin)
+		require.ErrorIs(t, p.Ask(t.Context(), carrying("k-1")).Err, onceward.ErrJournal)
+		j.Fails(false)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, l.Sent(), 1, "its caller alone asks for it again")
+		require.NoError(t, p.Ask(t.Context(), carrying("k-1")).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// What may have run goes again to the URL that it went to, however who asks has spelt that.
+func TestBeginAgainAtAnotherSpelling(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
+		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL+"?a=1&b=2")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		require.NoError(t, p.Ask(named(t, invoice), to("POST", ownURL+"?b=2&a=1")).Err)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, ownURL+"?a=1&b=2", l.Sent()[1].URL)
+	})
+}
+
+// A call of a step that has ended meanwhile is not begun: its flow has gone on without it.
+func TestBeginOnceItsStepHasEnded(t *testing.T) {
+	scoped := own()
+	scoped.CredentialScoped = true
+	virtual(t, "", func(t *testing.T) {
+		l, goesOn, late := &line{}, make(chan struct{}), make(chan error, 1)
+		var tooLate error
+		p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error {
+			<-goesOn
+			return nil
+		}})
+		require.NoError(t, p.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+				go func() { late <- p.Ask(ctx, toOwn).Err }()
+				synctest.Wait()
+				return "paid", nil
+			})
+			close(goesOn)
+			tooLate = <-late
+			return err
+		}))
+		require.ErrorIs(t, tooLate, onceward.ErrNotSent)
+		require.ErrorContains(t, tooLate, "its step has ended")
+		assert.Empty(t, l.Sent())
+		assert.Empty(t, p.Everything())
+	})
+}
+
+// lostBetween is a journal that records no intent, and has lost the session by then.
+type lostBetween struct{ *memory.Journal }
+
+func (j lostBetween) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	switch ev.Kind {
+	case journal.EventBegin:
+		return journal.Result{}, errDiskFull
+	case journal.EventCancel:
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// What a lost session may have begun is taken over from it, and nothing is kept to be cancelled.
+func TestBeginOfALostSession(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		var failed []string
+		p := start(t, &line{}, onceward.Config{Journal: lostBetween{memory.New()}, Trace: &onceward.Trace{
+			JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failed = append(failed, event) },
+		}})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+		pass(time.Minute)
+		assert.Equal(t, []string{"begin"}, failed)
+	})
+}
+
+// keepsBack is a journal that gives back no request that its asker has, as it may.
+type keepsBack struct{ *memory.Journal }
+
+func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	res, err := j.Journal.Apply(ctx, ev)
+	if ev.Kind == journal.EventBegin && res.Decision == journal.Execute && ev.Intent.Request.URL == res.Operation.Request.URL {
+		res.Operation.Request = journal.Request{}
+	}
+	return res, err
+}
+
+// What a journal does not give back of a request is sent as its caller has it.
+func TestBeginOfATerseJournal(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: keepsBack{memory.New()}})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		require.Len(t, l.Sent(), 1)
+		assert.Equal(t, chargeURL, l.Sent()[0].URL)
+		assert.Equal(t, chargeForm, l.Sent()[0].Body)
+	})
+}

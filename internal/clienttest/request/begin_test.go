@@ -1,0 +1,232 @@
+package request_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// An Authorize that hangs before the operation is begun has the attempt's time.
+func TestAuthorizeThatHangsBeforeBegin(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l, hangs := &line{}, true
+		p := start(t, l, onceward.Config{Providers: modes(), AttemptTimeout: 5 * time.Second, Authorize: func(r *http.Request) error {
+			if hangs {
+				hangs = false
+				<-r.Context().Done()
+				return r.Context().Err()
+			}
+			return nil
+		}})
+		began := time.Now()
+		require.NoError(t, p.Ask(named(t, "invoice-1")).Err)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// Who is not served is told whether it is sent all the same.
+func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
+	for name, row := range map[string]struct {
+		first        reply
+		options      []option
+		kind         error
+		inBackground bool
+	}{
+		"pending":                          {refuses(), nil, onceward.ErrPending, true},
+		"pending, and only its caller can": {refuses(), []option{with("Authorization", "Bearer a")}, onceward.ErrPending, false},
+		"unknown":                          {frozen, nil, onceward.ErrOutcomeUnknown, false},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			p := start(t, (&line{}).Then(row.first), onceward.Config{Journal: j, Backoff: once})
+			var e *onceward.Error
+			require.ErrorAs(t, p.Ask(named(t, invoice), row.options...).Err, &e)
+			assert.Equal(t, row.inBackground, e.InBackground)
+			ctx, cancel := context.WithCancel(named(t, invoice))
+			cancel()
+			require.ErrorAs(t, p.Ask(ctx, row.options...).Err, &e)
+			require.ErrorIs(t, e, row.kind)
+			assert.Equal(t, row.inBackground, e.InBackground)
+		})
+	}
+}
+
+// An error says whether the call had a name.
+func TestErrorTellsOfAName(t *testing.T) {
+	p := start(t, &line{}, onceward.Config{})
+	for _, has := range []bool{true, false} {
+		ctx := t.Context()
+		if has {
+			ctx = named(t, invoice)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		out := p.Ask(ctx)
+		require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+		assert.Equal(t, has, out.Op.Named)
+	}
+}
+
+// A flow that asks again for what is unknown has it looked for once: after that it is Run's to look for.
+func TestFlowHasItLookedForOnce(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := tellerOfFlows(t, openBank(t))
+		ship := charges(l)
+		require.NoError(t, l.Flows.Register(ship))
+		l.Box.Script(providertest.DropBefore())
+		for range 5 {
+			_, err := ship.Run(t.Context(), l.Flows, "order-1", "x")
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			pass(2 * time.Minute)
+		}
+		assert.Equal(t, 1, l.Charge().Looks)
+	})
+}
+
+// Who asks for what a dead process had in flight, and can't be sent again, has been told that it is unknown.
+func TestWhoFindsItUnknownIsTold(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l, table := &line{}, []providers.Provider{own(noKey)}
+		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", ownURL)) })
+		s := &settler{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: table, OnSettled: s.Settle})
+		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, s.Got)
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
+	})
+}
+
+// standing is a journal that a process stood still before: its session is lost when it goes on.
+type standing struct {
+	*memory.Journal
+	stood bool
+}
+
+func (j *standing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if ev.Kind == journal.EventBegin && !j.stood {
+		j.stood = true
+		<-time.After(30 * time.Second)
+		return journal.Result{}, journal.ErrSessionLost
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// A process that stood still until its session was lost begins by what the clock says then: else its clock would seem to
+// be behind, and what others have begun meanwhile to be dated by one that is ahead.
+func TestBeginAfterItStoodStill(t *testing.T) {
+	virtual(t, "for half a minute", func(t *testing.T) {
+		p := start(t, &line{}, onceward.Config{Journal: &standing{Journal: memory.New()}})
+		require.NoError(t, p.Ask(named(t, invoice)).Err)
+		assert.True(t, time.Now().Equal(p.Recorded(onceward.Ref{ID: invoice}).FirstSentAt))
+	})
+}
+
+// overtaken is a journal that can't record what is begun once, after something else has happened.
+type overtaken struct {
+	journal.Journal
+	by func()
+}
+
+func (j *overtaken) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if by := j.by; by != nil && ev.Kind == journal.EventBegin {
+		j.by = nil
+		by()
+		return journal.Result{}, errDiskFull
+	}
+	return j.Journal.Apply(ctx, ev)
+}
+
+// Who does not know whether its intent was recorded takes back no claim of the same process's background.
+func TestBeginThatFailsBesideTheBackground(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(loses(), takes(20*time.Second, says(200, paid)))
+		j := &overtaken{Journal: onDisk(t)}
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		resumed := make(chan error, 1)
+		j.by = func() {
+			go func() {
+				_, err := p.Resume(context.Background())
+				resumed <- err
+			}()
+			pass(time.Second)
+		}
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
+		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
+		other := start(t, l, onceward.Config{Journal: j.Journal})
+		require.NoError(t, other.Ask(named(t, invoice)).Err)
+		require.NoError(t, <-resumed)
+		assert.Len(t, l.Sent(), 2)
+	})
+}
+
+// Who asks for what is unknown, and finds out that it had no effect, asks no sooner than the provider has named by its
+// last answer.
+func TestLookThatFreesKeepsARetryAfter(t *testing.T) {
+	for name, row := range map[string]struct {
+		hurries time.Duration // the time of the first one who asks; 0: enough
+		asks    int
+	}{
+		"of one":                         {0, 1},
+		"of those who wait for the look": {0, 4},
+		"of one without so much time":    {40 * time.Second, 4},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := (&line{}).Then(says(503, "", "Retry-After", "1200"))
+			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, Reconcile: &onceward.Reconcile{
+				Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+					pass(time.Second)
+					return onceward.Finding{Found: journal.FindingAbsent, Why: "they say so"}, nil
+				},
+			}})
+			began := time.Now()
+			asks := func(ctx context.Context) outcome {
+				return p.Ask(onceward.WithOperation(ctx, invoice), to("POST", ownURL))
+			}
+			require.ErrorIs(t, asks(t.Context()).Err, onceward.ErrOutcomeUnknown)
+			pass(19 * time.Minute) // so that the word of the program's own look-up counts
+			first, rest := make(chan outcome, 1), make(chan outcome, row.asks)
+			go func() {
+				ctx := t.Context()
+				if row.hurries > 0 {
+					var giveUp func()
+					ctx, giveUp = context.WithTimeout(ctx, row.hurries)
+					defer giveUp()
+				}
+				first <- asks(ctx)
+			}()
+			synctest.Wait()
+			for range row.asks - 1 {
+				go func() { rest <- asks(t.Context()) }()
+			}
+			if out := <-first; row.hurries > 0 {
+				require.ErrorIs(t, out.Err, onceward.ErrNotSent)
+				assert.ErrorContains(t, out.Err, "asked not to be asked again before")
+				assert.Equal(t, 19*time.Minute+time.Second, time.Since(began), "it is told at once")
+			} else {
+				require.NoError(t, out.Err)
+			}
+			for range row.asks - 1 {
+				require.NoError(t, (<-rest).Err)
+			}
+			require.Len(t, l.Sent(), 2)
+			assert.Equal(t, 20*time.Minute, l.Sent()[1].At.Sub(began))
+		})
+	}
+}

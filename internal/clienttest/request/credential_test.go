@@ -1,0 +1,416 @@
+package request_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+func user(credential string) option {
+	return func(r *http.Request) { r.SetBasicAuth(credential, "") }
+}
+
+// A live charge is not answered by a test's, nor a test's sent live.
+func TestModeLiveAndTest(t *testing.T) {
+	t.Parallel()
+	each(t, "asked with another mode: nothing is sent, and nothing told", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		for _, ctx := range []struct {
+			name    string
+			options []option
+		}{{name: "invoice-1"}, {options: []option{carrying("k-1")}}} {
+			c := t.Context()
+			if ctx.name != "" {
+				c = named(t, ctx.name)
+			}
+			before := len(l.Sent())
+			require.NoError(t, p.Ask(c, append(ctx.options, bearer("sk_test_1"))...).Err)
+			for _, live := range []option{bearer("sk_live_1"), user("sk_live_1")} {
+				out := p.Ask(c, append(ctx.options, live)...)
+				require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+				var e *onceward.Error
+				require.True(t, errors.As(out.Err, &e))
+				assert.Equal(t, []string{"mode"}, e.Differs)
+				assert.Nil(t, e.Operation.Answer)
+				assert.NotContains(t, out.Err.Error(), "sk_")
+			}
+			for _, same := range []option{user("sk_test_2"), bearer("unmarked"), func(*http.Request) {}} {
+				out := p.Ask(c, append(ctx.options, same)...)
+				require.NoError(t, out.Err, "the same mode, or one that can't be told")
+				assert.True(t, out.Op.Replayed)
+			}
+			assert.Len(t, l.Sent(), before+1)
+		}
+	})
+
+	each(t, "by Authorize", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		as := func(credential string) *process {
+			return start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer "+credential)
+				return nil
+			}})
+		}
+		require.NoError(t, as("sk_test_1").Ask(named(t, "invoice-1")).Err)
+		require.ErrorIs(t, as("sk_live_1").Ask(named(t, "invoice-1")).Err, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 1)
+	})
+
+	each(t, "a pending one is not sent in the other mode", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once})
+		out := p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		pass(time.Until(out.Op.DueAt))
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+		assert.Len(t, l.Sent(), 2)
+	})
+
+	each(t, "one that is left open waits for its own mode, though the other is of another account", func(t *testing.T, j journal.Journal) {
+		tables := modes()
+		tables[0].Identity = providers.Identity{Path: "/v1/account", Field: "id", Source: "made up"}
+		open := true
+		l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.Method == http.MethodGet:
+				return says(200, fmt.Sprintf(`{"id":"acct_%d"}`, len(r.Header.Get("Authorization")))).Answer(r)
+			case open:
+				return loses().Answer(r)
+			}
+			return says(200, paid).Answer(r)
+		}})
+		p := start(t, l, onceward.Config{Journal: j, Providers: tables, Backoff: once, Reconcile: &onceward.Reconcile{}, Authorize: func(r *http.Request) error {
+			if r.Header.Get("Authorization") == "" {
+				r.Header.Set("Authorization", "Bearer sk_live_another")
+			}
+			return nil
+		}})
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err, onceward.ErrPending)
+		require.NotEmpty(t, p.Recorded(onceward.Ref{ID: "invoice-1"}).Account)
+		open = false
+		pass(time.Hour)
+		require.NoError(t, p.Ask(named(t, "invoice-2")).Err, "so that it is known whose the other is")
+		_, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, onceward.StatePending, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+	})
+
+	each(t, "what is being sent under a test's credential is nobody's live answer", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		first := make(chan outcome, 1)
+		go func() { first <- p.Ask(named(t, "invoice-1"), bearer("sk_test_1")) }()
+		synctest.Wait()
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err, onceward.ErrKeyReused)
+		require.NoError(t, (<-first).Err)
+	})
+
+	each(t, "a cancelled name may be taken", func(t *testing.T, j journal.Journal) {
+		l := (&line{}).Then(wrongKey)
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
+		require.Equal(t, onceward.StateCancelled, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_live_1")).Err)
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err, onceward.ErrKeyReused, "it is live now")
+		assert.Len(t, l.Sent(), 2)
+	})
+
+	each(t, "no more than the mode is recorded", func(t *testing.T, j journal.Journal) {
+		p := start(t, &line{}, onceward.Config{Journal: j, Providers: modes()})
+		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
+		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
+		assert.Equal(t, "test", op.Mode)
+		assert.Empty(t, op.Credential)
+	})
+}
+
+// One seller's key is not sent under another's token.
+// One seller's answer is lost, and the same name is asked for with another's token:
+// whether that one's keys are known to Square by the first one's is not published.
+func TestSellersKeyUnderAnothersToken(t *testing.T) {
+	virtual(t, "Square", func(t *testing.T) {
+		square := providers.Square(24 * time.Hour)
+		for i := range square.Endpoints {
+			if e := &square.Endpoints[i]; e.Pattern == "POST /v2/payments" {
+				e.Remembers, e.InFlightGuard = providers.SuccessesCleanFailures, true
+			}
+		}
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{square}, Backoff: once})
+		pay := []option{to(http.MethodPost, "https://connect.squareup.com/v2/payments"), jsonText(`{"amount_money":{"amount":100}}`)}
+		require.ErrorIs(t, p.Ask(named(t, "order-1"), append(pay, with("Authorization", "Bearer seller_A"))...).Err, onceward.ErrPending)
+		pass(time.Hour)
+		out := p.Ask(named(t, "order-1"), append(pay, with("Authorization", "Bearer seller_B"))...)
+		require.Error(t, out.Err)
+		for _, sent := range l.Sent() {
+			assert.Equal(t, "Bearer seller_A", sent.Header.Get("Authorization"))
+		}
+	})
+}
+
+// A credential in the query is told from the key beside it.
+func TestCredentialBesideAKeyInTheQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyQuery, Name: "token_key"} })
+		table.CredentialScoped = true
+		at := func(credential string) option { return to("POST", ownURL+"?api_key="+credential) }
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice), at("a")).Err, onceward.ErrPending)
+		pass(time.Minute)
+		require.ErrorIs(t, p.Ask(named(t, invoice), at("b")).Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+		require.NoError(t, p.Ask(named(t, "another"), at("a")).Err)
+	})
+}
+
+// A credential in the query is the same however it is escaped, and another where it can't be read.
+func TestCredentialEscapedInTheQuery(t *testing.T) {
+	for _, row := range []struct {
+		first, second string
+		same          bool
+	}{{"ab", "a%62", true}, {"ab", "a%63", false}, {"%zz1", "%zz1", true}, {"%zz1", "%zz2", false}} {
+		virtual(t, row.first+" and "+row.second, func(t *testing.T) {
+			table := own()
+			table.CredentialScoped = true
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL+"?api_key="+row.first)).Err, onceward.ErrPending)
+			pass(time.Minute)
+			out := p.Ask(named(t, invoice), to("POST", ownURL+"?api_key="+row.second))
+			assert.Equal(t, row.same, out.Err == nil, out.Err)
+			assert.Equal(t, row.same, len(l.Sent()) == 2)
+		})
+	}
+}
+
+func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
+	t.Parallel()
+	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
+		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+			for _, credential := range credentials {
+				require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
+			}
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// Where the caller's own credential tells its mode, Config.Authorize is asked by the attempt alone.
+func TestModeOfTheCallersOwnCredential(t *testing.T) {
+	for credential, asked := range map[string]int{"sk_test_1": 1, "unmarked": 2} {
+		t.Run(credential, func(t *testing.T) {
+			calls := 0
+			p := start(t, &line{}, onceward.Config{Providers: modes(), Authorize: func(*http.Request) error { calls++; return nil }})
+			require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
+			assert.Equal(t, asked, calls)
+		})
+	}
+}
+
+// Who waits for another's answer is told it under a credential of the same mode, or of one that can't be told.
+func TestWaiterUnderAnotherMode(t *testing.T) {
+	for _, row := range []struct {
+		first, second string
+		is            error
+	}{
+		{"sk_test_1", "sk_test_2", nil},
+		{"sk_test_1", "of another kind", nil},
+		{"of another kind", "sk_test_1", nil},
+		{"of another kind", "of another kind", nil},
+		{"sk_test_1", "sk_live_1", onceward.ErrKeyReused},
+	} {
+		virtual(t, row.first+" and "+row.second, func(t *testing.T) {
+			l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
+			p := start(t, l, onceward.Config{Providers: modes()})
+			first := make(chan error, 1)
+			go func() { first <- p.Ask(named(t, invoice), bearer(row.first)).Err }()
+			pass(time.Second)
+			out := p.Ask(named(t, invoice), bearer(row.second))
+			require.NoError(t, <-first)
+			require.ErrorIs(t, out.Err, row.is)
+			other := p.Ask(named(t, invoice), bearer(row.second), body("amount=1"))
+			var e *onceward.Error
+			require.ErrorAs(t, other.Err, &e)
+			assert.Equal(t, row.is != nil, slices.Contains(e.Differs, "mode"), e.Differs)
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
+
+// A flow's step that lacks its credential waits for it: nothing is cancelled, for which the flow would be undone.
+func TestAStepWithoutItsCredentialWaits(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		fails   error
+		changes bool  // between the intent and the attempt
+		first   reply // to what is sent all the same
+		sent    int
+	}{
+		{name: "it can't be had", fails: errors.New("the vault is sealed")},
+		{name: "there is none", fails: onceward.ErrCredentialMissing},
+		{name: "it is refused", fails: onceward.ErrCredentialRefused},
+		{name: "the provider refuses it", first: wrongKey, sent: 1},
+		{name: "it is another by now", changes: true},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			fails, changes, asked := row.fails, row.changes, 0
+			scoped := providers.Stripe()
+			scoped.CredentialScoped = row.changes
+			l := &line{}
+			if row.sent > 0 {
+				l.Then(row.first)
+			}
+			p := startFlows(t, l, onceward.Config{Providers: []providers.Provider{scoped}, Authorize: func(r *http.Request) error {
+				if changes {
+					asked++
+				}
+				r.Header.Set("Authorization", fmt.Sprint("Bearer ", max(asked, 1)))
+				return fails
+			}})
+			do := func(ctx context.Context) error { return flow.GiveUp(p.Sequence("charge")(ctx)) }
+			require.Error(t, p.Flow(t.Context(), "order-1", nil, do))
+			ops := p.Everything()
+			require.Len(t, ops, 1)
+			assert.Equal(t, journal.StatePending, ops[0].State)
+			assert.True(t, ops[0].DueOwn, "the provider asked for no pause")
+			assert.Len(t, l.Sent(), row.sent)
+			fails, changes, asked = nil, false, 1
+			pass(time.Hour)
+			require.NoError(t, p.Flow(t.Context(), "order-1", nil, do))
+			assert.Len(t, l.Sent(), row.sent+1)
+		})
+	}
+}
+
+// A credential is told from another one by all of it, but what AWS signs anew for each request in Authorization.
+func TestCredentialThatLooksSigned(t *testing.T) {
+	const signed = "AWS4-HMAC-SHA256 Credential=key/day, Signature="
+	for _, row := range []struct {
+		header, first, second string
+		same                  bool
+	}{
+		{"Authorization", signed + "1", signed + "2", true},
+		{"Authorization", "Own Credential=key/1", "Own Credential=key/2", false},
+		{"X-Api-Key", signed + "1", signed + "2", false},
+	} {
+		virtual(t, row.header+" "+row.first, func(t *testing.T) {
+			table := own()
+			table.CredentialScoped = true
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+			require.ErrorIs(t, p.Ask(named(t, invoice), toOwn, with(row.header, row.first)).Err, onceward.ErrPending)
+			pass(time.Minute)
+			out := p.Ask(named(t, invoice), toOwn, with(row.header, row.second))
+			assert.Equal(t, row.same, out.Err == nil, out.Err)
+			assert.Equal(t, row.same, len(l.Sent()) == 2)
+		})
+	}
+}
+
+// That two operations have one credential can't be told from the journal.
+func TestCredentialInTheJournal(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		table := own()
+		table.CredentialScoped = true
+		p := start(t, &line{}, onceward.Config{Providers: []providers.Provider{table}})
+		var digests []string
+		for _, name := range []string{"a", "b"} {
+			require.NoError(t, p.Ask(named(t, name), toOwn, bearer("s3cr3t")).Err)
+			digest := p.Recorded(onceward.Ref{ID: name}).Credential
+			digests = append(digests, digest[strings.LastIndexByte(digest, ':')+1:])
+		}
+		require.NotEmpty(t, digests[0])
+		assert.NotEqual(t, digests[0], digests[1])
+	})
+}
+
+// Who still waits for a credential when the client shuts down is told that, and nothing is begun.
+func TestCredentialDuringShutdown(t *testing.T) {
+	scoped := providers.Stripe()
+	scoped.CredentialScoped = true
+	for name, tables := range map[string][]providers.Provider{"for its mode": modes(), "for what its key is of": {scoped}} {
+		virtual(t, name, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Providers: tables, Authorize: func(r *http.Request) error {
+				<-r.Context().Done()
+				return r.Context().Err()
+			}})
+			asked := make(chan outcome, 1)
+			go func() { asked <- p.Ask(named(t, invoice)) }()
+			synctest.Wait()
+			_ = p.Shutdown(cancelled())
+			require.ErrorIs(t, (<-asked).Err, onceward.ErrShutdown)
+			assert.Empty(t, p.Everything())
+			assert.Empty(t, l.Sent())
+		})
+	}
+}
+
+// What no table's contract covers is of no mode, at a provider's host too: nothing is known of what goes there.
+func TestModeAtAPathThatIsNotListed(t *testing.T) {
+	each(t, "", func(t *testing.T, j journal.Journal) {
+		l := &line{}
+		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
+		for _, credential := range []string{"sk_test_1", "sk_live_1"} {
+			require.NoError(t, p.Ask(named(t, invoice), to(http.MethodPost, "https://api.stripe.com/v1//charges"), bearer(credential)).Err)
+		}
+		assert.Len(t, l.Sent(), 1)
+		op := p.Recorded(onceward.Ref{ID: invoice})
+		assert.Empty(t, op.Mode)
+		assert.Empty(t, op.Provider)
+	})
+}
+
+// A credential in the query is none of the key's, though it is called as that is elsewhere.
+func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "token"} })
+		table.CredentialScoped = true
+		l := (&line{}).Then(loses())
+		p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Backoff: once})
+		ask := func(credential string) error {
+			return p.Ask(named(t, invoice), to(http.MethodPost, ownURL+"?token="+credential), jsonText(`{"n":1}`)).Err
+		}
+		require.ErrorIs(t, ask("a"), onceward.ErrPending)
+		pass(time.Minute)
+		require.ErrorIs(t, ask("b"), onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
+
+// What is known to be of one account is not sent under a credential of another's.
+func TestCredentialOfAnotherAccount(t *testing.T) {
+	trap(t, "", func(t *testing.T) {
+		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
+			e := &p.Endpoints[0]
+			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+		})
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Pays(invoice, with("Authorization", "Bearer a")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		err := l.Pays(invoice, with("Authorization", "Bearer b")).Err
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "not the operation's")
+	})
+}
