@@ -27,7 +27,8 @@ type Endpoint struct {
 	// RefuseFor is how long the key is refused after that, rather than new. Default: 23 days. Negative: not at all.
 	RefuseFor time.Duration
 
-	// Limit is how long one run of the handler may take. Default: 30 seconds. It is at most 10 minutes.
+	// Limit is how long one run of the handler may take, and how long the body of a request is waited for if the HTTP server has
+	// no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
 	Limit time.Duration
 
 	// Held is how long the request's transaction may be open. Default: 5 seconds on SQLite, where no process records anything
@@ -37,7 +38,8 @@ type Endpoint struct {
 	// Wait is how long a request waits for one with the same key that this process is serving. Default: 0, a 409 at once.
 	Wait time.Duration
 
-	// MaxRequest and MaxAnswer bound the bodies, in bytes. Default: 1 MiB each.
+	// MaxRequest bounds the body of a request, and MaxAnswer that of an answer with the headers that are kept, in bytes.
+	// Default: 1 MiB each.
 	MaxRequest, MaxAnswer int64
 
 	// Omit names members of the body that a repeated request may have otherwise: paths with dots.

@@ -45,9 +45,15 @@ func (r *recorder) Write(b []byte) (int, error) {
 // done is called once the handler has returned.
 func (r *recorder) done() { r.WriteHeader(http.StatusOK) }
 
-// recordable reports whether the answer can be given again as it was.
-func (r *recorder) recordable() bool {
-	if r.over || r.status == http.StatusSwitchingProtocols {
+// recordable reports whether the answer can be given again as it was. The headers that are kept count as the body does.
+func (r *recorder) recordable(e *Endpoint) bool {
+	size := int64(r.body.Len())
+	for name, values := range e.kept(r.sent) {
+		for _, value := range values {
+			size += int64(len(name) + len(value))
+		}
+	}
+	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols {
 		return false
 	}
 	for name := range r.header {

@@ -147,7 +147,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer e.leave(caller.Tenant)
-	body, p := e.read(r)
+	body, p := e.read(w, r)
 	if p != nil {
 		e.refuseKey(w, r, caller.Tenant, *p)
 		return
@@ -194,10 +194,21 @@ func (e *endpoint) malformed(key string) string {
 	return ""
 }
 
-// read reads the body, as a whole, before anything is locked.
-func (e *endpoint) read(r *http.Request) ([]byte, *Problem) {
+// read reads the body, as a whole, before anything is locked. If the HTTP server has no ReadTimeout, it waits for the body at most
+// for Endpoint.Limit.
+func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (body []byte, p *Problem) {
 	if r.ContentLength > e.MaxRequest {
 		return nil, &requestTooLarge
+	}
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout == 0 {
+		of := http.NewResponseController(w)
+		if of.SetReadDeadline(time.Now().Add(e.Limit)) == nil {
+			defer func() {
+				if p == nil { // else the server reads no more of it
+					_ = of.SetReadDeadline(time.Time{})
+				}
+			}()
+		}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, e.MaxRequest+1))
 	switch {
@@ -419,7 +430,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		}
 		answer.give(w, more)
 		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
-	case !answer.recordable():
+	case !answer.recordable(&e.Endpoint):
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, has trailers, or was taken over", nil)
 		e.refuseKey(w, req, caller.Tenant, notRecordable)
