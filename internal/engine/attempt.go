@@ -48,7 +48,11 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	a.ctx = r.startContext()
 	// Credentials, names, connections and handshakes take their time, and a process may be paused in between: others
 	// may have the operation by now.
-	req, err := r.compose(a.ctx, a.ctx.Follow(r.claimAsOfNow()), r.target)
+	var by time.Time
+	if !r.mayHaveRun() {
+		by = r.notAfter
+	}
+	req, err := r.compose(a.ctx, a.ctx.Follow(guard{r.engine}, r.op.Holder, by), r.target)
 	if err != nil {
 		a.ctx.Cancel(errEnded)
 		a.local = err
@@ -83,27 +87,12 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// claim is the run's, for hooks of its attempts that another goroutine may call at any time. Nothing of it changes.
-type claim struct {
-	engine   *Engine
-	holder   string
-	notAfter time.Time // zero: it is never too late
-}
+// guard is for wire.Guard. What hooks of an attempt ask with does not change with its run.
+type guard struct{ engine *Engine }
 
-// claimAsOfNow returns the claim for the next attempt, after which the run has another one.
-func (r *run) claimAsOfNow() *claim {
-	c := &claim{engine: r.engine, holder: r.op.Holder}
-	if !r.mayHaveRun() {
-		c.notAfter = r.notAfter
-	}
-	return c
-}
+func (g guard) Holds(session string) bool { return g.engine.Session.Holds(session) }
 
-// Holds is for wire.Claim, as Late is.
-func (c *claim) Holds() bool { return c.engine.Session.Holds(c.holder) }
-
-// Late returns the error of a claim whose time has passed.
-func (c *claim) Late() error { return afterwards(c.engine.Now(), c.notAfter) }
+func (g guard) Late(by time.Time) error { return afterwards(g.engine.Now(), by) }
 
 // attemptEnded notes when the last attempt did.
 func (r *run) attemptEnded() {

@@ -52,20 +52,33 @@ func NewAttemptContext(ctx context.Context, left time.Duration, cause error) *At
 	return c
 }
 
-// Claim is what an attempt is made under. It may be asked at any time, by any goroutine.
-type Claim interface {
-	// Holds reports whether its session still lives.
-	Holds() bool
+// Guard says whether an attempt may go on. It may be asked at any time, by any goroutine.
+type Guard interface {
+	// Holds reports whether the session that holds the claim still lives.
+	Holds(session string) bool
 
-	// Late returns why it is too late for a request that would be the first, or nil.
-	Late() error
+	// Late returns why it is too late for a request that was to be sent first by a time, or nil. Zero means at any time.
+	Late(by time.Time) error
 }
 
-// Follow returns the context to send under. It learns how far the attempt gets. A connection stays unused if the claim's
-// session is lost or it is too late for a first request.
-func (c *AttemptContext) Follow(claim Claim) context.Context {
-	c.trace.claim = claim
-	return c.trace.follow(c)
+// Follow returns the context to send under. It learns how far the attempt gets. A connection stays unused if the session is
+// lost, or if it is too late for a first request.
+func (c *AttemptContext) Follow(guard Guard, session string, by time.Time) context.Context {
+	c.trace.guard, c.trace.session, c.trace.by = guard, session, by
+	return c.trace.follow(sent{c})
+}
+
+// Sent is the key of a context under which a client sends a request by itself. Its value is not nil.
+type Sent struct{}
+
+// sent is the context of an attempt's requests. Authorize gets another one.
+type sent struct{ *AttemptContext }
+
+func (s sent) Value(key any) any {
+	if key == (Sent{}) {
+		return true
+	}
+	return s.AttemptContext.Value(key)
 }
 
 // Redirected notes that a redirect is followed, so that something was sent. It is called between two requests.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/onceward/onceward/internal/fault"
 )
@@ -23,8 +24,10 @@ type connTrace struct {
 	conn       atomic.Pointer[net.Conn] // the latest connection, where it is HTTP/1's
 	hooks      httptrace.ClientTrace
 
-	claim Claim
-	end   context.CancelCauseFunc
+	guard   Guard
+	session string
+	by      time.Time
+	end     context.CancelCauseFunc
 }
 
 // refuse leaves a connection unused. HTTP/2 looks at the context before it writes, and others may have requests on
@@ -64,10 +67,10 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 			t.conn.Store(&info.Conn)
 		}
 		switch {
-		case !t.claim.Holds():
+		case !t.guard.Holds(t.session):
 			t.refuse(info.Conn, ErrLeaseOver)
 		case info.Conn != nil && !t.wrote.Load() && !t.hopped: // where to refuse leaves no doubt
-			if err := t.claim.Late(); err != nil {
+			if err := t.guard.Late(t.by); err != nil {
 				t.refuse(info.Conn, err)
 			}
 		}
@@ -77,7 +80,7 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		// net/http has them in a buffer still, their end at least, so that a process that was paused since it got
 		// the connection sends nothing either. HTTP/2 has sent them. It proves nothing: another's transport may have
 		// sent them too.
-		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && !t.claim.Holds() {
+		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && !t.guard.Holds(t.session) {
 			t.end(ErrLeaseOver)
 			_ = (*conn).Close()
 		}
