@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -214,4 +215,52 @@ func TestLogEventsAreDocumented(t *testing.T) {
 			assert.Equal(t, filepath.ToSlash(name) == "internal/core/observer.go", direct.Match(code), "%s logs by itself", name)
 		}
 	}
+}
+
+// Every test exists that docs/verification.md names.
+func TestDocumentedGates(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/verification.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "<!-- table: gates -->\n")
+	require.True(t, found)
+	table, _, found = strings.Cut(table, "<!-- end -->")
+	require.True(t, found)
+	read := map[string]string{}
+	sources := func(folder string) string {
+		if read[folder] == "" {
+			files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+			require.NoError(t, err)
+			var all strings.Builder
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				require.NoError(t, err)
+				all.Write(source)
+			}
+			read[folder] = all.String()
+		}
+		return read[folder]
+	}
+	suite := sources("journal/journaltest")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| question ") {
+			continue
+		}
+		rows++
+		named := regexp.MustCompile("`(\\.[a-z/]*)` `(Test[^`]+)`").FindAllStringSubmatch(line, -1)
+		assert.NotEmpty(t, named, "nothing shows: %s", line)
+		for _, test := range named {
+			source := sources(test[1])
+			name, subtests, _ := strings.Cut(test[2], "/")
+			assert.True(t, strings.Contains(source, "\nfunc "+name+"(t *testing.T) {"), "%s has no %s", test[1], name)
+			if subtests == "" {
+				continue
+			}
+			for subtest := range strings.SplitSeq(subtests, "/") {
+				assert.True(t, strings.Contains(source+suite, strconv.Quote(subtest)), "%s of %s has no %q", name, test[1], subtest)
+			}
+		}
+	}
+	assert.Equal(t, 10, rows)
 }

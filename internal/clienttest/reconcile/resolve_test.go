@@ -548,7 +548,7 @@ func TestReasonWithACard(t *testing.T) {
 		p := start(t, (&line{}).Then(frozen), onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		ref := onceward.Ref{ID: "invoice-1/charge"}
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
-		_, err := p.Resolve(t.Context(), p.lookedAt(ref), onceward.NotExecuted, onceward.ResolveOptions{
+		_, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.NotExecuted, onceward.ResolveOptions{
 			By: "ada", Why: "the holder of 4242 4242 4242 4242, cvc 937, says so; token sk_live_4eC39HqLyjWDarjtT1zdp7dc",
 		})
 		require.NoError(t, err)
