@@ -25,35 +25,29 @@ import (
 //
 // Until then a second Install fails with ErrInstalled, whatever its client. It also fails if no table of c lists a
 // host. Requests may be sent concurrently. Install and the returned function write http.DefaultTransport, so no other
-// goroutine may use it meanwhile: call them at the start and end of main, in TestMain, or in a test that is not
+// goroutine may use it meanwhile. Call them at the start and end of main, in TestMain, or in a test that is not
 // parallel.
 func Install(c *Client) (uninstall func(), err error) {
 	if !c.core.Router.ListsHosts() {
 		return nil, errors.New("onceward: Install: no table of Config.Providers lists a host, so no request would be routed: " +
 			"set Hosts, or pass Client.HTTPClient to your code")
 	}
-	installMutex.Lock()
-	defer installMutex.Unlock()
-	if isInstalled {
+	if !installed.CompareAndSwap(false, true) {
 		return nil, ErrInstalled
 	}
 	d := &defaultTransport{client: c, replaced: http.DefaultTransport}
-	http.DefaultTransport, isInstalled = d, true
+	http.DefaultTransport = d
 	return sync.OnceFunc(func() {
-		installMutex.Lock()
-		defer installMutex.Unlock()
 		d.removed.Store(true)
 		if http.DefaultTransport == http.RoundTripper(d) {
 			http.DefaultTransport = d.replaced
 		}
-		isInstalled = false
+		installed.Store(false)
 	}), nil
 }
 
-var (
-	installMutex sync.Mutex
-	isInstalled  bool // guarded by installMutex
-)
+// installed says whether a client is installed.
+var installed atomic.Bool
 
 // defaultTransport takes the place of http.DefaultTransport.
 type defaultTransport struct {
@@ -81,7 +75,7 @@ func (d *defaultTransport) CloseIdleConnections() {
 type below struct{ http.RoundTripper }
 
 func (b below) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Context().Value(wire.Sent{}) != nil { // an attempt
+	if !installed.Load() || req.Context().Value(wire.Sent{}) != nil { // an attempt has the mark already
 		return b.RoundTripper.RoundTrip(req)
 	}
 	sent := req.WithContext(context.WithValue(req.Context(), wire.Sent{}, true))

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// Operation names the operation of a step by its workflow's ID and its own number, which DBOS keeps across a recovery.
-// ctx is the context that the step's function received, or one derived by DBOS.
+// Operation names the operation of a step by its workflow's ID and its own number. DBOS keeps both across a recovery.
+// ctx is the context that the step's function received.
 func Operation(ctx context.Context) (context.Context, error) {
 	step, ok := ctx.(dbos.Context)
 	if !ok {
