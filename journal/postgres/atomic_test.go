@@ -597,36 +597,43 @@ func TestConsumeOnPostgreSQL(t *testing.T) {
 	db, err := sql.Open("pgx", cluster.URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	c, err := consume.New(t.Context(), consume.Options{
-		Journal: j, Name: "ledger", Keep: time.Hour,
-		Begin: func(ctx context.Context) (journal.Tx, error) {
+	for name, begin := range map[string]func(context.Context) (journal.Tx, error){
+		"sql": func(ctx context.Context) (journal.Tx, error) {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
 			if err != nil {
 				return nil, err
 			}
 			return postgres.SQL(tx), nil
 		},
-	})
-	require.NoError(t, err)
-	book := func(ctx context.Context, tx journal.Tx) error {
-		_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO "+ledger+" (payee) VALUES ('ada')")
-		return err
+		"pool": postgres.Begin(poolAt(t, cluster.URL(), 4)),
+	} {
+		c, err := consume.New(t.Context(), consume.Options{Journal: j, Name: name, Keep: time.Hour, Begin: begin})
+		require.NoError(t, err)
+		book := func(ctx context.Context, tx journal.Tx) (err error) {
+			switch own := tx.Driver().(type) {
+			case *sql.Tx:
+				_, err = own.ExecContext(ctx, "INSERT INTO "+ledger+" (payee) VALUES ($1)", name)
+			case pgx.Tx:
+				_, err = own.Exec(ctx, "INSERT INTO "+ledger+" (payee) VALUES ($1)", name)
+			}
+			return err
+		}
+		deliver := func(id string, seq int64, do func(context.Context, journal.Tx) error) (consume.Result, error) {
+			return c.Do(t.Context(), consume.Message{ID: id, Source: "orders of " + name, Entity: "order-1", Seq: seq}, do)
+		}
+		first, err := deliver("m-2", 2, func(ctx context.Context, tx journal.Tx) error {
+			_, err := deliver("m-2", 2, book)
+			assert.ErrorIs(t, err, consume.ErrBusy, "it is being worked on")
+			return book(ctx, tx)
+		})
+		require.NoError(t, err)
+		assert.Equal(t, consume.Done, first)
+		again, err := deliver("m-2", 2, book)
+		require.NoError(t, err)
+		assert.Equal(t, consume.Duplicate, again)
+		older, err := deliver("m-1", 1, book)
+		require.NoError(t, err)
+		assert.Equal(t, consume.Stale, older)
+		assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"))
 	}
-	deliver := func(id string, seq int64, do func(context.Context, journal.Tx) error) (consume.Result, error) {
-		return c.Do(t.Context(), consume.Message{ID: id, Source: "orders", Entity: "order-1", Seq: seq}, do)
-	}
-	first, err := deliver("m-2", 2, func(ctx context.Context, tx journal.Tx) error {
-		_, err := deliver("m-2", 2, book)
-		assert.ErrorIs(t, err, consume.ErrBusy, "it is being worked on")
-		return book(ctx, tx)
-	})
-	require.NoError(t, err)
-	assert.Equal(t, consume.Done, first)
-	again, err := deliver("m-2", 2, book)
-	require.NoError(t, err)
-	assert.Equal(t, consume.Duplicate, again)
-	older, err := deliver("m-1", 1, book)
-	require.NoError(t, err)
-	assert.Equal(t, consume.Stale, older)
-	assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger))
 }
