@@ -140,6 +140,12 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 		return journal.ReceiptResult{}, err
 	}
 	tx, err := ours(in)
+	if err == nil && ev.Reserved != nil {
+		result, done, err := j.completeReserved(ctx, tx, ev)
+		if done || err != nil {
+			return result, conn.Explain(j.file.path, "receive a request", err)
+		}
+	}
 	if err == nil {
 		err = j.writes(ctx, tx)
 	}
@@ -170,6 +176,39 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	}
 	j.file.takeInSoon()
 	return result, nil
+}
+
+// completeReserved completes the receipt that the caller has reserved in tx, and reports false if its row is not that one: it needs no
+// look at the row, the clock or the file, which the reservation has looked at. The facts of a row are its own.
+func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, done bool, err error) {
+	if ev.Kind != journal.ReceiptComplete {
+		return result, false, nil
+	}
+	if err := cmp.Or(isOpen(ctx, tx), j.trusted()); err != nil {
+		return result, false, err
+	}
+	result, err = journal.NextReceipt(*ev.Reserved, ev)
+	if err != nil || result.Decision != journal.Recorded {
+		return journal.ReceiptResult{}, false, err
+	}
+	whole := context.WithoutCancel(ctx)
+	was, _ := format.ReceiptArgs(ev.Reserved, -1)
+	args, body := format.ReceiptArgs(&result.Receipt, j.file.writer.compressAbove)
+	changed, err := tx.ExecContext(whole, "UPDATE onceward_receipts SET state = ?, ends_at = ?, facts = ?, answer = ? WHERE handle = ? AND facts = ?", append(args[3:7:7], result.Receipt.Handle, was[5])...)
+	var n int64
+	if err == nil {
+		n, err = changed.RowsAffected()
+	}
+	if err == nil && n == 1 && len(body) > 0 {
+		_, err = tx.ExecContext(whole, "INSERT INTO onceward_receipt_bodies VALUES (?, ?)", result.Receipt.Handle, body)
+	}
+	if errors.Is(err, sql.ErrTxDone) {
+		err = nil
+	}
+	if err != nil || n == 0 {
+		result = journal.ReceiptResult{}
+	}
+	return result, err == nil && n == 1, err
 }
 
 // leaveMark makes sure that the outbox has a row, so that the journal commits once more. By the number of that commit the

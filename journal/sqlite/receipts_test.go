@@ -38,6 +38,44 @@ func serve(t *testing.T, j *sqlite.Journal, key string) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
+// The row counts, and not the reservation that a caller remembers.
+func TestReservationThatIsRemembered(t *testing.T) {
+	t.Parallel()
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	for key, alter := range map[string]func(r *journal.Receipt){
+		"as it is":   func(*journal.Receipt) {},
+		"its prints": func(r *journal.Receipt) { r.Fingerprint = "another" },
+		"its time":   func(r *journal.Receipt) { r.ExpiresAt = r.ExpiresAt.Add(time.Hour) },
+		"its handle": func(r *journal.Receipt) { r.Handle++ },
+		"its state":  func(r *journal.Receipt) { r.State = journal.ReceiptCompleted },
+		"its claim":  func(r *journal.Receipt) { r.Claim++ },
+	} {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		begun, err := j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, key))
+		require.NoError(t, err)
+		completes, remembered := receive(journal.ReceiptComplete, key), begun.Receipt
+		alter(&remembered)
+		completes.Reserved = &remembered
+		done, err := j.ReceiveTx(t.Context(), tx, completes)
+		require.NoError(t, err, key)
+		assert.Equal(t, journal.Recorded, done.Decision, key)
+		assert.Equal(t, begun.Receipt.ExpiresAt, done.Receipt.ExpiresAt, key)
+		again, err := j.ReceiveTx(t.Context(), tx, completes)
+		require.NoError(t, err, key)
+		assert.Equal(t, journal.Stale, again.Decision, key)
+		require.NoError(t, tx.Commit(t.Context()))
+		_, err = j.ReceiveTx(t.Context(), tx, completes)
+		require.ErrorContains(t, err, "it was ended before", key)
+		stands, err := j.GetReceipt(t.Context(), completes.ReceiptKey)
+		require.NoError(t, err)
+		assert.Equal(t, completes.Answer.Body, stands.Answer.Body, key)
+		assert.Equal(t, "a", stands.Fingerprint, key)
+	}
+	require.Empty(t, verify(t, j))
+}
+
 // A file that was restored is refused also if the journal recorded nothing but receipts since: none of their requests takes
 // effect again.
 func TestRestoredFileThatLacksReceipts(t *testing.T) {
