@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// beside is Atomic beside so many receipts. The first is made by a request, and fill makes the others like it.
+func beside(ctx context.Context, h http.Handler, rows int, fill func() error) (contender, func(), error) {
+	s := httptest.NewServer(h)
+	one := contender{name: fmt.Sprintf("beside %d", rows), url: s.URL}
+	err := newClient(1).ask(ctx, one, "00000000-0000-4000-9000-000000000000")
+	if err == nil && rows > 1 {
+		fmt.Fprintf(os.Stderr, "\r\x1b[Kfilling in %d receipts", rows)
+		err = fill()
+	}
+	if err != nil {
+		s.Close()
+	}
+	return one, s.Close, err
+}
+
+// The receipts that are filled in have other keys than their sums say. No request asks for them.
+
+func fillSQLite(ctx context.Context, path string, rows int) error {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for from := 2; from <= rows; from += 10_000 {
+		to := min(from+9_999, rows)
+		for _, statement := range []string{
+			`INSERT INTO onceward_receipts SELECT n.value, r.scope, lower(hex(randomblob(18))), r.place, r.state, r.ends_at, r.facts, r.answer FROM generate(?1, ?2) n, onceward_receipts r WHERE r.handle = 1`,
+			`INSERT INTO onceward_receipt_bodies SELECT n.value, b.body FROM generate(?1, ?2) n, onceward_receipt_bodies b WHERE b.handle = 1`,
+		} {
+			statement = "WITH RECURSIVE numbers(value) AS (SELECT ?1 UNION ALL SELECT value + 1 FROM numbers WHERE value < ?2) " + strings.Replace(statement, "generate(?1, ?2)", "numbers", 1)
+			if _, err := db.ExecContext(ctx, statement, from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, rows int) error {
+	table := pgx.Identifier{schema, "receipts"}.Sanitize()
+	for from := 2; from <= rows; from += 100_000 {
+		_, err := pool.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
+			SELECT decode(md5(random()::text) || md5(random()::text), 'hex'), written_in, scope, key, place, state, ends_at, facts, answer, body
+			FROM (SELECT * FROM %[1]s ORDER BY handle LIMIT 1) r, generate_series(%[2]d, %[3]d)`, table, from, min(from+99_999, rows)))
+		if err != nil {
+			return err
+		}
+	}
+	_, err := pool.Exec(ctx, "VACUUM ANALYZE "+table)
+	return err
+}
