@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/planted"
+	keys "github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -416,4 +417,37 @@ func TestTablesOfAnotherAreNoJournal(t *testing.T) {
 		assert.Equal(t, exitFindings, s.code, breaks)
 		assert.Contains(t, s.out, "fail  stats: what is in the journal can't be read")
 	}
+}
+
+// Receipts in PostgreSQL are listed, shown, counted and resolved as those in a file.
+func TestReceiptsInPostgres(t *testing.T) {
+	p := postgresWith(t)
+	assert.NotContains(t, p.runs(t, "stats").out, "receipts")
+	require.NoError(t, planted.PlantReceipts(t.Context(), p.j, p.j.Now().Add(-time.Hour), time.Millisecond))
+
+	s := p.runs(t, "receipts", "--state", "reserved", "-o", "json")
+	require.Equal(t, exitDone, s.code, s.err)
+	var page receipts
+	require.NoError(t, json.Unmarshal([]byte(s.out), &page))
+	assert.EqualValues(t, 3, page.Counts.Completed)
+	assert.EqualValues(t, 2, page.Counts.Reserved)
+	require.Len(t, page.Receipts, 2)
+	assert.Equal(t, planted.Consumer, page.Receipts[0].Consumer, "the newest first")
+	assert.Contains(t, p.runs(t, "attention").out, "refunds.create")
+	assert.Contains(t, p.runs(t, "verify").out, "5 receipts")
+	assert.Contains(t, p.runs(t, "receipt", planted.AnsweredKey, "--tenant", planted.Tenant).out, "answer")
+	assert.Contains(t, p.runs(t, "receipt", planted.Hostile, "--tenant", planted.Hostile, "--endpoint", "payments.create").out, "completed", "its key is counted for its endpoint")
+
+	resolve := []string{"receipt", "resolve", page.Receipts[1].Handle, "--because", "the ledger has it", "--yes", "--seen", "1"}
+	require.Equal(t, exitDone, p.runs(t, append(resolve, "--executed", "--answer-status", "204")...).code)
+	assert.Equal(t, exitRefused, p.runs(t, append(resolve, "--not-executed")...).code)
+	r, err := p.j.GetReceipt(t.Context(), keys.Name{Tenant: planted.Tenant, Key: planted.ReservedKey}.Receipt())
+	require.NoError(t, err)
+	assert.Equal(t, 204, r.Answer.Status)
+
+	s = p.runs(t, "reap", "--keep", "2160h", "--archive", "none")
+	require.Equal(t, exitDone, s.code, s.err)
+	assert.Contains(t, s.out, "receipts")
+	_, err = p.j.GetReceipt(t.Context(), keys.Name{Consumer: planted.Consumer, Source: planted.Source, Key: planted.DoneEvent}.Receipt())
+	require.NoError(t, err, "its key is still refused")
 }
