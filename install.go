@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-
-	"github.com/onceward/onceward/internal/wire"
 )
 
 // Install routes requests through c that are sent by http.DefaultTransport to a host that Config.Providers lists. It
@@ -57,7 +55,7 @@ type defaultTransport struct {
 }
 
 func (d *defaultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL == nil || d.removed.Load() || req.Context().Value(wire.Sent{}) != nil || !d.client.core.Router.Lists(req.URL) {
+	if req.URL == nil || d.removed.Load() || req.Context().Value(belowKey{}) != nil || !d.client.core.Router.Lists(req.URL) {
 		return d.replaced.RoundTrip(req)
 	}
 	return d.client.Transport().RoundTrip(req)
@@ -74,11 +72,13 @@ func (d *defaultTransport) CloseIdleConnections() {
 // send them through a client once more.
 type below struct{ http.RoundTripper }
 
+type belowKey struct{}
+
 func (b below) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !installed.Load() || req.Context().Value(wire.Sent{}) != nil { // an attempt has the mark already
+	if !installed.Load() {
 		return b.RoundTripper.RoundTrip(req)
 	}
-	sent := req.WithContext(context.WithValue(req.Context(), wire.Sent{}, true))
+	sent := req.WithContext(context.WithValue(req.Context(), belowKey{}, true))
 	resp, err := b.RoundTripper.RoundTrip(sent)
 	if resp != nil && resp.Request == sent {
 		resp.Request = req

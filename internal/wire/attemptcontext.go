@@ -65,20 +65,7 @@ type Guard interface {
 // lost, or if it is too late for a first request.
 func (c *AttemptContext) Follow(guard Guard, session string, by time.Time) context.Context {
 	c.trace.guard, c.trace.session, c.trace.by = guard, session, by
-	return c.trace.follow(sent{c})
-}
-
-// Sent is the key of a context under which a client sends a request by itself. Its value is not nil.
-type Sent struct{}
-
-// sent is the context of an attempt's requests. Authorize gets another one.
-type sent struct{ *AttemptContext }
-
-func (s sent) Value(key any) any {
-	if key == (Sent{}) {
-		return true
-	}
-	return s.AttemptContext.Value(key)
+	return c.trace.follow(c)
 }
 
 // Redirected notes that a redirect is followed, so that something was sent. It is called between two requests.
