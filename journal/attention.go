@@ -7,13 +7,14 @@ import "time"
 const AttentionAfter = 15 * time.Minute
 
 // PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another, before it
-// needs attention. It is long compared with an outage of its provider, after which its operations are sent one by one.
+// needs attention. An operation in flight has as long. It is long compared with an outage of its provider, after which its operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention
 //   - an unknown operation that no process looks for: none has planned a look-up, or it is overdue by AttentionAfter
 //   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
+//   - an operation in flight for PendingAttentionAfter: its process hangs, or has died and no other takes it over
 //
 // A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince: without it, an
 // operation that each claim parks for later would never be overdue. The next claim clears the reason.
@@ -23,6 +24,8 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 		return op.Attention
 	case op.State == StatePending && now.Sub(op.WakeAt) >= PendingAttentionAfter:
 		return "no process sends it: Run is not running, its provider is down, or no process has its table or its credential"
+	case op.State == StateInFlight && now.Sub(op.UpdatedAt) >= PendingAttentionAfter:
+		return "it has been in flight for a day: its process hangs, or has died and no process has its table"
 	case op.State != StateUnknown:
 		return ""
 	case !op.lookPlanned() && onHold(*op):

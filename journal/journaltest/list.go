@@ -111,6 +111,22 @@ var listTests = []test{
 		assert.True(t, op.ParkedSince.IsZero())
 		assert.Empty(t, needs(), "a person had it sent")
 	}},
+	{"an operation that is in flight for a day needs attention", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		op := c.begin(named("hangs"))
+		sideBySide(1200, func(i int) { c.completeDelivered(c.begin(named(fmt.Sprint("other-", i)))) }) // so that it lies elsewhere
+		day := noon.Add(journal.PendingAttentionAfter)
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day.Add(-time.Millisecond)}))
+		assert.Equal(t, []string{"hangs"}, ids(c.list(journal.Filter{NeedsAttention: day})))
+		if reader, ok := h.Journal.(journal.StatsReader); ok {
+			s, err := reader.ReadStats(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, int64(1), s.NeedsAttention, "by the store's clock, which is later")
+		}
+		assert.True(t, c.get(op.Ref).WakeAt.IsZero())
+		c.completeDelivered(op)
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day}))
+	}},
 	{"selects by time of creation, to the millisecond, and by all else", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 60

@@ -210,7 +210,8 @@ func newPage(f journal.Filter) *page {
 			UNION ALL SELECT handle FROM onceward_operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
 	}
 	if !f.NeedsAttention.IsZero() {
-		and("o.handle IN ("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli())
+		day := f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli()
+		and("o.handle IN ("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), day, day)
 	}
 	if f.Before > 0 {
 		and("o.handle < ?", f.Before)

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // An operation that each claim parks for later, and a flow that each run puts off, are never overdue. After a day they are on the
@@ -126,4 +127,40 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, status)
 		})
 	}
+}
+
+// A process dies amid an attempt, and no later release has the table of its provider. No process takes the operation over, since
+// none may send it. After a day it is on the list of what needs attention.
+func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
+	t.Parallel()
+	trap(t, "", func(t *testing.T) {
+		l := &line{}
+		dead := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
+		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{providers.Stripe()}, Backoff: once})}
+		next.Runs(23 * time.Hour)
+		assert.Empty(t, next.NeedsAttention())
+		next.Runs(2 * time.Hour)
+		assert.Equal(t, []string{"invoice-1"}, next.NeedsAttention())
+	})
+}
+
+// An unknown operation whose look-ups get no credential is given up in time, and then needs attention.
+func TestLookWithoutACredentialNeedsAttention(t *testing.T) {
+	t.Parallel()
+	trap(t, "", func(t *testing.T) {
+		sealed := false
+		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
+			if sealed {
+				return errors.New("the vault is sealed")
+			}
+			r.Header.Set("Authorization", tellerToken)
+			return nil
+		}})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		sealed = true
+		l.Runs(10 * 24 * time.Hour)
+		assert.Equal(t, []string{"invoice-1"}, l.NeedsAttention())
+	})
 }

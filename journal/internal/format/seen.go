@@ -9,8 +9,17 @@ import (
 
 // Wake is the time in an operation's column wake_at: the time to wake a pending operation, or to look for an unknown
 // one. It is 1970 for an operation that needs attention. A pending operation with Attention has its wake time mirrored
-// at 1970. The index of wake times then has it before all others.
+// at 1970. The index of wake times then has it before all others. For an operation in flight it is when it last changed,
+// which no sum covers.
 func Wake(op *journal.Operation) time.Time {
+	if op.State == journal.StateInFlight {
+		return op.UpdatedAt
+	}
+	return wake(op)
+}
+
+// wake is Wake as a record has it: without a time of an operation in flight.
+func wake(op *journal.Operation) time.Time {
 	if op.Attention != "" && op.State != journal.StatePending {
 		return time.UnixMilli(0)
 	}
@@ -44,6 +53,7 @@ func SetWake(op *journal.Operation, at time.Time) {
 	switch {
 	case op.State == journal.StatePending:
 		op.WakeAt = at
+	case op.State == journal.StateInFlight: // see Wake
 	case at.Equal(time.UnixMilli(0)): // it is dead
 	case op.State == journal.StateUnknown:
 		op.LookAt = at
