@@ -27,10 +27,12 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		}
 		return nil, err
 	}
-	scoped := r.op.Credential != "" && r.keysAreScoped()
-	if scoped && !wire.SameCredential(r.op.Credential, req, r.route.Endpoint.Key) {
+	switch scoped := r.keysAreScoped(); {
+	case scoped && r.op.Credential == "" && r.route.Listed && r.op.Found.MayHaveRun:
+		err = wire.ErrCredentialUnrecorded
+	case scoped && r.op.Credential != "" && !wire.SameCredential(r.op.Credential, req, r.route.Endpoint.Key):
 		err = wire.ErrCredentialChanged
-	} else { // one of another mode is of another account, too, and nobody need be asked whose it is
+	default: // one of another mode is of another account, too, and nobody need be asked whose it is
 		err = r.checkMode(req)
 	}
 	if err != nil {

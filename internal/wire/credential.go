@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +22,10 @@ import (
 // ErrCredentialChanged: under another credential the provider does not know the
 // key, and would execute the operation anew.
 var ErrCredentialChanged = errors.New("the credential is another one than the operation was begun with, and the provider scopes keys to it")
+
+// ErrCredentialUnrecorded: an earlier table did not scope keys to the credential, so that the one which was sent is not
+// recorded, and may be another one.
+var ErrCredentialUnrecorded = fmt.Errorf("no credential was recorded when it was sent, so that perhaps %w", ErrCredentialChanged)
 
 // ErrModeChanged: in another mode it would be another effect, such as a charge that is
 // live in place of a test's.

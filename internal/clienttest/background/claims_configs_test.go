@@ -88,3 +88,30 @@ func TestClientWithoutFlowsBesideOne(t *testing.T) {
 		assert.Len(t, distinct(l.Keys()), 2)
 	})
 }
+
+// An operation was sent under a table that scopes no keys, so that its credential is not recorded. The next release's table scopes
+// them, and its credential is another one: the provider would execute the operation anew.
+func TestTableThatScopesKeysLater(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(loses())
+		authorize := func(token string) func(*http.Request) error {
+			return func(r *http.Request) error {
+				r.Header.Set("Authorization", token)
+				return nil
+			}
+		}
+		first := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: once, Authorize: authorize("Bearer a")})
+		require.ErrorIs(t, first.Ask(named(t, invoice), toOwn).Err, onceward.ErrPending)
+		scoped := own()
+		scoped.CredentialScoped = true
+		next := start(t, l, onceward.Config{Journal: first.Journal.Journal, Providers: []providers.Provider{scoped}, Backoff: once, Authorize: authorize("Bearer b")})
+		pass(time.Hour)
+		_, err := next.Resume(t.Context())
+		require.NoError(t, err)
+		op := next.Recorded(onceward.Ref{ID: invoice})
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.Contains(t, op.Cause, "no credential was recorded")
+		require.ErrorIs(t, next.Ask(named(t, invoice), toOwn).Err, onceward.ErrOutcomeUnknown)
+		assert.Len(t, l.Sent(), 1)
+	})
+}
