@@ -118,7 +118,7 @@ func TestNobodyIsAskedBehindDevNull(t *testing.T) {
 	said, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, exitUsage, cmd.ProcessState.ExitCode())
-	assert.Contains(t, string(said), "say --yes")
+	assert.Contains(t, string(said), "add --yes")
 }
 
 // why says what the resend rule says of the record, asked at the same time.
