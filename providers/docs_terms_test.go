@@ -39,7 +39,7 @@ func termsTable() string {
 		}
 		fmt.Fprintf(&b, "| [%s](#%s)", p.Name, strings.ReplaceAll(p.Name, ".", ""))
 		for _, cells := range [][]string{key, kept, replays, guard, misuse, limited} {
-			fmt.Fprintf(&b, " | %s", strings.Join(cells, "<br>"))
+			fmt.Fprintf(&b, " | %s", cmp.Or(strings.Join(cells, "<br>"), "–"))
 		}
 		fmt.Fprintf(&b, " | %s |\n", belong)
 	}

@@ -107,6 +107,9 @@ func overview(t *testing.T) string {
 		case longest > 0:
 			kept = slices.Insert(kept, 0, period(shortest)+" to "+period(longest))
 		}
+		if keyed == 0 {
+			keys, kept = []string{"none"}, []string{"–"}
+		}
 		resent := "no"
 		switch {
 		case again > 0 && again < keyed:
