@@ -163,7 +163,8 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 
 // ReceiveTx applies ev within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx. Its decision is Wait while
 // another open transaction works on the key. It is Wait, too, if tx reads by a snapshot (REPEATABLE READ or SERIALIZABLE) that was taken
-// before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not.
+// before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
+// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone.
 func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
