@@ -156,6 +156,18 @@ func TestAnotherPurposeIsAnotherOperation(t *testing.T) {
 	require.Len(t, w.stripe.Effects(), 1, "the client's name of a call belongs to its arguments")
 }
 
+func TestAnOrderIsChargedOnceWithWhateverArguments(t *testing.T) {
+	w := newWorld(t)
+	w.inProcess(t)
+	w.call(t, "", "charge", order)
+	other := order
+	other.Currency = "EUR"
+	text, isError := w.call(t, "", "charge", other)
+	assert.True(t, isError)
+	assert.Regexp(t, "^REFUSED", text)
+	require.Len(t, w.stripe.Effects(), 1)
+}
+
 // Twilio takes no key for a message: one whose answer was lost is not sent again, and the result says what to do.
 func TestAnUnknownCallSaysWhatToDo(t *testing.T) {
 	w := newWorld(t)

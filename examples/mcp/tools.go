@@ -57,7 +57,7 @@ func newServer(client *onceward.Client, s services) *mcp.Server {
 const retries = "If no result came, call again with exactly the same arguments: it takes effect once. Do what the result's first line says."
 
 func (t tools) charge(ctx context.Context, call *mcp.CallToolRequest, in chargeArguments) (*mcp.CallToolResult, any, error) {
-	return t.post(ctx, call, in, "The order was charged.", t.stripeURL+"/v1/charges", url.Values{
+	return t.post(ctx, call, in.Order, "The order was charged.", t.stripeURL+"/v1/charges", url.Values{
 		"amount": {strconv.FormatInt(in.Amount, 10)}, "currency": {in.Currency}, "metadata[order]": {in.Order}, "source": {"tok_visa"},
 	})
 }
@@ -68,8 +68,8 @@ func (t tools) sendText(ctx context.Context, call *mcp.CallToolRequest, in textA
 	})
 }
 
-// operationOf names the operation of a call: by the tool, and by the client's name of the call or else by the arguments.
-// Neither the session nor the request's number is part of it, because a client that lost its connection has new ones.
+// operationOf names the operation of a call: by the tool, and by the client's name of the call or else by the arguments that
+// say what it is for. Neither the session nor the request's number is part of it, because a client that lost its connection has new ones.
 func operationOf(call *mcp.CallToolRequest, arguments any) (string, error) {
 	identity := map[string]any{"arguments": arguments}
 	if id, is := call.Params.Meta[callField].(string); is && id != "" {
@@ -88,9 +88,10 @@ func user(call *mcp.CallToolRequest) string {
 	return ""
 }
 
-// post makes the request as the call's operation, and reports the outcome in words.
-func (t tools) post(ctx context.Context, call *mcp.CallToolRequest, in any, done, to string, form url.Values) (*mcp.CallToolResult, any, error) {
-	name, err := operationOf(call, in)
+// post makes the request as the call's operation, and reports the outcome in words. purpose has the arguments that say what the
+// call is for: a model that changes another one in its retry makes no second effect.
+func (t tools) post(ctx context.Context, call *mcp.CallToolRequest, purpose any, done, to string, form url.Values) (*mcp.CallToolResult, any, error) {
+	name, err := operationOf(call, purpose)
 	if err != nil {
 		return nil, nil, err
 	}
