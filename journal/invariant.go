@@ -38,7 +38,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "what is looked for is unknown, and needs no attention")
 	v.must(op.Attention == "" || op.State > StateInFlight || op.State == StatePending && !op.ParkedSince.IsZero(),
 		"what needs attention has an outcome, or was parked")
-	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight, "what has an outcome is not parked")
+	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || int(op.State) >= len(stateNames), "what has an outcome is not parked")
 	v.must(op.Object == "" || op.State == StateCompleted, "an object proves what is completed")
 	v.must(op.Unwanted == nil || op.State > StateInFlight, "what is not wanted is neither sent nor to be sent")
 	for _, e := range op.Evidence {

@@ -121,9 +121,7 @@ func (d *decoder) facts(op *journal.Operation) {
 	}
 	d.seen(op, seen)
 	d.extras(op, extras)
-	if op.State == journal.StatePending {
-		op.WakeAt = woken(op) // of the column, if somebody has to see to it
-	}
+	settleWake(op)
 }
 
 // EncodeRequest leaves out the body. It encodes whether there is a body, since SQLite reads an empty BLOB back as

@@ -85,7 +85,7 @@ func (e *encoder) record(k *Record, parts byte) {
 	e.byte(byte(op.State))
 	e.bools(op.Delivered, op.Tombstone, k.Identified)
 	e.string(op.Holder)
-	e.time(wake(op))
+	e.time(recordedWake(op))
 	e.time(op.SettledAt)
 	e.facts(op)
 	if parts&WithIdentity != 0 {

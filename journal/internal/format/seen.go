@@ -9,32 +9,43 @@ import (
 
 // Wake is the time in an operation's column wake_at: the time to wake a pending operation, or to look for an unknown
 // one. It is 1970 for an operation that needs attention. A pending operation with Attention has its wake time mirrored
-// at 1970. The index of wake times then has it before all others. For an operation in flight it is when it last changed,
-// which no sum covers.
+// at 1970. The index of wake times then has it before all others. For an operation in flight it is when it last changed.
 func Wake(op *journal.Operation) time.Time {
-	if op.State == journal.StateInFlight {
-		return op.UpdatedAt
-	}
-	return wake(op)
-}
-
-// wake is Wake as a record has it: without a time of an operation in flight.
-func wake(op *journal.Operation) time.Time {
 	if op.Attention != "" && op.State != journal.StatePending {
 		return time.UnixMilli(0)
 	}
 	return woken(op)
 }
 
-// woken is Wake of an operation that is pending or needs no attention.
+// recordedWake is Wake as the log has it, where an operation in flight has no such time.
+func recordedWake(op *journal.Operation) time.Time {
+	if op.State == journal.StateInFlight {
+		return op.WakeAt
+	}
+	return Wake(op)
+}
+
+// woken is Wake of an operation that is pending or needs no attention. Before its facts are decoded it is the column.
 func woken(op *journal.Operation) time.Time {
 	switch {
 	case op.State == journal.StateUnknown:
 		return op.LookAt
 	case op.State == journal.StatePending && op.Attention != "":
 		return mirrored(op.WakeAt)
+	case op.State == journal.StateInFlight && op.WakeAt.IsZero():
+		return op.UpdatedAt
 	}
 	return op.WakeAt
+}
+
+// settleWake makes WakeAt of the column, once the facts are decoded.
+func settleWake(op *journal.Operation) {
+	switch {
+	case op.State == journal.StatePending && op.Attention != "":
+		op.WakeAt = mirrored(op.WakeAt)
+	case op.State == journal.StateInFlight && op.WakeAt.Equal(op.UpdatedAt):
+		op.WakeAt = time.Time{}
+	}
 }
 
 // mirrored is a time as long before 1970 as t is after it.
@@ -46,14 +57,13 @@ func Unshared(op journal.Operation) journal.Operation {
 	return op
 }
 
-// SetWake sets the times of an operation whose state is known, from its column wake_at. The time of a pending operation
-// is right once its facts are decoded too.
+// SetWake sets the times of an operation whose state is known, from its column wake_at. They are right once the
+// facts are decoded too.
 func SetWake(op *journal.Operation, at time.Time) {
 	op.WakeAt, op.LookAt = time.Time{}, time.Time{}
 	switch {
 	case op.State == journal.StatePending:
 		op.WakeAt = at
-	case op.State == journal.StateInFlight: // see Wake
 	case at.Equal(time.UnixMilli(0)): // it is dead
 	case op.State == journal.StateUnknown:
 		op.LookAt = at
