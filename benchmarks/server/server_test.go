@@ -8,10 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
 // Each contender answers, and each but the first gives a repeated request its first answer without another booking.
 func TestContendersServeKeys(t *testing.T) {
+	postgrestest.Start(t) // if there is no PostgreSQL, the test is skipped
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			o := options{dir: t.TempDir(), callers: 2, repetitions: 1, duration: time.Millisecond}
@@ -30,6 +33,7 @@ func TestContendersServeKeys(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
+	postgrestest.Start(t)
 	for _, flags := range []string{"", "-rows 200"} {
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), append(strings.Fields(flags), "-dir", t.TempDir(), "-callers", "2", "-repetitions", "1", "-duration", "10ms"), &out))
