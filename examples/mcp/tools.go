@@ -89,7 +89,7 @@ func user(call *mcp.CallToolRequest) string {
 }
 
 // post makes the request as the call's operation, and reports the outcome in words. purpose has the arguments that say what the
-// call is for: a model that changes another one in its retry makes no second effect.
+// call is for. A model that changes another argument in its retry makes no second effect.
 func (t tools) post(ctx context.Context, call *mcp.CallToolRequest, purpose any, done, to string, form url.Values) (*mcp.CallToolResult, any, error) {
 	name, err := operationOf(call, purpose)
 	if err != nil {
