@@ -2,7 +2,7 @@
 // by stripe-go, keeps a ledger of its own, sends a message by Svix, and takes back what
 // it has made where a later payment is declined: see order.go.
 //
-//	go test -v .                           # 40 orders, while it is killed and deployed
+//	go test -v .                           # 20 orders, while it is killed and deployed
 //	go test -v . -orders 200 -seed 7
 //
 // What it needs is in its environment: STRIPE_KEY, SVIX_TOKEN, ONCEWARD_SECRET (at

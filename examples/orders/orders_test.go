@@ -32,8 +32,9 @@ import (
 )
 
 var (
-	count = flag.Int("orders", 40, "how many orders are placed")
+	count = flag.Int("orders", 20, "how many orders are placed")
 	seed  = flag.Uint64("seed", 1, "draws the orders, the faults, the kills and the clients' patience")
+	drawn sync.Once // what the soak makes of both
 )
 
 // Each order is asked for by two impatient clients at once, again and again, or by one
@@ -45,6 +46,7 @@ var (
 //
 // Two processes share a file. They run on a read-only root with one folder to write to, if the machine allows that.
 func TestEveryOrderTakesEffectOnce(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "volume")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	file := filepath.Join(folder, "orders.db")
@@ -57,6 +59,7 @@ func TestEveryOrderTakesEffectOnce(t *testing.T) {
 // The same with three processes that share a database of PostgreSQL. Another process takes over what a killed one held once
 // that one's lease is over. So they live longer.
 func TestEveryOrderTakesEffectOnceOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	s := newStorm(t, "DATABASE_URL="+server.URL())
 	s.open = func() (database, error) {
@@ -80,7 +83,7 @@ type storm struct {
 }
 
 func newStorm(t *testing.T, env ...string) *storm {
-	*count, *seed = soak.Times(*count, 200), soak.Seed(t, *seed)
+	drawn.Do(func() { *count, *seed = soak.Times(*count, 200), soak.Seed(t, *seed) })
 	s := &storm{T: t, books: &stripeBusiness{payments: map[string]payment{}}, outbox: &svixBusiness{messages: map[string]message{}}}
 	s.answers = make([]map[answer]int, *count)
 	s.stripeBox = providertest.NewServer(providers.Stripe(), s.books)
