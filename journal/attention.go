@@ -6,8 +6,9 @@ import "time"
 // attention, since no process does it.
 const AttentionAfter = 15 * time.Minute
 
-// PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another, before it
-// needs attention. An operation in flight has as long. It is long compared with an outage of its provider, after which its operations are sent one by one.
+// PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another,
+// before it needs attention. An operation in flight has as long. It is long compared with an outage of a provider.
+// After an outage, the provider's operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
@@ -46,7 +47,7 @@ func (op *Operation) Undelivered() bool {
 }
 
 // lookPlanned reports whether the client that made the operation unknown, or a later one, planned a look-up. A client
-// without Config.Reconcile leaves LookAt at the moment at which the operation became unknown.
+// without Config.Reconcile sets LookAt to the time when the operation became unknown.
 func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
 
 // NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if it is set

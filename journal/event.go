@@ -161,9 +161,9 @@ type Intent struct {
 	NextKey    func(generation int) string
 }
 
-// Aliases returns the names under which another operation makes a Begin Misuse: Alias and FormerAliases, or none
-// without an Alias. If a store does not have the operation itself, it searches them and returns the first that it
-// finds.
+// Aliases returns the second names of the intent: Alias and FormerAliases, or none without an Alias. A Begin is
+// Misuse if another operation has one of them. If a store does not have the operation itself, it searches them and
+// returns the first that it finds.
 func (in *Intent) Aliases() []Ref {
 	if in.Alias == (Ref{}) {
 		return nil
@@ -171,9 +171,9 @@ func (in *Intent) Aliases() []Ref {
 	return append([]Ref{in.Alias}, in.FormerAliases...)
 }
 
-// Rivals returns the names under which another operation may have the key that op is begun with. op is as the journal
-// has it: absent, or cancelled in its last life and begun again with its first key. Its own second name may be one of
-// them, and a client that did not know its provider has another one.
+// Rivals returns the names that another operation with the same key may have, or nil if op does not begin with that
+// key. op is the operation in the journal: absent, or cancelled in its last life and begun again with its first key.
+// The names may include op's own second name. A client that did not know op's provider has another one.
 func (in *Intent) Rivals(op *Operation) []Ref {
 	again := op.State == StateCancelled && op.KeyCarried && in.KeyCarried && op.Key == in.Key && in.same(op.Fingerprint) && !op.ByHand
 	if op.State == StateAbsent || again {

@@ -57,7 +57,8 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case Ignored, Stale, Wait, Replay, Misuse, Gone, Withdrawn:
 		return next, decision, nil
 	}
-	// What is only put off keeps the time of a clock that was far ahead of this one: by that cameBack knows its due time for wrong.
+	// An operation that is only put off keeps the time of a clock that was far ahead of this one. By that time cameBack
+	// recognises that its due time is wrong.
 	if next.State != StateAbsent && (decision != Later || op.UpdatedAt.Sub(ev.At) <= Leap) {
 		next.UpdatedAt = ev.At
 	}
@@ -143,9 +144,9 @@ func passed(ev Event) time.Time {
 	return earlier(ev.At, ev.Last)
 }
 
-// closer is as long after to as t is after from; the zero time stays. So does what is before from
-// and after to, as a provider's Retry-After is that another clock has dated: but for what is
-// further ahead than Leap, which such a clock has not said either.
+// closer moves t from one clock's time to another's: the result is as long after to as t is after from. The zero time
+// stays. A time before from and after to also stays, such as a provider's Retry-After that another clock has dated.
+// If that time is further ahead of to than Leap, no such clock has set it, and closer moves it.
 func closer(t, from, to time.Time) time.Time {
 	if t.IsZero() || t.Before(from) && t.After(to) && t.Sub(to) <= Leap {
 		return t
@@ -162,7 +163,7 @@ func closeWindow(op Operation, ev Event) Operation {
 	return op
 }
 
-// sentSince returns the earliest time of the first send, where the window begins, or zero if there was none.
+// sentSince returns the earliest possible time of the first send, or zero if there was none. The window begins then.
 func sentSince(op Operation) time.Time {
 	if !op.SentSince.IsZero() {
 		return op.SentSince
@@ -235,7 +236,7 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return op, decision, err
 }
 
-// enqueue leaves an operation of which nothing was sent pending, for the next claim once it is due.
+// enqueue makes an absent or cancelled operation pending. The next claim sends it once it is due.
 func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 	in := ev.Intent
 	switch {
@@ -332,8 +333,8 @@ func intend(op Operation, in *Intent) Operation {
 	return takeOver(op, in, !op.NeverLeft())
 }
 
-// takeOver makes an operation of which nothing may have run send the asker's request: the same fingerprint, with the
-// asker's other headers. left says that an attempt under its key may have left.
+// takeOver replaces the request of an operation that can't have run with the caller's request. Both have the same
+// fingerprint, but may have other headers. left says that an attempt under the operation's key may have left.
 func takeOver(op Operation, in *Intent, left bool) Operation {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
@@ -472,8 +473,8 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 	return settle(op, ev, StateCancelled), Recorded, nil
 }
 
-// callersWindow returns the end of the time in which a caller with its own key may ask again. A key that was never
-// sent has it from its creation. Without a window it is over.
+// callersWindow returns the end of the window of a caller with its own key. The caller may ask again until then. If
+// the key was never sent, the window begins at its creation. Without a window, that beginning is also the end.
 func callersWindow(op Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
 		return stamp(op.CreatedAt.Add(op.Terms.Window()))
@@ -531,8 +532,9 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	return hold(op, ev), Execute, nil
 }
 
-// lapse cancels an operation of which nothing may have run and whose latest time has passed. While the jumped clock
-// and the journal's time disagree on that, it is neither cancelled nor sent. Ignored means that it may be sent.
+// lapse cancels an operation that can't have run and whose latest time has passed. While the jumped clock and the
+// journal's time disagree on that, lapse puts it off: it is neither cancelled nor sent. Ignored means that it may be
+// sent.
 func lapse(op Operation, ev Event) (Operation, Decision) {
 	surely, perhaps := passed(ev), later(ev.At, ev.Last)
 	if ev.Unconfirmed.IsZero() {
@@ -963,8 +965,9 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 
 // adopt leaves an operation without an answer pending or unknown, by the rule.
 //
-// A cancelled one becomes unknown, whatever the rule says. Its caller was told that it had no effect, and expects none
-// any more. And the name was free: the gap may hold its next generation, under a key that the rule does not know.
+// A cancelled operation becomes unknown, whatever the rule says. Its caller has heard that it had no effect, and
+// expects no effect any more. The name was free too, so the lost part of the journal may hold its next generation,
+// under a key that the rule does not know.
 func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.State == StateCompleted:

@@ -111,8 +111,8 @@ type Operation struct {
 	Credential  string // salted digest of the credential that it began with, if keys are scoped to it; else ""
 	Mode        string // of the credential of its first attempt, such as "test" or "live"; "" if not known
 
-	// Alias is a second name by which the operation is found as by Ref: that of the key that its caller brought. Zero
-	// means that there is none.
+	// Alias is a second name of the operation, made of the key that its caller brought. The journal finds the
+	// operation by either name. Zero means that there is none.
 	Alias Ref
 	// Form is the place and form of the key in the latest claim's requests. It is "" in a record from before forms
 	// were kept.

@@ -133,13 +133,13 @@ type Absence struct {
 	// stated.
 	Consistent   bool
 	VisibleAfter time.Duration
-	// Horizon is the age from which the look-up may no longer show an object. Zero means no limit.
+	// Horizon is an age: the look-up may no longer show objects that are as old or older. Zero means no limit.
 	Horizon time.Duration
 	// Handling is the longest time that the provider works on one request, by today's table. Zero means not stated.
 	// The longer of this and Terms.Handling counts.
 	Handling time.Duration
-	// Control is when a completed operation was first sent that the same look-up found, in the same account and by the
-	// same path. Its own answer completed it. Zero means that there is none.
+	// Control is the time of the first send of the canary. That is a completed operation that the same look-up found,
+	// in the same account and by the same path, and that its own answer completed. Zero means that there is none.
 	Control time.Time
 	// Account is the proven identity of the look-up's credential. Empty means that it is not proven.
 	Account string
@@ -205,9 +205,10 @@ type Reconciler interface {
 	FindBy(ctx context.Context, provider string, by By, value string) ([]Match, error)
 }
 
-// RoundBy returns the latest generation that has the value and of which something may have been sent, and whether
-// there is one. By an object the generation may be that of the operation's answer, which has to be there then. Whether
-// there is one does not depend on the answer.
+// RoundBy returns the latest generation that has the value and may have been sent, and reports whether any has the
+// value. If only the current generation has it, RoundBy returns that one, sent or not. By an object, it may return
+// the generation of the operation's answer, which must be loaded then. Whether there is one does not depend on the
+// answer.
 func (op *Operation) RoundBy(by By, value string) (generation int, found bool) {
 	if value == "" {
 		return 0, false
