@@ -34,7 +34,7 @@ const (
 // write is a row on its way into the database.
 type write struct {
 	ev       journal.Event
-	before   *row // nil: it is inserted
+	before   *row // nil means that it is inserted
 	op       journal.Operation
 	decision journal.Decision
 	stored   stored
@@ -52,8 +52,8 @@ type write struct {
 	done   chan struct{}
 }
 
-// errLeave has a write take the slow path, errApart the writes of a batch be made by a statement each, and errLate fewer of
-// them be in a batch.
+// errLeave makes a write take the slow path. errApart makes each write of a batch a statement of its own. errLate
+// makes a batch smaller.
 var (
 	errLeave = errors.New("postgres: it is decided by what the database has")
 	errApart = errors.New("postgres: one of several writes failed")
@@ -69,7 +69,7 @@ func (w *write) end(err error) {
 // one is taken out: a trigger may fail so forever.
 const mostAgain = 3
 
-// mostTakenOut is how many writes are taken out of a batch one by one, each of which costs the others another try.
+// mostTakenOut limits the writes that are taken out of a batch one by one. Each of them costs the others another try.
 const mostTakenOut = 4
 
 // commit commits the batch, or half of it at a time if it was too large for its time. A single write that is too late
@@ -172,7 +172,8 @@ func endAll(batch []*write, err error) {
 	}
 }
 
-// inOrder is the order in which all processes lock rows: new names by identity, then rows by handle.
+// inOrder compares writes for the order of their locks, which is the same in all processes: new names by identity,
+// then rows by handle.
 func inOrder(a, b *write) int {
 	switch {
 	case a.before == nil && b.before == nil:
@@ -259,7 +260,8 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	return -1, err
 }
 
-// blame has the write of a part be taken out, or the part go again in pieces, to find which of its writes it is.
+// blame returns the index of a part's only write, to be taken out. For a part of several writes it returns errApart:
+// the batch goes again in pieces, to find the one that failed.
 func blame(p part, err error) (at int, _ error) {
 	if p.together() {
 		return -1, errApart
@@ -267,11 +269,11 @@ func blame(p part, err error) (at int, _ error) {
 	return p.first, err
 }
 
-// Where a batch failed, if not at one of its parts.
+// Places of a failure that are not the index of a part.
 const (
 	atGuard   = -2
 	atCommit  = -3
-	atUnclear = -4 // less the index of the part: in answer to it the server said that it does not know what became of it
+	atUnclear = -4 // less the index of the part: the server answered that it does not know the result of that part
 )
 
 // send sends the parts of a batch in one round trip. An error comes with the part where it happened.
@@ -483,7 +485,7 @@ type remarking struct {
 	taken       any // that must not be another operation's; nil: none
 }
 
-// statement is what makes the write by itself.
+// statement returns the statement that makes the write by itself, with its arguments.
 func (w *write) statement(s *statements) (sql string, args []any) {
 	switch {
 	case w.before == nil && w.marks != nil:
@@ -501,7 +503,7 @@ func (w *write) statement(s *statements) (sql string, args []any) {
 	return s.update, args
 }
 
-// after is the row that the write left.
+// after returns the row that the write left.
 func (w *write) after() *row {
 	r := &row{op: w.op, sum: w.stored.sum, request: w.stored.request, seen: w.as}
 	r.op.Handle = w.handle
@@ -539,7 +541,7 @@ func (l *lockedNames) has(ref journal.Ref) bool {
 	return time.Now().Before(l.until[ref])
 }
 
-// any tells whether there are some, as far as is known.
+// any reports whether there are some, as far as is known.
 func (l *lockedNames) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -551,10 +553,11 @@ func needsMarks(before *journal.Operation, ev journal.Event) bool {
 	return ev.Object != "" && ev.Kind != journal.EventComplete || before.Object != "" || len(before.Evidence) > 0
 }
 
-// isLate tells whether there was no more time: by this side's clock, or by the server's (transaction_timeout).
+// isLate reports whether there was no more time: by this side's clock, or by the server's (transaction_timeout).
 func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) || code(err) == "25P04" }
 
-// isStatements tells whether an error is the server's, of a statement, after which it goes on, and which was not run.
+// isStatements reports whether the server rejected a statement. The statement had no effect, and the connection goes
+// on.
 func isStatements(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !isUnclear(pg)
@@ -566,9 +569,9 @@ func saysUnclear(err error) bool {
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && isUnclear(pg)
 }
 
-// isUnclear tells whether an answer to a statement, or to COMMIT, leaves open what became of it: PostgreSQL gives none like it, what
-// stands before it or speaks its protocol does. SQLSTATE 40003 says so itself, and class 08 is about connections
-// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+// isUnclear reports whether an answer to a statement, or to COMMIT, leaves its result unknown. PostgreSQL gives no
+// such answer, but a proxy before it, or another server with its protocol, does. SQLSTATE 40003 says so itself, and
+// class 08 is about connections (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func isUnclear(err *pgconn.PgError) bool {
 	return err.Code == "40003" || strings.HasPrefix(err.Code, "08")
 }

@@ -25,11 +25,11 @@ type group struct {
 	writes   int    // in them
 	flying   map[journal.Ref]struct{}
 	waiting  []*write
-	awaited  int // those of them whose askers wait
+	awaited  int // those of them whose callers wait
 	isClosed bool
 }
 
-// company is how many have to wait at least for a batch beside another one.
+// company is the least number of waiting writes for a batch beside another one.
 const company = 24
 
 func (j *Journal) newGroup(lanes int) *group {
@@ -56,7 +56,7 @@ func (g *group) run(i int) {
 	}
 }
 
-// submit has the write be in one of the next batches.
+// submit adds the write to those that wait for a batch.
 func (g *group) submit(ctx context.Context, w *write) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,12 +87,12 @@ func (g *group) ring() {
 	}
 }
 
-// due tells whether it is time for a batch. g.mu is held.
+// due reports whether it is time for a batch. g.mu is held.
 func (g *group) due() bool {
 	return g.awaited > 0 && (g.batches == 0 || len(g.waiting) >= max(company, g.writes/g.batches))
 }
 
-// next waits for a batch; none: the Journal is closed.
+// next waits for a batch and returns it, or none if the Journal is closed.
 func (g *group) next(i int) []*write {
 	var alone <-chan time.Time
 	for {
@@ -122,8 +122,9 @@ func (g *group) next(i int) []*write {
 	}
 }
 
-// take takes what waits, as far as a batch has room, but no operation of which something is in flight: what is asked of one goes in order, and of two
-// that begin one name no two batches have one each (see reread). anyhow: even if it is not due.
+// take returns a batch of waiting writes, as many as it has room for. It leaves out operations that have a write in
+// flight. So the writes of one operation go in order, and two batches never begin the same name at once (see reread).
+// If no batch is due, take returns none, unless anyhow is set.
 func (g *group) take(i int, anyhow bool) (batch []*write) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

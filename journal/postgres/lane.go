@@ -12,10 +12,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// lane is a connection on which this process commits, one transaction at a time, and the row that fences it. Each
+// lane is a connection for this process's commits, one transaction at a time, and the row that fences it. Each
 // transaction begins with the guard, which moves the row from batch n-1 to n, if it has the tenure that the lane
-// knows. So the row shows the result of a COMMIT without an answer. Raising the tenure makes sure that nothing more
-// comes. One goroutine at a time uses it.
+// knows. So the row shows the result of a COMMIT without an answer. Once the tenure is raised, a transaction that is
+// still on its way fails. One goroutine at a time uses it.
 type lane struct {
 	j       *Journal
 	number  int
@@ -39,7 +39,7 @@ const (
 	slowLock   = "1000ms"
 	batchLock  = "100ms" // below deadlock_timeout, so that we are the victim of a deadlock with the application
 	heldLock   = "10ms"  // for a batch, while names are known to be held
-	txLock     = "50ms"  // for who waits alone, and leaves the connection to others in between
+	txLock     = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
 )
 
 func (j *Journal) newLane(number int) *lane { return &lane{j: j, number: number} }
@@ -97,7 +97,7 @@ func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn
 	}
 }
 
-// ready has the lane be connected, and have a row.
+// ready connects the lane and makes its row, if it has none.
 func (l *lane) ready(ctx context.Context) error {
 	if l.conn != nil && (l.conn.IsClosed() || l.j.outdated.Load()) {
 		l.hangUp()
@@ -159,7 +159,7 @@ func commitAlone(ctx context.Context, j *Journal, conn *pgx.Conn, queue func(b *
 
 const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
-// begin starts a transaction and asks the guard, which tells whether it may go on. Nothing is done if not.
+// begin starts a transaction and reports whether the guard lets it go on. If not, the transaction is ended.
 func (l *lane) begin(a ask) (passed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.j.background, commitTime)
 	defer cancel()
@@ -219,7 +219,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.looked.Load())
 }
 
-// rollback ends a transaction that is not to be, or the connection.
+// rollback ends a failed transaction, or closes the connection if it can't.
 func (l *lane) rollback() {
 	if l.conn == nil || l.conn.IsClosed() {
 		l.hangUp()
@@ -267,8 +267,8 @@ func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) 
 	return l.committed(ctx, tag.String(), err, new(bool))
 }
 
-// committed finds out the result of a COMMIT. An error that says neither that it is in doubt nor that ctx has ended
-// means that nothing was recorded. resolved is set if the server's answer itself was lost.
+// committed finds out the result of a COMMIT. An error means that nothing was recorded, unless it says that the
+// commit is in doubt or that ctx has ended. resolved is set if the server's answer itself was lost.
 func (l *lane) committed(ctx context.Context, tag string, err error, resolved *bool) error {
 	switch {
 	case err == nil && tag == "COMMIT" && !l.warned.Load():
@@ -302,12 +302,12 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 	return errLost
 }
 
-// errInDoubt: it can't be told whether the commit landed.
+// errInDoubt means that the result of the commit is unknown.
 var errInDoubt = errors.New("postgres: the connection broke at the commit, which may have landed all the same")
 
-// resolve finds out whether batch n of the lane, whose connection broke, was committed. It raises the lane's tenure, so that
-// what is still on its way fails at its guard, and reads which batch was the last. A lost answer of its own it
-// just asks again for. It goes on until ctx ends or the journal is closed.
+// resolve finds out whether batch n of the lane, whose connection broke, was committed. It raises the lane's tenure,
+// so that a transaction that is still on its way fails at its guard. Then it reads the number of the last batch. If
+// the answer to that is lost, it asks again. It goes on until ctx ends or the journal is closed.
 func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		var batch, tenure int64
@@ -340,11 +340,11 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 // laneStep is how far the numbers of one lane's rows lie apart.
 const laneStep = 100_000
 
-// A lane's row has a version for each batch that somebody's old snapshot keeps, and the guard goes past all of them. So
-// it is made anew now and then.
+// A lane's row has a version for each batch while an old snapshot is held, and the guard goes past all of them. So
+// the lane gets another row now and then.
 const rotateAfter = 10_000
 
-// guarded takes note of how long a round trip with the guard took.
+// guarded records how long a round trip with the guard took.
 func (l *lane) guarded(took time.Duration) {
 	if l.latest = took; l.usual == 0 || took < l.usual {
 		l.usual = took
@@ -366,7 +366,7 @@ func (l *lane) rotate(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		// It may have been done: the next one begins with a row that nobody has.
+		// It may have been done: the next one begins with a row that no lane has.
 		l.hangUp()
 		l.member, l.number = nil, next+laneStep
 		return err
@@ -452,7 +452,7 @@ func (l *lane) replicate(ctx context.Context) error {
 	}
 }
 
-// raiseOwn is raise, remembered.
+// raiseOwn is raise for the lane's own use: it keeps the new tenure, and detects lost batches.
 func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 	batch, tenure, err = l.raise(ctx)
 	if err == nil {
@@ -474,7 +474,7 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 		return err
 	}
 	if batch > l.batch {
-		// A handler of DeliverTx has sent a COMMIT of its own, and was told. What is known of this row is not what it is.
+		// A handler of DeliverTx has sent a COMMIT of its own, and it succeeded. The lane does not know its row any more.
 		l.member, l.number = nil, l.number+laneStep
 		return nil
 	}

@@ -52,7 +52,8 @@ func (t *pooledTx) defers(sql string, args []any) bool {
 	return true
 }
 
-// batch begins a batch with what has to be sent before any other statement. sent has to be called with its results.
+// batch begins a batch with the statements that are due before any other. Its caller has to call sent with the
+// batch's results.
 func (t *pooledTx) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
 	b = new(pgx.Batch)
 	if t.begun == nil {
@@ -78,7 +79,7 @@ func (t *pooledTx) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
 	}
 }
 
-// start sends what has to be sent before any other statement.
+// start sends the statements that are due before any other.
 func (t *pooledTx) start(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed

@@ -10,14 +10,15 @@ import (
 // scanner is what a row is read by: of pgx and of database/sql alike.
 type scanner interface{ Scan(dest ...any) error }
 
-// in is a statement with the journal's schema in the place of {{schema}}.
+// in returns a statement with the journal's schema in the place of {{schema}}.
 func (j *Journal) in(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", j.schema) }
 
-// readTries is how often a read is tried whose connection fails: those of a pool all do when the server was restarted.
+// readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a
+// pool do.
 const readTries = 5
 
-// read calls f for each row of a statement that changes nothing, on one of the readers' connections. Where that breaks
-// before the first row, as it does for each of a pool when the server was restarted, it is tried again.
+// read calls f for each row of a statement that changes nothing, on one of the readers' connections. If the
+// connection breaks before the first row, read tries again, up to readTries times.
 func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, args ...any) error {
 	leave, err := j.enter(ctx)
 	if err != nil {
@@ -31,7 +32,7 @@ func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, a
 			return f(row)
 		}, sql, args...)
 		fate := fateOf(err)
-		passes := fate == fateOutage || j.opts.ReadOnly && fate == fateAgain // what a standby replays may be in its way
+		passes := fate == fateOutage || j.opts.ReadOnly && fate == fateAgain // the standby's replay may be in its way
 		if err == nil || rows > 0 || try == readTries || ctx.Err() != nil || isJournals(err) || !passes {
 			return explain("read", err)
 		}
@@ -47,7 +48,7 @@ func (j *Journal) query(ctx context.Context, f func(scanner) error, sql string, 
 	return eachOf(j.pool.Query(ctx, j.in(sql), args...))(f)
 }
 
-// eachOf has a function be called for each row of a query.
+// eachOf returns a function that calls f for each row of a query.
 func eachOf(rows pgx.Rows, err error) func(f func(scanner) error) error {
 	return func(f func(scanner) error) error {
 		if err != nil {
@@ -68,15 +69,15 @@ func (t *tx) each(f func(scanner) error, sql string, args ...any) error {
 	return eachOf(t.conn.Query(t.ctx, t.j.in(sql), args...))(f)
 }
 
-// do runs a statement and tells how many rows it was about.
+// do runs a statement and returns the number of rows that it affected.
 func (t *tx) do(sql string, args ...any) (int64, error) { return t.exec(t.j.in(sql), args...) }
 
-// one is the single row of a statement.
+// one returns the single row of a statement.
 func (t *tx) one(sql string, args ...any) scanner {
 	return t.conn.QueryRow(t.ctx, t.j.in(sql), args...)
 }
 
-// numbers are the rows of a statement with one column, of numbers.
+// numbers returns the rows of a statement with one column, of numbers.
 func (t *tx) numbers(sql string, args ...any) (all []int64, err error) {
 	err = t.each(func(row scanner) error {
 		var n int64

@@ -11,7 +11,7 @@ import (
 // errNoWorker: see Options.Existing.
 var errNoWorker = errors.New("postgres: a journal that was opened with Options.Existing has no sessions: open it without, to work for it")
 
-// enterToWrite is enter for what changes the journal.
+// enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.
 func (j *Journal) enterToWrite(ctx context.Context) (leave func(), err error) {
 	leave, err = j.enter(ctx)
 	if err == nil && j.opts.ReadOnly {

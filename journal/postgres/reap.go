@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// reapBatch is how many operations are reaped in one commit, between those of others, and reapRead how many are looked at
-// for them.
+// reapBatch is how many operations are reaped in one commit, so that others commit in between. reapRead is how many
+// operations are read to find them.
 const (
 	reapBatch = 100
 	reapRead  = 1000
@@ -32,7 +32,7 @@ const (
 	endLease = `DELETE FROM {{schema}}.leases WHERE name = $1 AND session = $2`
 )
 
-// reapLease is the name of the lease of whoever reaps, and leaseFor how long it has it without reaping.
+// reapLease is the name of the lease of the process that reaps. leaseFor is how long the lease lasts without reaping.
 const (
 	reapLease = "reap"
 	leaseFor  = 30 * time.Second
@@ -97,8 +97,8 @@ type reaper struct {
 // expired is an operation that may be reaped.
 type expired struct{ settled, handle int64 }
 
-// some reaps at most limit operations, and at most reapBatch, in one commit: by another one than looks for them where
-// they are archived in between.
+// some reaps at most limit operations, and at most reapBatch, in one commit. With an archive, an earlier commit finds
+// them, and they are archived in between.
 func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
 	var found []expired
 	var rows []*row
@@ -137,7 +137,8 @@ func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
 	return reaped, nil
 }
 
-// inTx calls f, in one commit, if this is who reaps. What f does to next counts once that is there.
+// inTx calls f, in one commit, if this process has the lease to reap. Changes of next take effect once that commit is
+// there.
 func (r *reaper) inTx(ctx context.Context, limit int, f func(t *tx, next *reaper) error) error {
 	next := *r
 	err := r.j.tx(ctx, ask{doing: "reap", at: r.ev.At, decides: true}, func(t *tx) error {
@@ -159,7 +160,7 @@ func (r *reaper) inTx(ctx context.Context, limit int, f func(t *tx, next *reaper
 	return err
 }
 
-// eventIn is what is asked of each operation.
+// eventIn returns the event for each operation, by the transaction's clock.
 func (r *reaper) eventIn(t *tx) journal.Event {
 	ev := r.ev
 	ev.Last, ev.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
@@ -190,7 +191,7 @@ func (r *reaper) find(t *tx, limit int) (found []expired, err error) {
 	return found, err
 }
 
-// passOver takes note of one that is damaged, if err says so.
+// passOver reports whether err says that the operation is damaged, and keeps the first such error.
 func (r *reaper) passOver(is expired, err error) bool {
 	if !isDamaged(err) {
 		return false
@@ -199,7 +200,9 @@ func (r *reaper) passOver(is expired, err error) bool {
 	return true
 }
 
-// read reads operations whole that nobody is changing, the first of them, and goes on after these.
+// read locks operations and reads them whole, the first of them if not all fit in memory. It skips operations that
+// another transaction is changing, and damaged ones. If some are left, the next search goes on after the last one
+// that was read.
 func (r *reaper) read(t *tx, found []expired) (rows []*row, these []expired, err error) {
 	handles := make([]int64, 0, len(found))
 	for _, is := range found {
@@ -229,7 +232,8 @@ func (r *reaper) read(t *tx, found []expired) (rows []*row, these []expired, err
 	return rows, found[:len(read)], nil
 }
 
-// reap reaps those of the operations that still can be, and are as they were archived: others may have come first.
+// reap reaps the operations that still can be reaped and are as they were archived. Another process may have been
+// faster.
 func (r *reaper) reap(t *tx, rows []*row, archived store.Archived) (reaped int, err error) {
 	ev := r.eventIn(t)
 	for _, op := range rows {

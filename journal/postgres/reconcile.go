@@ -124,7 +124,7 @@ func (t *tx) hear(heard journal.Heard, evs []journal.Event) (results []journal.R
 		if err := t.see(); err != nil {
 			return nil, false, err
 		}
-		if i == 0 { // whoever hears it at the same time waits here
+		if i == 0 { // another process that hears it at the same time waits here
 			n, err := t.do("INSERT INTO {{schema}}.heard (digest, at) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, t.clock.Last.UnixMilli())
 			if err != nil || n == 0 {
 				return nil, false, err
@@ -143,7 +143,8 @@ func (t *tx) hear(heard journal.Heard, evs []journal.Event) (results []journal.R
 	return results, true, nil
 }
 
-// heardDigest stands for an event. What collides would be taken for heard: it doesn't.
+// heardDigest returns the hash that stands for an event. Two events with one hash would count as the same. SHA-256
+// rules that out.
 func heardDigest(heard journal.Heard) []byte {
 	b := make([]byte, 0, 128)
 	for _, part := range [...]string{heard.Provider, heard.Account, heard.ID} {

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// A batch is some hundred kilobytes, and the driver begins each in a buffer of one. What is known of its size spares
-// copies, and as much garbage again and again: of what an operation allocated, half.
+// A batch is some hundred kilobytes, and the driver begins each in a buffer of one. A buffer of the batch's size
+// spares copies, and half of the memory that an operation allocated.
 
-// makeRoom has the connection have room for a batch. It is called before its first statement is sent.
+// makeRoom grows the connection's buffers for a batch. It is called before the batch's first statement is sent.
 func makeRoom(conn *pgx.Conn, statements []part) {
 	all, most := 0, 0
 	for _, p := range statements {
@@ -38,7 +38,7 @@ func (w *write) size() int {
 		len(s.facts) + len(s.request) + len(s.requestBody) + len(s.answer) + len(s.answerBody)
 }
 
-// room is a message of no bytes, after which there is room for so many in the buffer that what follows is put into.
+// room is a message of no bytes. It makes room for so many bytes in the buffer of the messages that follow.
 type room int
 
 func (room) Frontend() {}
@@ -70,8 +70,9 @@ func (c *bytesCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value a
 	return c.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// Encode writes an array of one dimension as array_recv reads it (PostgreSQL's source, arrayfuncs.c): how many dimensions,
-// whether there are NULLs, the elements' type, how many, and the first one's number; then each with its length, -1 for NULL.
+// Encode writes an array of one dimension as array_recv reads it (PostgreSQL's source, arrayfuncs.c). First come the
+// number of dimensions, whether there are NULLs, the elements' type, their number and the first one's index. Each
+// element follows with its length, -1 for NULL.
 func (c *bytesCodec) Encode(value any, buf []byte) ([]byte, error) {
 	all := value.([][]byte)
 	if all == nil {

@@ -22,19 +22,19 @@ type row struct {
 	seen     *member // as whom this process wrote or read it; nil: it is not kept
 }
 
-// there tells whether the journal has it.
+// there reports whether the journal has it.
 func (r *row) there() bool { return r != nil && r.op.State != journal.StateAbsent }
 
-// columns are what scan reads, in its order, of operations o and requests r.
+// columns are those that scan reads, in its order, of operations o and requests r.
 const columns = "o.handle, o.scope, o.parent, o.id, o.naming, o.provider, o.state, o.holder, o.wake_at, o.settled_at, " +
 	"o.delivered, o.tombstone, o.revision, o.facts, o.identity IS NOT NULL, r.head"
 
-// fromOperations is what columns are selected from.
+// fromOperations returns the FROM clause of columns.
 func (j *Journal) fromOperations() string {
 	return " FROM " + j.schema + ".operations o LEFT JOIN " + j.schema + ".requests r ON r.handle = o.handle "
 }
 
-// scan reads one row of columns, and whatever else was selected behind them.
+// scan reads one row of columns, and the columns that were selected behind them into more.
 func scan(from pgx.Row, more ...any) (*row, error) {
 	var (
 		handle               int64
@@ -87,7 +87,7 @@ func timeOf(ms *int64) time.Time {
 	return time.UnixMilli(*ms).UTC()
 }
 
-// stored is what an operation's row is to hold.
+// stored has the columns to be written of an operation.
 type stored struct {
 	identity, alias, facts, request, requestBody, answer, answerBody []byte
 	wakeAt, settledAt                                                any
@@ -95,8 +95,8 @@ type stored struct {
 	sum                                                              uint32
 }
 
-// encode makes the row of op. was is what it is made of, nil for a new one: what did not change is not encoded
-// again, and is nil.
+// encode returns the row of op. was is the row that it replaces, nil for a new one. If the request or the answer did
+// not change, it is not encoded again, and is nil.
 func encode(op *journal.Operation, was *row, requestChanged, answerChanged bool) stored {
 	s := stored{wakeAt: format.FromTime(format.Wake(op)), settledAt: format.FromTime(op.SettledAt), holder: format.Nullable(op.Holder)}
 	kept := format.Row{Op: *op, Identified: op.Naming != journal.Generated}
@@ -129,7 +129,8 @@ func encode(op *journal.Operation, was *row, requestChanged, answerChanged bool)
 	return s
 }
 
-// digest is what an identity is unique by: an index takes names of any length so, and NUL in them.
+// digest returns the hash that makes an identity unique. An index of hashes takes names of any length, and NUL in
+// them.
 func digest(ref journal.Ref) []byte {
 	b := make([]byte, 0, 128)
 	for _, part := range [...]string{ref.Scope, ref.Parent, ref.ID} {
@@ -142,5 +143,5 @@ func digest(ref journal.Ref) []byte {
 // errDamaged is for a row that is not as it was written.
 var errDamaged = format.ErrDamaged
 
-// isDamaged tells whether a row was there and could not be read.
+// isDamaged reports whether a row was there and could not be read.
 func isDamaged(err error) bool { return errors.Is(err, errDamaged) }

@@ -11,15 +11,15 @@ type fate uint8
 
 const (
 	fatePoisoned fate = iota // it may be this one statement's alone: its event is taken out, the others go again
-	fateFailed               // nothing can succeed: whoever asked is told
+	fateFailed               // nothing can succeed: the caller gets the error
 	fateAgain                // another try may succeed at once
-	fateLocked               // somebody holds a row: alone, and with more patience
+	fateLocked               // another connection holds a row: try alone, and with more patience
 	fateGuard                // the guard's, if it is the guard that failed
 	fateOutage               // the server is going, or refuses writes: dial again
 )
 
-// fates has what each SQLSTATE means (https://www.postgresql.org/docs/current/errcodes-appendix.html), with the reason that
-// callers are told. What is not in it, as what a trigger raises, is the statement's alone.
+// fates has the meaning of each SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html), with the
+// reason for callers. Any other code, such as that of a trigger's error, concerns its statement alone.
 var fates = map[string]struct {
 	fate   fate
 	reason string

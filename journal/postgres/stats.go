@@ -10,7 +10,8 @@ import (
 
 var _ journal.StatsReader = (*Journal)(nil)
 
-// counts counts by indices of what is not over. Handles count what was begun, in each epoch from its beginning.
+// counts counts the operations that are not over, by their indices. Handles count the begun operations, in each epoch
+// from its beginning.
 const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 1),
 	(SELECT count(*) FROM {{schema}}.operations WHERE state = 2),

@@ -90,7 +90,7 @@ func connOf(tx journal.Tx) (conn, error) {
 	return nil, fmt.Errorf("postgres: the transaction is a %T: make it by postgres.Pgx, postgres.SQL or postgres.Begin, or by BeginTx", tx)
 }
 
-// explainTheirs is explain for what was done in a transaction of somebody else's.
+// explainTheirs is explain for statements in a transaction of the application's.
 func explainTheirs(ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:

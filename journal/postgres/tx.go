@@ -18,26 +18,27 @@ import (
 // ask says what a transaction is for.
 type ask struct {
 	doing   string    // for errors: "apply", "claim", …
-	at      time.Time // the asker's clock, which has been checked; zero: nobody asks
+	at      time.Time // the caller's clock, which has been checked; zero for no caller
 	needs   []string  // sessions that have to be alive, else journal.ErrSessionLost
 	decides bool      // it sends, decides or forgets: refused where the journal counts as restored
 	handles bool      // a handler of the application's is called
 	indices bool      // its statements go by indices, whatever the server knows of the size of tables
-	lanes   []any     // a condition on lanes, and its arguments, that it locks: nobody holds it up; nil: none
-	held    bool      // somebody is known to hold a row of it: it leaves connections to those who need not wait
+	lanes   []any     // a condition on lanes to lock, and its arguments; connections that hold them for too long are ended; nil for none
+	held    bool      // another transaction is known to hold a row of it: it leaves connections to others that need not wait
 
 	ahead *sweptAhead // what it has swept before
 }
 
-// tx is a transaction of the slow path: by itself, on a connection of its own, behind the guard. What it reads it locks.
-// It is used by one goroutine, and is over when the function that has it returns.
+// tx is a transaction of the slow path: by itself, on a connection of its own, behind the guard. It locks the
+// operations that it reads to change them. One goroutine uses it, and it is over when the function that has it
+// returns.
 //
-// Its methods return errors as the driver gives them; j.tx says what they mean.
+// Its methods return errors as the driver gives them. j.tx says what they mean.
 type tx struct {
 	j     *Journal
 	ctx   context.Context
 	conn  conn
-	as    *member // who it is
+	as    *member // the process that runs it
 	at    time.Time
 	clock store.Clock // as it is to be once this commits
 
@@ -56,22 +57,23 @@ type tx struct {
 	laterFlows [][]any    // the arguments of updateFlow
 
 	ahead   *sweptAhead
-	allowed *allowance      // nil in a transaction of somebody else's
-	asker   context.Context // who may give a sweep up between its pages; nil: nobody
-	damaged error           // what a sweep passed over, the first of it
+	allowed *allowance      // nil in a transaction of the application's
+	asker   context.Context // its end gives a sweep up between two pages; nil for none
+	damaged error           // the first error of a row that a sweep passed over
 }
 
-// errLost: another transaction was faster. The transaction runs again.
+// errLost means that another transaction was faster. The transaction runs again.
 var errLost = errors.New("postgres: another transaction was faster")
 
-// errSweeps: another transaction of this process moves the clock, as one that sweeps. It is waited for without a transaction.
+// errSweeps means that another transaction of this process moves the clock, such as one that sweeps. The retry waits
+// without a transaction.
 var errSweeps = errors.New("postgres: another transaction moves the clock")
 
-// tx runs f in a transaction, and again where another transaction was in its way: f starts afresh each time. It
-// returns once the commit is durable, and known to be. What f returns undoes it.
+// tx runs f in a transaction. If another transaction was in its way, tx runs f again, afresh. It returns once the
+// commit is durable, and known to be. If f returns an error, the transaction is rolled back.
 //
-// The end of ctx stops the waiting for a connection and for others' locks; a transaction that runs is ended first, so
-// that an error that is not of ctx means that nothing was recorded.
+// The end of ctx stops the wait for a connection and for others' locks. A transaction that runs is ended first. So an
+// error that is not of ctx means that nothing was recorded.
 func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 	if !a.at.IsZero() {
 		if err := j.checkTime(a.at); err != nil {
@@ -112,8 +114,8 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 	}
 }
 
-// mostUndone is how often a transaction is tried that another one was in the way of, or seems to have been: a trigger may
-// raise for ever what says so. It takes about a second. Whoever waits for a lock is not counted.
+// mostUndone limits the tries of a transaction if another one was in its way, or seems to have been: a trigger may
+// raise such an error forever. The tries take about a second. Waits for a lock are not counted.
 const mostUndone = 50
 
 func undoneFor(doing string, err error) error {
@@ -123,7 +125,8 @@ func undoneFor(doing string, err error) error {
 	return explain(doing, err)
 }
 
-// oneTx tries once, on a connection that is free: whoever waits for somebody else's lock leaves it to others in between.
+// oneTx tries once, on a free connection. If another transaction is known to hold a row (a.held), oneTx first waits
+// for its turn, so that others get connections in between.
 func (j *Journal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
 	lanes := j.slow
 	if a.handles {
@@ -150,7 +153,7 @@ func (j *Journal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
 	}
 }
 
-// ended is that the Journal was closed, or else that ctx has ended.
+// ended returns journal.ErrClosed if the Journal was closed, or else the error of ctx.
 func (j *Journal) ended(ctx context.Context) error {
 	if j.background.Err() != nil {
 		return journal.ErrClosed
@@ -158,7 +161,7 @@ func (j *Journal) ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// orClosed is that the Journal was closed, where that has cut off what was not in doubt yet.
+// orClosed returns journal.ErrClosed in the place of a cancellation by Close, unless the result is in doubt.
 func (j *Journal) orClosed(err error) error {
 	if errors.Is(err, context.Canceled) && j.background.Err() != nil && !errors.Is(err, errInDoubt) {
 		return journal.ErrClosed
@@ -166,7 +169,7 @@ func (j *Journal) orClosed(err error) error {
 	return err
 }
 
-// again tells whether another try may succeed.
+// again reports whether another try may succeed.
 func again(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errSweeps) {
 		return true
@@ -231,15 +234,15 @@ func (t *tx) release(committed bool) {
 	}
 }
 
-// exec runs a statement and tells how many rows it was about.
+// exec runs a statement and returns the number of rows that it affected.
 func (t *tx) exec(sql string, args ...any) (int64, error) {
 	tag, err := t.conn.Exec(t.ctx, sql, args...)
 	return tag.RowsAffected(), err
 }
 
-// read returns the operation whose handle the expression is, nil for none, with its bodies and its answer, locked
-// until the end of the transaction. Two statements, since the second must see what whoever held the lock has
-// written.
+// read returns the operation whose handle the expression is, with its bodies and its answer, or nil for none. It is
+// locked until the end of the transaction. The lock is a statement of its own, so that the other one sees the changes
+// of an earlier holder.
 func (t *tx) read(handle string, args ...any) (*row, error) {
 	b := new(pgx.Batch)
 	b.Queue(t.j.sql.byHandle+handle+" FOR UPDATE", args...)
@@ -310,7 +313,7 @@ func (t *tx) find(ev *journal.Event) (*row, error) {
 	return t.byRef(ev.Ref)
 }
 
-// next runs journal.Next on the operation, nil for one that the journal does not have, and writes what comes of it. It
+// next runs journal.Next on the operation, nil for one that the journal does not have, and writes the result. It
 // returns the operation as its row is then.
 func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	if r == nil {
@@ -366,7 +369,7 @@ func (t *tx) result(op journal.Operation, decision journal.Decision, ev journal.
 	return journal.Result{Operation: op, Decision: decision, Last: t.clock.Last, Unconfirmed: t.unconfirmed(ev.At)}
 }
 
-// put writes the operation, which before was, and returns it as it is then.
+// put writes the operation over before, and returns its new row.
 func (t *tx) put(before *row, op journal.Operation) (*row, error) {
 	t.margin(op.Terms)
 	if !before.there() {
@@ -400,7 +403,7 @@ func (t *tx) put(before *row, op journal.Operation) (*row, error) {
 	return after, nil
 }
 
-// flush writes all that was put off, in one round trip.
+// flush writes all changes that were put off, in one round trip.
 func (t *tx) flush() error {
 	later, marks, flows := t.later, t.laterMarks, t.laterFlows
 	t.puttingOff, t.later, t.laterMarks, t.laterFlows = false, nil, [2]marksOf{}, nil
@@ -468,7 +471,7 @@ func updateArgs(before *row, op *journal.Operation, s *stored) []any {
 		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.alias}
 }
 
-// putBody writes a request or an answer; none where head is nil.
+// putBody writes a request or an answer, or removes it if head is nil.
 func (t *tx) putBody(table string, handle int64, head, body []byte) error {
 	if head == nil {
 		_, err := t.exec("DELETE FROM "+t.j.schema+"."+table+" WHERE handle = $1", handle)
@@ -479,7 +482,7 @@ func (t *tx) putBody(table string, handle int64, head, body []byte) error {
 	return err
 }
 
-// remove takes the operation away.
+// remove deletes the operation.
 func (t *tx) remove(r *row) error {
 	identity := encode(&r.op, r, false, false).identity
 	n, err := t.exec("DELETE FROM "+t.j.schema+".operations WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3",
@@ -503,7 +506,7 @@ func (t *tx) remove(r *row) error {
 	return t.remark(r.op.Handle, &r.op, &journal.Operation{})
 }
 
-// holds tells whether whoever holds the operation is alive, where that matters to an event of this kind.
+// holds reports whether the holder of the operation is alive. It returns false for events that don't depend on that.
 func (t *tx) holds(op *journal.Operation, kind journal.EventKind) (bool, error) {
 	switch {
 	case op.Holder == "":
@@ -516,7 +519,7 @@ func (t *tx) holds(op *journal.Operation, kind journal.EventKind) (bool, error) 
 	return t.live(op.Holder)
 }
 
-// live tells whether a session is alive: it is there, and nobody has buried it. The dead stay dead.
+// live reports whether a session is alive: it is there and was not buried. The dead stay dead.
 func (t *tx) live(id string) (bool, error) {
 	if alive, known := t.alive[id]; known {
 		return alive, nil
