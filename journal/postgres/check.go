@@ -11,9 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// check refuses a server that a journal is not safe on, and a journal that is not the one that was to be opened. Where
-// the database is another than the journal lay in before, or older than what this process has seen, it counts as restored. From then on
-// the guard lets this process commit on that server, until it is started again or another is in its place.
+// check returns an error for a server that a journal is not safe on, and for a journal other than the one to open. If
+// the journal lay in another database before, or the database is older than this process has seen, the journal counts
+// as restored. After check, the guard lets this process commit on that server, until it is started again or another
+// is in its place.
 func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) error {
 	if err := j.checkText(ctx, conn); err != nil {
 		return err
@@ -37,8 +38,9 @@ func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) erro
 	return nil
 }
 
-// checkText refuses settings that shape what the server answers as text, which it does behind a pooler: in another shape
-// than these, what was recorded can't be read again.
+// checkText returns an error if a setting changes the form of the values that the server sends as text. Behind a
+// pooler it sends them so, and in another form the journal could not read its records again. Without Options.Pooled,
+// checkText returns nil.
 func (j *Journal) checkText(ctx context.Context, conn *pgx.Conn) error {
 	if !j.opts.Pooled {
 		return nil
@@ -63,8 +65,9 @@ func (j *Journal) checkText(ctx context.Context, conn *pgx.Conn) error {
 
 var errMoved = errors.New("postgres: another server was in the place of the one that was looked at")
 
-// startOf is when the server was started, which no two of them were at the same microsecond: where it is another time, another one answers, or
-// this one was away. A connection of a pooler's outlives both. nil: an engine, or a role, that can't tell.
+// startOf returns when the server was started. No two servers were started in the same microsecond. So another time
+// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both. startOf
+// returns nil if the engine, or the role, can't tell.
 func (j *Journal) startOf(ctx context.Context, conn *pgx.Conn) (*time.Time, error) {
 	var started time.Time
 	err := conn.QueryRow(ctx, "SELECT "+serverStart).Scan(&started)
@@ -81,7 +84,8 @@ const serverStart = "pg_postmaster_start_time()"
 
 func sameStart(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
-// checkAgain is check for a connection that may reach another server than it did, or one that was put back to what it was.
+// checkAgain repeats check if the connection may have reached another server, or a restarted one: the server's start
+// is another, or unknown.
 func (j *Journal) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 	started, err := j.startOf(ctx, conn)
 	if err == nil && (started == nil || !sameStart(started, j.started.Load())) {
@@ -128,7 +132,7 @@ func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *notices
 	if told.looked.Store(false); standbys == "" {
 		return nil
 	}
-	// Whether a standby has a commit is told by a notice alone.
+	// Only a notice shows that a standby does not have a commit.
 	told.warned.Store(false)
 	if err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
 		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
@@ -143,7 +147,7 @@ func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *notices
 	return nil
 }
 
-// place is where the journal lies. What an engine does not have is "".
+// place is where the journal lies. A part that the engine does not have is "".
 type place struct{ system, database, table, timeline string }
 
 func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
@@ -221,7 +225,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// checkPlace compares where the journal lies with where it did.
+// checkPlace compares where the journal lies with where it lay before.
 func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64, is place) error {
 	j.timeline.Store(&is.timeline)
 	var system, database, table, timeline *string
@@ -229,7 +233,7 @@ func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64, i
 	switch {
 	case err != nil:
 		return err
-	case system == nil: // nobody has opened it before
+	case system == nil: // it is opened for the first time
 		return j.stamp(ctx, conn, is, "AND system_identifier IS NULL")
 	case differs(system, is.system):
 		return j.looksRestored(ctx, conn, epoch, "it lies on another server than before")
@@ -249,15 +253,15 @@ func (j *Journal) checkPlace(ctx context.Context, conn *pgx.Conn, epoch int64, i
 	return nil
 }
 
-// or has what was told before of what can't be told now.
+// or returns p, with the earlier values of the parts that are unknown now.
 func (p place) or(was place) place {
 	return place{cmp.Or(p.system, was.system), cmp.Or(p.database, was.database), cmp.Or(p.table, was.table), cmp.Or(p.timeline, was.timeline)}
 }
 
-// differs compares what was with what is. What an engine can't tell is no difference.
+// differs reports whether a part has changed. A part that an engine can't tell has not.
 func differs(was *string, is string) bool { return was != nil && *was != "" && is != "" && *was != is }
 
-// placeOf asks each thing by itself: where an engine lacks a function, or the role may not call it, it is "".
+// placeOf asks for each part by itself. A part is "" if the engine lacks the function, or the role may not call it.
 func (j *Journal) placeOf(ctx context.Context, conn conn) place {
 	one := func(sql string, args ...any) (value string) {
 		if conn.QueryRow(ctx, sql, args...).Scan(&value) != nil {
@@ -273,8 +277,8 @@ func (j *Journal) placeOf(ctx context.Context, conn conn) place {
 	}
 }
 
-// looksRestored is isRestored for what is seen of a journal from outside, which Options.Existing leaves to others to
-// write down.
+// looksRestored is isRestored for evidence that is seen from outside. With Options.Existing, only this process counts
+// the journal as restored, and writes nothing.
 func (j *Journal) looksRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
 	if j.opts.Existing {
 		j.restored.Store(&restoration{why: why})
@@ -283,7 +287,7 @@ func (j *Journal) looksRestored(ctx context.Context, conn *pgx.Conn, epoch int64
 	return j.isRestored(ctx, conn, epoch, why)
 }
 
-// stamp writes down where the journal lies, and whose it is.
+// stamp records where the journal lies, and its deployment. With Options.Existing it does nothing.
 func (j *Journal) stamp(ctx context.Context, conn *pgx.Conn, is place, and string) error {
 	if j.opts.Existing {
 		return nil

@@ -100,8 +100,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return results, nil
 }
 
-// joined refuses who may not begin or claim anything: where the journal counts as restored, nobody, and else who is not
-// one of this process's living sessions.
+// joined returns an error if the session may not begin or claim anything: the journal counts as restored, or the
+// session is not a living one of this process.
 func (j *Journal) joined(id string) error {
 	if err := j.refusal(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (j *Journal) joined(id string) error {
 type claiming struct {
 	after   int64 // every operation up to this handle was looked at
 	done    bool  // there are no others
-	low     int64 // of those that are due, every one up to this handle is in somebody's hands
+	low     int64 // every due operation up to this handle is held
 	many    bool  // are due, or were when the low mark was made
 	passed  bool  // one of them was passed over
 	damaged error // there is one that can't be read
@@ -200,9 +200,9 @@ const (
 	dueMany = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at + 0 BETWEEN -$4::bigint AND $4 AND o.handle <= $5` + ofThese + oldest
 	// Up to there, so many wait, of whichever provider.
 	dueEnd = `SELECT count(*), coalesce(max(handle), 0) FROM (SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT $2) waiting`
-	// What somebody dead holds: what was in flight, of these providers, and outcomes. Whoever looks for what is unknown
-	// is offered such a one once it is dead. What stands beside a 0 keeps the server from the indices of what is not over,
-	// of which somebody dead holds little.
+	// The operations that a dead session holds: those in flight, of these providers, and those with an outcome. A
+	// claim that looks for unknown operations skips these until they need attention. Each + 0 keeps the server from
+	// the indices of operations that are not over, of which a dead session holds few.
 	heldBy = `SELECT o.handle FROM {{schema}}.operations o WHERE (o.holder, o.handle) > ($4, $2) AND o.holder <= $4 AND (o.state + 0 > 2 AND NOT o.delivered OR o.state + 0 = 2` + ofThese + `)
 		AND (NOT $5 OR o.state <> 4 OR o.wake_at = 0) ORDER BY o.holder, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 	// Outcomes that no session holds.
@@ -288,7 +288,7 @@ func (t *tx) dueOfMany(from [][]byte, after int64, limit int, by int64) (handles
 		}
 	}
 	if handles, err = t.numbers(dueMany, from, after, limit, by, through); len(handles) == limit {
-		through = everything // what is left out comes after all of them
+		through = everything // those that are left out come after all of these
 	}
 	return handles, through, err
 }
@@ -389,8 +389,8 @@ func (r *refusedClaims) has(handle int64) bool {
 	return time.Now().Before(r.until[handle])
 }
 
-// isRows tells whether an error may be of one row alone: of what a transaction did, and not of tables or privileges (SQLSTATE's
-// class 42).
+// isRows reports whether an error may be of one row alone: of a transaction's changes, and not of tables or
+// privileges (SQLSTATE's class 42).
 func isRows(err error) bool {
 	var told *Error
 	return errors.As(err, &told) && told.Code != "" && !strings.HasPrefix(told.Code, "42") &&

@@ -12,19 +12,20 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// dbClock is the database's clock, as far as can be told without asking it.
+// dbClock estimates the database's clock without a query.
 type dbClock struct {
 	mu    sync.Mutex
 	ahead time.Duration // of this process's own clock
-	exact bool          // that was told within mostTrip
-	last  time.Time     // what now returned last
+	exact bool          // the answer took at most mostTrip
+	last  time.Time     // the latest result of now
 }
 
-// mostTrip is how long an answer may take that tells the time.
+// mostTrip limits the time that an exact answer of the database's clock may take.
 const mostTrip = time.Second
 
-// heardAt takes note of what the database's clock said in answer to a question that was sent at that time. One that took long says little:
-// this process, or its machine, may have been stopped before the question was asked, or after. Then what was heard before holds, if anything was.
+// heardAt records the time that the database's clock said, in answer to a question that was sent at that time. A slow
+// answer says little: this process, or its machine, may have been stopped before the question or after. Then an
+// earlier, exact answer stays.
 func (c *dbClock) heardAt(sent, said time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,11 +38,11 @@ func (c *dbClock) heardAt(sent, said time.Time) {
 	c.ahead = said.Sub(sent.Add(now.Sub(sent) / 2))
 }
 
-// behindOf is by how much the database's clock may be set back without anybody seeing time go back.
+// behindOf limits how far the database's clock may be set back while now stands still.
 const behindOf = time.Minute
 
-// now never goes back, but where the database's clock was set back by more than a minute: then everybody has to see that,
-// as windows depend on it.
+// now returns the database's time. It never goes back, unless the database's clock was set back by more than a
+// minute. Then every caller has to see that, as windows depend on it.
 func (c *dbClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,8 +54,8 @@ func (c *dbClock) now() time.Time {
 	return now
 }
 
-// glance takes note of an asker's clock, as long as that has not jumped: the next guard keeps it. Where it has, or had,
-// only a transaction can say what comes of that, and still is false.
+// glance records a caller's clock, unless it has jumped. The next guard keeps it. If it has jumped, or had before,
+// only a transaction can decide on it, and still is false.
 func (j *Journal) glance(at time.Time) (clock store.Clock, still bool) {
 	j.clockMu.Lock()
 	defer j.clockMu.Unlock()
@@ -69,11 +70,11 @@ func (j *Journal) glance(at time.Time) (clock store.Clock, still bool) {
 	return probe, true
 }
 
-// see takes note of the asker's clock. Where it has jumped, or had, this transaction alone says what comes of that.
+// see records the caller's clock. If it has jumped, or had before, this transaction alone decides on it.
 //
-// If many operations have to be swept first, that is done in the background, and the clock moves then. This transaction goes
-// on meanwhile as if its own clock had swept them: it reads each operation as the sweep will leave it (asSwept). But a clock that is
-// ahead is believed no sooner than it is by all: to believe it may send more.
+// If many operations have to be swept first, a background sweep does that, and the clock moves then. Meanwhile this
+// transaction goes on as if its own clock had swept them: it reads each operation as the sweep will leave it
+// (asSwept). But it believes a clock that is ahead no sooner than all others do: to believe it may send more.
 func (t *tx) see() error {
 	if t.amid != nil {
 		return nil
@@ -104,7 +105,7 @@ func (t *tx) see() error {
 	return t.keepClock()
 }
 
-// unconfirmed is when an asker's clock, which was seen, will be believed, or the zero time if it is.
+// unconfirmed returns when a caller's clock, which was seen, will be believed, or the zero time if it is.
 func (t *tx) unconfirmed(at time.Time) time.Time {
 	if t.putsOff {
 		return at.Add(putOffFor)
@@ -112,7 +113,7 @@ func (t *tx) unconfirmed(at time.Time) time.Time {
 	return t.clock.Unconfirmed(at)
 }
 
-// passed is the latest time that has passed for sure, by an asker's clock that was seen.
+// passed returns the latest time that has passed for sure, by a caller's clock that was seen.
 func (t *tx) passed(at time.Time) time.Time {
 	if last := t.clock.Last; !t.unconfirmed(at).IsZero() && last.Before(at) {
 		return last
@@ -120,7 +121,7 @@ func (t *tx) passed(at time.Time) time.Time {
 	return t.clock.Passed(at)
 }
 
-// takeClock locks the journal's clock and reads what is known of it.
+// takeClock locks the journal's clock and reads its state.
 func (t *tx) takeClock() error {
 	if t.jumped {
 		return nil
@@ -144,15 +145,15 @@ func (t *tx) takeClock() error {
 	return nil
 }
 
-// takeNews takes over what others have kept of the clock, if that is more than is known: to take over what one wrote
-// oneself would close windows again, of what was begun since.
+// takeNews takes over the clock's recorded state if it says more than c. A process must not take over its own record:
+// that would close windows of operations that began since.
 func takeNews(c *store.Clock, kept store.Clock) {
 	if kept.Last.After(c.Last) || !kept.Jumped.Equal(c.Jumped) || kept.LeastMargin != c.LeastMargin {
 		c.Take(kept)
 	}
 }
 
-// keepClock writes it.
+// keepClock writes the clock's state.
 func (t *tx) keepClock() error {
 	var jumped any
 	if !t.clock.Jumped.IsZero() {
@@ -162,7 +163,7 @@ func (t *tx) keepClock() error {
 	return err
 }
 
-// keptClock reads what the journal and its lanes have of the clock, and how often somebody has reset it.
+// keptClock returns the clock's state as the journal and its lanes record it, and how often it was reset.
 func (j *Journal) keptClock(ctx context.Context, conn conn, lock string) (is store.Clock, resets int, err error) {
 	var last, margin, laneLast, laneMargin int64
 	var jumped *int64
@@ -187,8 +188,8 @@ func (j *Journal) keptClock(ctx context.Context, conn conn, lock string) (is sto
 // clockReset is what the journal's history says of a ResetClock.
 const clockReset = ": clock reset to "
 
-// takeKept takes over what others have kept of the clock: what they have seen, or, where somebody has reset it since this
-// process looked, what he said.
+// takeKept takes over the clock's recorded state. If the clock was reset since this process looked, takeKept resets c
+// first.
 func (j *Journal) takeKept(c *store.Clock, kept store.Clock, resets int) {
 	if resets > j.resets {
 		c.Reset(kept.Last)
@@ -197,7 +198,7 @@ func (j *Journal) takeKept(c *store.Clock, kept store.Clock, resets int) {
 	takeNews(c, kept)
 }
 
-// readClock takes over what others have seen of the time, and what time it is.
+// readClock takes over the clock's recorded state, and reads the database's time.
 func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	var said time.Time
 	sent := time.Now()
@@ -225,7 +226,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// margin takes note of what an operation is kept under.
+// margin records the terms of an operation, which may lower the least margin.
 func (t *tx) margin(terms journal.Terms) {
 	t.clock.Margin(terms)
 	if t.own != nil {
@@ -253,7 +254,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	}
 	defer leave()
 	select {
-	case j.sweeps <- struct{}{}: // whoever sweeps now does so by another clock
+	case j.sweeps <- struct{}{}: // a sweep that runs now goes by another clock
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-j.background.Done():

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// configure is how connections are made: with signs of life, so that a server or a network that is gone is noticed
-// within seconds, and, but for Options.ReadOnly, only to a server that writes.
+// configure returns the configuration of the journal's connections. Keep-alives detect a lost server or network
+// within seconds. Without Options.ReadOnly, only a server that writes is accepted.
 func configure(cfg *pgx.ConnConfig, opts Options) *pgx.ConnConfig {
 	cfg = cfg.Copy()
 	dialer := &net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
@@ -31,7 +31,7 @@ func configure(cfg *pgx.ConnConfig, opts Options) *pgx.ConnConfig {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "onceward"
 	}
-	cfg.RuntimeParams["client_encoding"] = "UTF8" // whatever the role has: else others would read other names
+	cfg.RuntimeParams["client_encoding"] = "UTF8" // not the role's setting: else other processes would read other names
 	// A server that waits for a client which is gone holds its locks meanwhile.
 	cfg.RuntimeParams["tcp_keepalives_idle"], cfg.RuntimeParams["tcp_keepalives_interval"], cfg.RuntimeParams["tcp_keepalives_count"] = "5", "5", "3"
 	cfg.RuntimeParams["tcp_user_timeout"] = "15000"
@@ -53,11 +53,12 @@ func (j *Journal) newPool(ctx context.Context, most int, fit func(*pgx.Conn) boo
 
 // notices are what the server says on a connection beside its answers, as the driver reads it.
 type notices struct {
-	warned atomic.Bool // a warning came: what was committed may not be on a standby that it should have waited for
+	warned atomic.Bool // a warning came: the commit may not be on a standby that it should have waited for
 	looked atomic.Bool // commits wait for a standby, and it was seen that warnings come
 }
 
-// dial connects, and looks whether the database is still what it was. told is what notices say of it; nil: nobody wants to know.
+// dial connects, and checks whether the database is still the same. told receives the server's notices. Nil means
+// that they are not needed.
 func (j *Journal) dial(ctx context.Context, told *notices) (*pgx.Conn, error) {
 	if told == nil {
 		told = new(notices)
@@ -76,7 +77,7 @@ func (j *Journal) dial(ctx context.Context, told *notices) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// connect connects to whatever there is.
+// connect connects without a check of the server or the journal.
 func (j *Journal) connect(ctx context.Context, told *notices) (*pgx.Conn, error) {
 	cfg := j.cfg.Copy()
 	if j.opts.BeforeConnect != nil {
@@ -96,10 +97,10 @@ func (j *Journal) connect(ctx context.Context, told *notices) (*pgx.Conn, error)
 	return conn, err
 }
 
-// evict ends the connections of this role's that hold lanes' rows for too long: each waits for a client that is gone, or
-// stopped, which resolves what it had on its way once it goes on.
+// evict ends connections of this role that hold lanes' rows for too long. Each waits for a client that is gone or
+// stopped. A stopped client finds out the result of its commit once it goes on.
 func (j *Journal) evict(ctx context.Context, where string, args ...any) {
-	watcher, err := j.connect(ctx, new(notices)) // whoever looks at the database may be waiting for this
+	watcher, err := j.connect(ctx, new(notices)) // a check of the database may be waiting for this
 	if err != nil {
 		return
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// pageSize is how many operations List reads at a time, and windowSize how many it looks through for them where no index
-// knows what is selected: a statement that goes on for long would keep the server from clearing up behind all others.
+// pageSize is how many operations List reads at a time. windowSize is how many it scans for them if no index covers
+// the filter. A statement that goes on for long would keep the server from vacuuming.
 const (
 	pageSize   = 200
 	windowSize = 10_000
@@ -29,10 +29,10 @@ const findNamed = `SELECT handle FROM (
 	SELECT handle FROM {{schema}}.operations WHERE identity = $1
 	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1) n LIMIT 1`
 
-// find is findNamed, or by the key that was made for it. Of these, those in flight are looked through, by who holds them:
-// they are no more than are sent at a time. The others are indexed by portions of 65,536 handles, as a random key anywhere
-// in a large index costs a page of it in the log: the portions are gone through from the latest on. On no table, however
-// young it was when the plan was made, is one of this read from end to end.
+// find is findNamed, or by the generated key. It looks through the operations in flight by their holders: they are no
+// more than are sent at a time. The others are indexed by portions of 65,536 handles, as a random key anywhere in a
+// large index costs a page of it in the log. find goes through the portions from the latest on. It reads no table
+// from end to end, however young the table was when the plan was made.
 const find = `SELECT handle FROM (
 	SELECT handle FROM {{schema}}.operations WHERE identity = $1
 	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1
@@ -54,11 +54,11 @@ const find = `SELECT handle FROM (
 // byRef is for operations o.
 const byRef = `o.handle = (` + find + `)`
 
-// wholeFrom is what a whole operation is read from.
+// wholeFrom selects whole operations.
 const wholeFrom = `SELECT ` + columns + `, r.body, a.head, a.body FROM {{schema}}.operations o` + besides
 
-// besides has the requests and answers of operations o looked up one by one: no plan for those of a table that was young
-// when it was made reads all of them from end to end.
+// besides looks up the requests and answers of operations o one by one. A plan that was made for a young table might
+// otherwise read all of them from end to end.
 const besides = `
 	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.requests WHERE handle = o.handle OFFSET 0) r ON true
 	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.answers WHERE handle = o.handle OFFSET 0) a ON true `
@@ -111,10 +111,10 @@ type page struct {
 	filter journal.Filter
 	where  []string
 	args   []any
-	narrow bool // an index has what is selected
+	narrow bool // an index covers the filter
 
 	sought   bool
-	from, to int64 // what is left to be looked at, both of them too
+	from, to int64 // the bounds of the rest, both included
 	wake     int64 // by wake: where the last one stood, and its handle
 	handle   int64
 	ops      []journal.Operation
@@ -178,7 +178,7 @@ func newPage(f journal.Filter) *page {
 // journal.PendingAttentionAfter. The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
 const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?) OR o.state = 1 AND o.wake_at <= ? OR o.state = 2 AND o.wake_at <= ?"
 
-// isPending is as the index has it of those that are to be woken.
+// isPending is the condition of the index of operations that are to be woken.
 const isPending = "o.state = 1"
 
 // read reads the next operations, at most size.
@@ -248,7 +248,8 @@ func (p *page) statement(from, to int64, size int) (query string, args []any) {
 		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT " + arg(size) + ") o" + besides + "ORDER BY " + order, args
 }
 
-// window is where the next page is looked for: where no index knows what is selected, among the next so many.
+// window returns the bounds of the search for the next page. If no index covers the filter, they hold the next
+// windowSize operations.
 func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err error) {
 	if p.narrow || len(p.where) == 0 {
 		return p.from, p.to, nil
@@ -270,8 +271,8 @@ func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err erro
 	return p.from, *last, nil
 }
 
-// seek begins where the filter's bounds of CreatedAt do, and finds where they end. Handles are in the order of creation, as
-// far as clocks stand no more than journal.ClockSpread apart.
+// seek sets the first and the last handle by the filter's bounds of CreatedAt. Handles are in the order of creation,
+// as far as clocks stand no more than journal.ClockSpread apart.
 func (p *page) seek(ctx context.Context, j *Journal) error {
 	f := &p.filter
 	if p.sought || f.CreatedFrom.IsZero() && f.CreatedBefore.IsZero() || f.ByWake {
@@ -302,8 +303,8 @@ func (p *page) seek(ctx context.Context, j *Journal) error {
 	return nil
 }
 
-// createdSince is the first handle, of those from least to most, whose operation was created at that time or later; else
-// most+1.
+// createdSince returns the first handle, of those from least to most, whose operation was created at that time or
+// later. If there is none, it returns most+1.
 func createdSince(ctx context.Context, j *Journal, least, most int64, at time.Time) (int64, error) {
 	for least <= most {
 		middle := least + (most-least)/2

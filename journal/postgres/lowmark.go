@@ -8,9 +8,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// lowMarks are where claims of many due operations go on, in this process: before it, an index has what others took and the
-// server has not cleared up yet, which is much while somebody holds an old snapshot. A mark is good for lowMarkFor, since
-// what comes late, as from an application's transaction that was open for long, may lie before it.
+// lowMarks are the handles from which this process's claims of many due operations go on. Below a mark, an index
+// still has entries of operations that others took, until the server has vacuumed them. There are many while an old
+// snapshot is held. A mark is good for lowMarkFor: operations that are committed late, as by a long transaction of
+// the application's, may lie below it.
 type lowMarks struct {
 	mu    sync.Mutex
 	marks map[string]lowMark // by the providers that are asked for
@@ -30,7 +31,7 @@ func lowMarkOf(ev *journal.Event) string {
 	return "\x00" + strings.Join(ev.From, "\x00")
 }
 
-// get returns 0 for none.
+// get returns the mark, or 0 for none.
 func (l *lowMarks) get(of string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +43,7 @@ func (l *lowMarks) get(of string) int64 {
 	return m.handle
 }
 
-// raise keeps the time from which the mark counts.
+// raise moves the mark up to handle. The mark still expires lowMarkFor after it was first set.
 func (l *lowMarks) raise(of string, handle int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,21 +14,21 @@ import (
 // Operations are found by marks: hashes of keys, references and objects, in a separate table. The operations
 // themselves resolve collisions.
 
-// markHash is that of something that an operation is recognised by.
+// markHash returns the hash of a mark, by which an operation is recognised.
 func markHash(m store.Mark) int64 {
 	sum := sha256.Sum256(append([]byte{byte(m.By)}, m.Value...))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// marked tells whether the operation has marks in the table. One that is sent for the first time has none, unless it has
-// more than a key: most have their answer right after, and would write and remove a row for nothing. Those in flight are
-// looked through instead, which are no more than are sent at a time.
+// marked reports whether the operation has marks in the table. An operation that is sent for the first time has none,
+// unless it has more than a key. Most have their answer right after, and would write and remove a row for nothing.
+// FindBy scans the operations in flight instead. They are no more than are sent at a time.
 func marked(op *journal.Operation) bool {
 	return store.Marked(op) && (op.State != journal.StateAbsent) &&
 		(op.State != journal.StateInFlight || op.Found.State == journal.StatePending || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0 || len(op.Rounds) > 0)
 }
 
-// remarked is what of an operation's marks is to be added and removed where before has become after.
+// remarked returns the marks to add and to remove when before has become after.
 func remarked(before, after *journal.Operation) (add, remove []int64) {
 	hashes := func(op *journal.Operation) (all []int64) {
 		if !marked(op) {
@@ -74,7 +74,7 @@ func (m *marksOf) add(hashes []int64, handle int64) {
 	}
 }
 
-// remark has the operation with that handle be found by what it is recognised by now.
+// remark updates the marks of the operation with that handle.
 func (t *tx) remark(handle int64, before, after *journal.Operation) error {
 	add, remove := remarked(before, after)
 	if t.puttingOff {
@@ -95,8 +95,8 @@ func (t *tx) remark(handle int64, before, after *journal.Operation) error {
 	return nil
 }
 
-// takes tells whether another operation is proven by the object that ev names for op. Whoever asks for the same object
-// waits until this transaction has ended: of two operations at once, one is proven by it.
+// takes reports whether the object that ev names for op proves another operation. Another transaction that asks for
+// the same object waits until this one has ended. So of two operations at once, the object proves one.
 func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	if !store.NamesObject(ev) {
 		return false, nil
@@ -120,7 +120,7 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	return taken, err
 }
 
-// sole tells whether no other operation has, or had, the caller's reference that ev shows of op.
+// sole reports whether no other operation has, or had, the caller's reference that ev shows of op.
 func (t *tx) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 	reaped, is := store.NamesReference(op, ev)
 	if !is {
@@ -146,17 +146,17 @@ func (t *tx) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 	return sole, err
 }
 
-// findBy selects operations that may be recognised so: by their marks; and those in flight, which may have none, by their
-// keys. Of these all are looked through, by an index of what somebody holds: another of their keys would cost each
-// operation more than it saves, as they are no more than are sent at a time. Each that is found is looked up by its
-// handle: no plan walks through all that there are.
+// findBy selects the operations that may have a value: by their marks, or in flight, when they may have none, by
+// their keys. It scans all that are in flight, by the index of holders. An index of their keys would cost each
+// operation more than it saves, as they are no more than are sent at a time. It looks each one up by its handle, so
+// that no plan walks through the whole table.
 const findBy = `SELECT ` + columns + `, a.head FROM (
 		SELECT handle FROM {{schema}}.marks WHERE hash = $1
 		UNION SELECT handle FROM {{schema}}.operations WHERE $2 AND holder IS NOT NULL AND state = 2 AND provider = $3 AND (` + ownKey + ` = $4::bytea OR id = $5)
 	) found CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = found.handle OFFSET 0) o` + besides + `ORDER BY o.handle`
 
-// ownKey is the beginning of the facts of an operation whose key is not its ID, behind three bytes: the key, with its length
-// before it (see format.EncodeFacts). lengthAndKey is that of a key.
+// ownKey is the part of the facts behind the first three bytes. If an operation's key is not its ID, that part begins
+// with the key, with its length before it (see format.EncodeFacts). lengthAndKey returns the same bytes for a key.
 const ownKey = `substr(facts, 4, length($4::bytea))`
 
 func lengthAndKey(key string) []byte {
@@ -187,7 +187,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 	return matches, nil
 }
 
-// withoutBodies is an operation that was scanned with its answer's head, for who does not want its bodies.
+// withoutBodies returns a scanned operation, with its answer's head, without bodies.
 func withoutBodies(r *row, answer []byte) (journal.Operation, error) {
 	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
 	if err := kept.GoesWith(answer); err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// memory is what this process has seen of the database. A server that was put back to what it was, or one that was left for another, agrees
-// with its own journal: it is behind those who have seen more.
+// memory is this process's latest sighting of the database. A server that was put back to an earlier state, or that
+// the others have left, agrees with its own journal. But it is behind the processes that have seen more.
 type memory struct {
 	mu   sync.Mutex
 	seen sighting
 
-	joined     time.Time // by the database's clock, when somebody joined last
+	joined     time.Time // by the database's clock, when the latest session began
 	joinedSeen time.Time
 }
 
-// sighting is what somebody sees of the database. An epoch of 0: nobody has looked.
+// sighting is one view of the database. An epoch of 0 means that there is none.
 type sighting struct {
 	epoch, witnessed int64
 	place            place
@@ -33,7 +33,7 @@ func (m *memory) last() sighting {
 	return m.seen
 }
 
-// keep remembers what was seen, unless somebody else has seen more meanwhile.
+// keep remembers a sighting, unless another goroutine has seen more meanwhile.
 func (m *memory) keep(is sighting) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,14 +56,15 @@ func (m *memory) keep(is sighting) {
 	m.seen = is
 }
 
-// forget: whatever it is from now on, somebody has said that it is the one to go on with, or the journal says that nobody has yet.
+// forget drops the sighting. From now on the database is trusted as it is: an operator has adopted or confirmed it,
+// or the journal records that it counts as restored.
 func (m *memory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen, m.joined = sighting{}, time.Time{}
 }
 
-// beatsOf is at which beat a member was seen; 0: at none.
+// beatsOf returns the latest beat of a member that was seen, or 0 for none.
 func (m *memory) beatsOf(member string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +82,7 @@ func (m *memory) beat(member string, beats int64) {
 	}
 }
 
-// joinedAt takes note that somebody joined at that time, by a row that stays for keepDead/2 at least.
+// joinedAt records when the latest session began. The row of that session stays for keepDead/2 at least.
 func (m *memory) joinedAt(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +91,7 @@ func (m *memory) joinedAt(at time.Time) {
 	}
 }
 
-// lastJoin is when somebody joined last whose row has to be there; zero: nobody.
+// lastJoin returns when the latest session began whose row must still be there, or zero for none.
 func (m *memory) lastJoin() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,13 +101,15 @@ func (m *memory) lastJoin() time.Time {
 	return m.joined
 }
 
-// older tells of two places of one server's line: a promotion makes a later timeline. They are numbers of eight digits.
+// older reports whether a place is on an earlier timeline than another one of the same server's line. A promotion
+// makes a later timeline. Timelines are numbers of eight digits.
 func older(is, was place) bool { return is.timeline != "" && is.timeline < was.timeline }
 
-// recall compares what is seen with what this process has seen before, and tells what shows that the database has gone back; "": nothing.
+// recall compares what is seen with this process's earlier sighting. It returns the sign that the database has gone
+// back, or "" for none.
 func (j *Journal) recall(ctx context.Context, conn *pgx.Conn, was, is sighting) (why string, err error) {
 	switch {
-	case is.epoch > was.epoch: // nobody has looked, or somebody has adopted or confirmed it since
+	case is.epoch > was.epoch: // there is no earlier sighting, or the journal was adopted or confirmed since
 	case is.epoch < was.epoch:
 		return fmt.Sprintf("it was adopted or confirmed %d times, and is as if that had been %d times", was.epoch-1, is.epoch-1), nil
 	case is.witnessed < was.witnessed:
@@ -116,7 +119,7 @@ func (j *Journal) recall(ctx context.Context, conn *pgx.Conn, was, is sighting) 
 	case older(is.place, was.place):
 		return fmt.Sprintf("it is on timeline %s, after %s", is.place.timeline, was.place.timeline), nil
 	case is.beats == nil: // see missing
-	case is.place.timeline == "", is.place.timeline != was.place.timeline: // a standby may lack beats, for which nobody waited
+	case is.place.timeline == "", is.place.timeline != was.place.timeline: // a standby may lack beats, as they don't wait for it
 		return j.lacking(ctx, conn)
 	case is.member == was.member && was.beats != nil && *is.beats < *was.beats:
 		return fmt.Sprintf("session %s is at beat %d, after %d", is.member, *is.beats, *was.beats), nil

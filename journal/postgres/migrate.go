@@ -119,7 +119,7 @@ func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+q)
-	if code(err) == "23505" { // somebody else made it just now
+	if code(err) == "23505" { // another process made it just now
 		return nil
 	}
 	return err

@@ -57,8 +57,9 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	return &ownTx{pgxTx: pgxTx{tx}}, nil
 }
 
-// forget takes back what a transaction of the application's has set for its session, so that the next one on that connection,
-// which may be another tenant's, begins as the first did. A pooler has the sessions, and its client must not change them.
+// forget returns the statements that reset the session after a transaction of the application's. The next one on that
+// connection may be another tenant's, and begins as the first did. Behind a pooler forget returns "": the sessions
+// are the pooler's, and its clients must not change them.
 func (j *Journal) forget() string {
 	if j.opts.Pooled {
 		return ""
@@ -66,11 +67,11 @@ func (j *Journal) forget() string {
 	return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 }
 
-// asMade tells whether a connection is, once its settings are taken back, as it was made: nobody knows what AfterConnect, the
-// application's, has set. If not, another one is made for the next transaction.
+// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
+// may have set others, so then it reports false, and the next transaction gets another connection.
 func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
 
-// theirs is a tx in a transaction of somebody else's. It sees the asker's clock, but moves nothing by it.
+// theirs returns a tx in a transaction of the application's. It sees the caller's clock, but moves nothing by it.
 func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {
 	c, err := connOf(tx)
 	if err != nil {
@@ -88,7 +89,8 @@ func (j *Journal) inTheir(ctx context.Context, c conn, ev journal.Event) *tx {
 	return &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool), clock: j.seen(ev.At)}
 }
 
-// seen is the journal's clock once it has seen the asker's. It moves nothing if that has jumped.
+// seen returns the journal's clock once it has seen the caller's. If the caller's clock has jumped, only the returned
+// copy sees it.
 func (j *Journal) seen(at time.Time) store.Clock {
 	clock, still := j.glance(at)
 	if !still {
@@ -177,7 +179,7 @@ func (t *tx) isOursBy(row scanner) error {
 	return nil
 }
 
-// errElsewhere: what it commits may be lost with a server that the others have left.
+// errElsewhere means that the commit may be lost, with a server that the others have left.
 var errElsewhere = errors.New("postgres: enqueue: the transaction is on another server than the journal's connections reach: roll it back, and begin another")
 
 func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
@@ -240,7 +242,8 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	return result, nil
 }
 
-// handle calls f within the transaction. What it panics with is returned, so that the transaction is ended first.
+// handle calls f within the transaction. It returns the value of a panic of f, so that the transaction is ended
+// first.
 func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) error) (panicked any, err error) {
 	own := t.conn.(*pgx.Conn) // the slow path's
 	ctx, cancel := context.WithTimeoutCause(ctx, t.j.pace.handler, errSlowHandler)
@@ -248,7 +251,7 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 	const name = "onceward_handler"
 	forget := t.j.forget()
 	if !asMade(own) {
-		forget = "" // what is left to do may need what was set
+		forget = "" // the rest may need its settings
 	}
 	// It writes to the application's tables, and may wait for their locks longer than for a row of the journal.
 	inner, err := own.BeginTx(ctx, pgx.TxOptions{
@@ -295,7 +298,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.Flo
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	f, err := t.findFlow(ev, " FOR SHARE") // steps beside each other wait for nobody
+	f, err := t.findFlow(ev, " FOR SHARE") // concurrent steps don't wait for each other
 	if err != nil {
 		return journal.FlowResult{}, explainTheirs(ctx, "record a local step", err)
 	}

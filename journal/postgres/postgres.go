@@ -54,8 +54,8 @@ type Options struct {
 	// pass on notices. Otherwise Open fails with ErrUnsafe, and so does every write once commits wait for a standby.
 	Pooled bool
 
-	// Durability says what makes acknowledged commits durable. The zero value requires the settings with which
-	// PostgreSQL does.
+	// Durability says what makes acknowledged commits durable. The zero value requires the settings of a durable
+	// PostgreSQL server.
 	Durability Durability
 
 	// Failover says what to do after the server's timeline changed: a standby was promoted, or the database was
@@ -145,7 +145,7 @@ type Journal struct {
 	pace   pace
 	// The writer for reaped operations; nil if there is none.
 	archive *store.Archive
-	// The number of batches for which a lane's row is used.
+	// The number of batches that use one row of a lane.
 	rotateAfter int
 	sweepPage   int
 	claimScans  int

@@ -29,7 +29,7 @@ func (a *adoption) count() int {
 	return a.ended
 }
 
-// isAdopted has the journal not count as restored any more.
+// isAdopted ends the restored state in this process.
 func (j *Journal) isAdopted() {
 	j.adoption.mu.Lock()
 	defer j.adoption.mu.Unlock()
@@ -37,7 +37,7 @@ func (j *Journal) isAdopted() {
 	j.restored.Store(nil)
 }
 
-// refusal is journal.ErrRestored, with the reason, where the journal counts as restored.
+// refusal returns journal.ErrRestored with the reason if the journal counts as restored, or else nil.
 func (j *Journal) refusal() error {
 	if r := j.restored.Load(); r != nil {
 		return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, r.why)
@@ -45,8 +45,8 @@ func (j *Journal) refusal() error {
 	return nil
 }
 
-// isRestored has the journal count as restored, for all who have it open. It does so in the epoch alone in which that was seen: an
-// Adopt that it waited for is not undone.
+// isRestored makes the journal count as restored, for all processes that have it open. It does so only in the epoch
+// of the evidence, so it does not undo an Adopt that it waited for.
 func (j *Journal) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
 	if j.restored.Load() == nil { // each connection that is made finds it out again
 		j.log.Error("onceward: the journal was restored or copied, or the database has gone back: nothing is sent until it is adopted or confirmed", "why", why)
@@ -54,8 +54,8 @@ func (j *Journal) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, w
 	return j.mark(ctx, conn, "restored", "(restored IS NULL OR starts_with(restored, '"+adopting+"'))", epoch, why)
 }
 
-// mark writes something down that concerns all who have the journal open, where the condition holds: it raises the tenure of every lane, so that
-// whoever is about to commit looks first.
+// mark sets a column of the journal that concerns all processes that have it open, if the condition holds. It raises
+// the tenure of every lane, so that each process looks at the journal before its next commit.
 func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition string, epoch int64, value string) error {
 	var restored, promoted *string
 	condition = "epoch = $1 AND $2::text IS NOT NULL AND " + condition
@@ -79,7 +79,8 @@ func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition st
 	return err
 }
 
-// takeRestored takes over what the journal said of itself after so many adoptions.
+// takeRestored takes over the journal's restored state. ended is the number of adoptions when it was read. If another
+// one has ended since, the state is outdated.
 func (j *Journal) takeRestored(ended int, restored, promoted *string) {
 	j.adoption.mu.Lock()
 	defer j.adoption.mu.Unlock()
@@ -94,9 +95,10 @@ func (j *Journal) takeRestored(ended int, restored, promoted *string) {
 	}
 }
 
-// isPromoted has the journal wait, on another timeline, until all who are alive have found there what they were told of: this process
-// looks at once, the others with their next commit or beat. Whether commits had waited for a standby says nothing of it: for which, and since when,
-// nobody can tell afterwards, nor whether it was that one that was promoted.
+// isPromoted makes the journal wait, on another timeline, until all living processes have found their acknowledged
+// commits there. This process looks at once, the others with their next commit or beat. Synchronous commits prove
+// nothing here: afterwards it is unknown which standby they waited for, since when, and whether that one was
+// promoted.
 func (j *Journal) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, timeline string) error {
 	err := j.mark(ctx, conn, "promoted", "promoted IS DISTINCT FROM $2 AND timeline IS DISTINCT FROM $2", epoch, timeline)
 	if err != nil || j.member.Load() == nil {
@@ -105,18 +107,19 @@ func (j *Journal) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, t
 	return j.answer(ctx, conn)
 }
 
-// notSynchronous is of a column that earlier releases go by.
+// notSynchronous resets a column that earlier releases read.
 const notSynchronous = "synchronous = false"
 
-// answer says that this process has found what it was told of, where somebody asks (isPromoted), and goes on once all have. A beat does it
-// too.
+// answer records that this process has found its acknowledged commits, if the journal waits for that (isPromoted). If
+// some are missing, the journal counts as restored. The journal goes on once all living processes have answered. Each
+// beat calls answer too.
 func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	var restored, promoted *string
 	var epoch int64
 	read := func() error {
 		ended := j.adoption.count()
 		err := conn.QueryRow(ctx, "SELECT restored, promoted, epoch FROM "+j.schema+".journal").Scan(&restored, &promoted, &epoch)
-		if err == nil && (restored != nil || promoted != nil || !j.opts.Existing) { // which has what it saw itself written down by nobody
+		if err == nil && (restored != nil || promoted != nil || !j.opts.Existing) { // with Existing, no process writes down what this one saw
 			j.takeRestored(ended, restored, promoted)
 		}
 		return err
@@ -140,7 +143,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	return read()
 }
 
-// lacking tells what this process was told of and the database does not have; "": nothing.
+// lacking returns what this process saw acknowledged and the database does not have, or "" for nothing.
 func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
 	m := j.member.Load()
 	// No other process knows of sessions that joined and ended since that state of the database.
@@ -178,7 +181,7 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 	return "", nil
 }
 
-// acknowledgements are the latest batches that lanes know to be committed, for those who look at them from outside.
+// acknowledgements are the latest batches that lanes know to be committed, for readers outside of the lanes.
 type acknowledgements struct {
 	mu    sync.Mutex
 	lanes map[*lane]acknowledgement
@@ -211,8 +214,9 @@ func (a *acknowledgements) of(m *member) map[int]int64 {
 	return told
 }
 
-// missing is for a row of this process's that is not there. Rows of the dead stay for keepDead: one of somebody who is
-// alive was lost by the database, unless Adopt or Confirm cut everybody off.
+// missing handles a row of this process's that is not there. The rows of dead sessions stay for keepDead. So the
+// database has lost the row of a living session, unless Adopt or Confirm ended all sessions. Then the journal counts
+// as restored.
 func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member) error {
 	var epoch int64
 	if err := conn.QueryRow(ctx, "SELECT epoch FROM "+j.schema+".journal").Scan(&epoch); err != nil {
@@ -227,8 +231,8 @@ func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member) error 
 	return nil
 }
 
-// goneBack is isRestored for a lane of m that sees it. Who was cut off by an Adopt or a Confirm meanwhile has nothing to tell:
-// errLost.
+// goneBack is isRestored for a lane of m that sees it. If an Adopt or a Confirm has ended m meanwhile, what the lane
+// saw does not count, and goneBack returns errLost.
 func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
 	conn, err := j.dial(ctx, nil)
 	if err == nil {

@@ -23,8 +23,8 @@ type pace struct {
 	beat    time.Duration // between two
 	again   time.Duration // after one that failed
 	lost    time.Duration
-	testify time.Duration // how often the witness is told
-	close   time.Duration // how long Close waits for the server: once for what is being committed, and once to say goodbye
+	testify time.Duration // between two reports to the witness
+	close   time.Duration // how long Close waits for the server: once for commits under way, and once to end the sessions
 	// The time of a handler of DeliverTx; the rest of commitTime is for its COMMIT.
 	handler time.Duration
 }
@@ -38,16 +38,16 @@ type member struct {
 	gone  atomic.Bool  // it was buried, or cut off by Adopt: there has to be another
 	heard atomic.Int64 // when its latest beat was answered, in nanoseconds of the wall's clock
 
-	newest atomic.Int64 // the highest handle that it was given: what it inserts from then on gets a higher one
+	newest atomic.Int64 // the highest handle that it was given: later inserts get a higher one
 }
 
-// given takes note of the handle of what m has inserted, or changed.
+// given records the handle of an operation that m has inserted or changed.
 func (m *member) given(handle int64) {
 	for was := m.newest.Load(); handle > was && !m.newest.CompareAndSwap(was, handle); was = m.newest.Load() {
 	}
 }
 
-// session is one that somebody joined.
+// session is the session of a caller of Join.
 type session struct {
 	j     *Journal
 	id    string
@@ -56,7 +56,7 @@ type session struct {
 	ended atomic.Bool
 
 	joined time.Time
-	rank   atomic.Uint64 // which one it is, and how many there are in the lower half
+	rank   atomic.Uint64 // its rank in the upper half, and the number of sessions in the lower one
 
 	// The time until which it is not lost, by either of this process's clocks.
 	until atomic.Pointer[deadline]
@@ -97,7 +97,7 @@ func (s *session) Rank() (rank, of int) {
 	return int(both >> 32), int(both & (1<<32 - 1))
 }
 
-// lose has it be lost.
+// lose marks the session as lost.
 func (s *session) lose() {
 	if s.lost.Swap(true) {
 		return
@@ -169,7 +169,7 @@ func (j *Journal) mine(id string) (*session, error) {
 	return s, nil
 }
 
-// isMine tells whether a session is one of this process's.
+// isMine reports whether a session is one of this process's.
 func (j *Journal) isMine(id string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -213,7 +213,8 @@ func (j *Journal) reenroll(ctx context.Context, was *member) (*member, error) {
 	return j.enroll(ctx, conn)
 }
 
-// whyRefused tells why the guard let a transaction of the lane's not pass, on its connection. nil: another try is due.
+// whyRefused returns why the guard of the lane refused a transaction, on the lane's connection. Nil means that
+// another try is due.
 func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, needs []string) error {
 	var epoch *int64
 	var buried bool
@@ -251,7 +252,7 @@ func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, nee
 			}
 			return journal.ErrSessionLost
 		}
-		if !current { // it was not heard of for a while, and nobody has buried it
+		if !current { // it was not renewed for a while, and was not buried
 			if err := j.renew(ctx, conn); err != nil {
 				return err
 			}
@@ -260,7 +261,7 @@ func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, nee
 	return nil
 }
 
-// renew has all of this process's sessions be heard of. Those that are not there any more are lost.
+// renew renews all of this process's sessions. Those that are not there any more are lost.
 func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	m := j.member.Load()
 	j.mu.Lock()
@@ -339,8 +340,9 @@ func (j *Journal) alone(ctx context.Context, conn *pgx.Conn, durability string, 
 	})
 }
 
-// bury has sessions be dead, those of them for which still says so once nothing more can come of them; nil: all. It
-// raises the tenure of their processes' lanes first, so that what they have on its way fails or is seen.
+// bury marks sessions as dead. It first raises the tenure of their processes' lanes, so that a commit that is still
+// on its way fails or is seen. Then it calls still for each session, and skips the session if that returns false. If
+// still is nil, it skips none.
 func (j *Journal) bury(ctx context.Context, ids []string, still func(t *tx, id string) (bool, error)) error {
 	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().id}
 	return j.tx(ctx, ask{doing: "end a session", lanes: lanes}, func(t *tx) error {
@@ -443,8 +445,8 @@ func (j *Journal) beatOnce(conn **pgx.Conn) error {
 	return j.watch(ctx, *conn)
 }
 
-// checkRelease refuses to go on where the journal has become that of later releases: nothing of this process's is renewed, and
-// each of its connections that writes is closed before it is used again.
+// checkRelease returns an error if the journal was migrated to a later release that excludes this one. Then this
+// process renews no session, and closes each connection that writes before its next use.
 func (j *Journal) checkRelease(ctx context.Context, conn *pgx.Conn) error {
 	var version, leastWriter int
 	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer FROM "+j.schema+".journal").Scan(&version, &leastWriter); err != nil {
@@ -468,13 +470,13 @@ type observation struct {
 	reads int       // since then
 }
 
-// leaseOver is true of a lease that is over by the database's clock. One that ends later than any could that is renewed now was
-// renewed by a clock that has gone back since: it tells nothing, and the observers' time alone counts.
+// leaseOver is true of a lease that is over by the database's clock. It is also true of one that ends later than any
+// lease renewed now could. A clock that has gone back since renewed that one, so only the observers' time counts.
 const leaseOver = "(expires_at <= clock_timestamp() OR expires_at > clock_timestamp() + interval '2 minutes')"
 
-// watch buries whoever has not been heard of: in three looks or more over ttl of this process's own time, with none of
-// them missed, and by the database's clock too. Nobody is buried for an outage of the database, nor by a clock of its
-// that leapt.
+// watch buries sessions that are not renewed any more. It must have seen no beat in three looks or more, over ttl of
+// this process's own time, with no look missed. The session must have expired by the database's clock too. So neither
+// an outage of the database nor a leap of its clock buries a session.
 func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
 	var joined *time.Time
 	if err := conn.QueryRow(ctx, "SELECT max(started_at) FROM "+j.schema+".sessions WHERE buried_at IS NULL OR buried_at > clock_timestamp() - interval '12 hours'").Scan(&joined); err != nil {
@@ -534,8 +536,8 @@ func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// tellRanks tells this process's sessions which of the living they are. One that joined just now is not among those that
-// others know of.
+// tellRanks gives this process's sessions their ranks among the living ones. A session that joined just now gets none
+// yet, as other processes don't know of it.
 func (j *Journal) tellRanks(living []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -546,8 +548,9 @@ func (j *Journal) tellRanks(living []string) {
 	}
 }
 
-// silent tells whether the journal waits for an answer after a promotion. Of the dead, those who run a process will give
-// none: what they were told of can't be known.
+// silent reports whether the journal waits for answers after a promotion. A dead process gives no answer: the commits
+// that it saw acknowledged are unknown. If one of the dead is a process without an answer, the journal counts as
+// restored.
 func (j *Journal) silent(ctx context.Context, conn *pgx.Conn, dead []string) (promoted bool, err error) {
 	var silent int
 	var epoch int64
@@ -559,10 +562,11 @@ func (j *Journal) silent(ctx context.Context, conn *pgx.Conn, dead []string) (pr
 	return true, j.isRestored(ctx, conn, epoch, "the server was promoted, and a process has died that could have told whether any commits are missing")
 }
 
-// keepDead is how long the rows of the dead stay at least: one that is missing before was lost by the database.
+// keepDead is how long the rows of dead sessions stay at least. A row that is missing earlier was lost by the
+// database.
 const keepDead = 24 * time.Hour
 
-// upkeep removes, once an hour, what nobody needs of the dead.
+// upkeep removes, once an hour, rows of dead sessions that no process needs any more.
 func (j *Journal) upkeep(ctx context.Context) error {
 	now := time.Now()
 	if now.Before(j.observed.upkeep) {

@@ -20,14 +20,14 @@ import (
 // broken off leaves no trace but that. The one event that permits more than before comes with the clock: a jump that is
 // confirmed (Event.Since). The transaction that moves the clock sweeps the operations that changed since their page. It compares revisions.
 
-// sweepPage is how many are swept at a time.
+// sweepPage is how many operations are swept at a time.
 const sweepPage = 256
 
-// lockPause is how long whoever holds a row that is to be swept is left alone.
+// lockPause is how long a sweep waits before it tries a locked row again.
 const lockPause = 50 * time.Millisecond
 
 const (
-	// Those are by an index of what is not over.
+	// These use an index of operations that are not over.
 	unanswered = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > $1 ORDER BY o.handle LIMIT $2`
 	lockNow    = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE`
 	areThere   = `SELECT count(*) FROM {{schema}}.operations WHERE handle = ANY($1)`
@@ -44,7 +44,7 @@ const (
 	plansAs  = `SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) p (name, value)`
 )
 
-// planning are the settings by which statements are planned in a sweep, as in flush.
+// planning lists the settings for the plans of a sweep's statements, as in flush.
 var planning = []string{"plan_cache_mode", "enable_seqscan", "enable_bitmapscan", "enable_nestloop", "enable_mergejoin"}
 
 // sweep gives every operation without an answer the event that the clock asks for, in this transaction.
@@ -100,7 +100,7 @@ func (t *tx) unansweredOf(handles []int64, f func(r *row) error) error {
 	if err := t.lock(handles); err != nil {
 		return err
 	}
-	// By another statement, which sees what whoever held the locks has written.
+	// By another statement, which sees the changes of a transaction that held the locks.
 	var rows []*row
 	err := t.each(func(from scanner) error {
 		var handle int64
@@ -155,7 +155,7 @@ func (t *tx) lock(handles []int64) error {
 	return err
 }
 
-// renew has a sweep go on, if whoever asked for it still does.
+// renew gives the transaction its time anew. It returns an error if the caller has given the sweep up.
 func (t *tx) renew() error {
 	t.allowed.renew()
 	t.ctx = t.allowed.ctx
@@ -165,13 +165,14 @@ func (t *tx) renew() error {
 	return nil
 }
 
-// flowsAfter gives a page of the waiting flows that are due later than the clock, and come after that handle, the FlowEventClock which goes
-// with what of returns. It returns the flows as they are then, and the handle of the last one. A damaged one is the zero Flow.
+// flowsAfter gives a page of waiting flows the FlowEventClock that goes with the result of of. They are due later
+// than the clock, and come after that handle. It returns the flows as they are then, and the handle of the last one.
+// A damaged one is the zero Flow.
 func (t *tx) flowsAfter(after int64, ev journal.Event, of func(journal.Flow) journal.Event) (last int64, flows []journal.Flow, err error) {
 	err = t.each(func(row scanner) error {
 		f, err := scanFlow(firstOf{row, &last})
 		if isDamaged(err) {
-			f, err = journal.Flow{}, nil // it is believed by nobody
+			f, err = journal.Flow{}, nil // no process trusts it
 		}
 		flows = append(flows, f)
 		return err
@@ -191,8 +192,8 @@ func flowClock(ev journal.Event) journal.FlowEvent {
 	return journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}
 }
 
-// paged calls page with the handle of the last that was swept, until one is not full. What page puts is
-// written together.
+// paged calls page with the handle of the last operation that was swept, until a page is not full. It writes the
+// changes of a page together.
 func (t *tx) paged(page func(after int64) (last int64, n int, err error)) error {
 	return t.planned(func() error {
 		for after, n := int64(0), t.j.sweepPage; n == t.j.sweepPage; {

@@ -371,7 +371,7 @@ func (t *tx) catchUpFlows(ev journal.Event) error {
 		err := t.each(func(row scanner) error {
 			f, err := scanFlow(row)
 			if isDamaged(err) {
-				return nil // it is believed by nobody
+				return nil // no process trusts it
 			}
 			flows = append(flows, f)
 			return err

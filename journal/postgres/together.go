@@ -16,7 +16,7 @@ type likeness uint8
 
 const (
 	likeNone     likeness = iota // it is a statement by itself
-	likeNew                      // new, and can be in nobody's way: it has no name that an index holds
+	likeNew                      // new, and in no other's way: it has no name that an index holds
 	likeNamed                    // new, and its name may be taken
 	likeFollowed                 // a row that follows another; one that is given an answer had none
 )

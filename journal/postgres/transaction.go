@@ -43,13 +43,13 @@ func (t pgxTx) Rollback(ctx context.Context) error {
 // ownTx is one of BeginTx.
 type ownTx struct {
 	pgxTx
-	committed []func() // what this process goes by once it is committed
+	committed []func() // run in this process once it is committed
 }
 
 // Commit: if its answer is lost it may be committed, and counts so.
 func (t *ownTx) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
-	if code(err) == "25P02" { // what takes settings back comes first, and finds it failed
+	if code(err) == "25P02" { // the reset of settings comes first, and finds the transaction failed
 		err = pgx.ErrTxCommitRollback
 	}
 	for _, f := range t.committed {

@@ -26,8 +26,8 @@ import (
 // Cluster is a PostgreSQL server under test. Its methods are safe for concurrent use, but for those that start or stop
 // it.
 type Cluster struct {
-	bin, dir string // "": the server is somebody else's
-	user     string // whom the programs run as; "": who runs the test
+	bin, dir string // "" if it was started elsewhere
+	user     string // that the programs run as; "" for the user of the test
 	shell    string
 	env      []string
 	port     int
@@ -63,8 +63,8 @@ func StandbyOf(primary *Cluster) Option {
 	return func(s *settings) { s.primary = primary }
 }
 
-// Start starts a server for this test, which ends with it. Where there is no PostgreSQL the test is skipped, or fails
-// if ONCEWARD_POSTGRES=required.
+// Start starts a server for this test, and stops it when the test ends. If there is no PostgreSQL, the test is
+// skipped, or fails if ONCEWARD_POSTGRES=required.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	c, err := start(opts)
@@ -88,9 +88,9 @@ var shared struct {
 	err  error
 }
 
-// Shared returns the server that all tests of this binary share: that of ONCEWARD_POSTGRES_URL, or one that is started
-// once and ends with the process. Don't stop it; take a Schema of it. Where there is none the test is skipped, or fails,
-// as by Start.
+// Shared returns the server that all tests of this binary share. It is that of ONCEWARD_POSTGRES_URL, or one that is
+// started once and ends with the process. Don't stop it; take a Schema of it. If there is none, the test is skipped,
+// or fails, as by Start.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	shared.once.Do(func() {
@@ -120,7 +120,7 @@ func lacking(t testing.TB, err error) {
 // URL is where the server is, for a role that may do everything. It has a password.
 func (c *Cluster) URL() string { return c.url }
 
-// Addr is the server's host and port, for what stands between it and its clients.
+// Addr returns the server's host and port, as for a proxy between it and its clients.
 func (c *Cluster) Addr() string {
 	u, err := url.Parse(c.url)
 	if err != nil {
@@ -139,8 +139,8 @@ func (c *Cluster) URLThrough(addr string) string {
 	return u.String()
 }
 
-// Schema names a schema that nobody else has. It is not created, and is removed, with all that is in it, when the test
-// ends and the server runs.
+// Schema returns the name of a schema that no other test uses. It does not create the schema. The schema is removed,
+// with all that is in it, when the test ends and the server runs.
 func (c *Cluster) Schema(t testing.TB) string {
 	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
@@ -152,7 +152,7 @@ func (c *Cluster) Schema(t testing.TB) string {
 			return
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		// Whoever is left in it holds up nobody but this.
+		// A connection that is still in it delays only this.
 		_, _ = conn.Exec(ctx, "SET lock_timeout = '5s'; SET client_min_messages = error; DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
 	})
 	return name
@@ -194,7 +194,7 @@ const (
 	Immediate = "immediate" // it stops where it stands, and recovers when it is started again
 )
 
-// Stop stops the server in this mode. Run starts it again, where it was.
+// Stop stops the server in this mode. Run starts it again in the same place.
 func (c *Cluster) Stop(t testing.TB, mode string) {
 	t.Helper()
 	c.mine(t)
@@ -245,7 +245,7 @@ func (c *Cluster) Promote(t testing.TB) {
 	}
 }
 
-// Log is what the server has written to its log since it was first started.
+// Log returns what the server has written to its log since its first start.
 func (c *Cluster) Log(t testing.TB) string {
 	t.Helper()
 	c.mine(t)
@@ -256,7 +256,7 @@ func (c *Cluster) Log(t testing.TB) string {
 	return string(log)
 }
 
-// mine has the test fail that would stop somebody else's server.
+// mine fails the test if c is the server of ONCEWARD_POSTGRES_URL, which no test may stop or look into.
 func (c *Cluster) mine(t testing.TB) {
 	t.Helper()
 	if c.dir == "" {
@@ -432,7 +432,7 @@ func (c *Cluster) end() {
 	_ = c.watch.Wait()
 }
 
-// give has a file belong to whoever runs the server.
+// give makes the user that runs the server the owner of a file.
 func (c *Cluster) give(path string) error {
 	if c.user == "" {
 		return nil
@@ -452,7 +452,7 @@ func (c *Cluster) give(path string) error {
 	return os.Chown(path, uid, gid)
 }
 
-// up starts the server. What a killed one has left may be in its way for a moment.
+// up starts the server. It tries for some seconds, as the remains of a killed server may be in its way.
 func (c *Cluster) up() error {
 	var out []byte
 	var err error
@@ -466,7 +466,8 @@ func (c *Cluster) up() error {
 	return fmt.Errorf("pg_ctl start: %w: %s%s", err, out, log[max(0, len(log)-2000):])
 }
 
-// run runs one of PostgreSQL's programs, or one of the system's by its whole path, as who may.
+// run runs one of PostgreSQL's programs, or one of the system's by its whole path, as a user that may. It returns the
+// output.
 func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {
