@@ -172,8 +172,8 @@ func (in *Intent) Aliases() []Ref {
 }
 
 // Rivals returns the names that another operation with the same key may have, or nil if op does not begin with that
-// key. op is the operation in the journal: absent, or cancelled in its last life and begun again with its first key.
-// The names may include op's own second name. A client that did not know op's provider has another one.
+// key. op must be absent, or cancelled in its last life and begun again with its first key. The names may include
+// op's own second name. A client that did not know op's provider has another one.
 func (in *Intent) Rivals(op *Operation) []Ref {
 	again := op.State == StateCancelled && op.KeyCarried && in.KeyCarried && op.Key == in.Key && in.same(op.Fingerprint) && !op.ByHand
 	if op.State == StateAbsent || again {
@@ -194,7 +194,7 @@ type Event struct {
 	Ref    Ref
 	Handle int64 // Operation.Handle if known: spares the look-up by Ref
 
-	At      time.Time // the asker's clock
+	At      time.Time // the caller's clock
 	Last    time.Time // the latest time the journal has seen: set by the store
 	Session string    // the asking session
 
@@ -228,7 +228,7 @@ type Event struct {
 	// is the next look-up if the operation stays unknown; zero keeps the present one.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Onceward chose Due
-	Wake     time.Time // Park: earliest time for Resume and Run; zero: Due
+	Wake     time.Time // Park: earliest time for Resume and Run; zero means Due
 	Cause    string    // Park, Doubt, Cancel: why, without secrets
 	Attempts int       // on the wire, made under this claim
 
@@ -306,15 +306,15 @@ type Today struct {
 	Form  string // of the key on the wire
 }
 
-// Decision tells the asker what to do.
+// Decision tells the caller what to do.
 type Decision uint8
 
 const (
 	// Ignored means that the event changed nothing and asks for nothing.
 	Ignored Decision = iota
-	// Execute means that the asker has the claim, and sends it.
+	// Execute means that the caller has the claim, and sends it.
 	Execute
-	// Replay means that an answer is recorded, and the asker returns it.
+	// Replay means that an answer is recorded, and the caller returns it.
 	Replay
 	// Wait means that another live claim holds it.
 	Wait
@@ -332,9 +332,9 @@ const (
 	Stale
 	// SecondEffect means that the answer proves an effect beside the recorded one.
 	SecondEffect
-	// Offer means that the asker has its undelivered outcome to deliver.
+	// Offer means that the caller has its undelivered outcome to deliver.
 	Offer
-	// Look means that the asker has the look-up until Operation.LookAt.
+	// Look means that the caller has the look-up until Operation.LookAt.
 	Look
 	// Withdrawn means that an operator withdrew it. Wanted lifts that.
 	Withdrawn

@@ -484,7 +484,7 @@ func unproven(op Operation, ev Event) string {
 	return ""
 }
 
-// clockWasWrong reports whether the journal's clock, or the asker's, is or was not believed.
+// clockWasWrong reports whether the journal's clock, or the caller's, is or was not believed.
 func clockWasWrong(op Operation, ev Event) bool {
 	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
 }

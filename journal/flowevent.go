@@ -50,7 +50,7 @@ type FlowEvent struct {
 	Ref    Ref
 	Handle int64 // Flow.Handle if known: spares the look-up by Ref
 
-	At      time.Time // the asker's clock
+	At      time.Time // the caller's clock
 	Last    time.Time // Clock: the latest time the journal has seen
 	Session string    // the asking session
 	Claim   int64     // the claim that the event is made under
@@ -71,12 +71,12 @@ type FlowEvent struct {
 	// stays.
 	Steps []StepRecord
 
-	Due      time.Time // Park, Fail: not run before this; zero: at once
+	Due      time.Time // Park, Fail: not run before this; zero means at once
 	Cause    string    // Park, Fail, GiveUp: why
 	WaitsFor Ref       // Park: the operation that it waits for
 	Limit    int       // Fail: the number of failures that sets it aside
 
-	Functions []FlowFunction // Claim, Begin: those that the asker can run; a Begin of another one's flow is Ignored. Begin: nil means all
+	Functions []FlowFunction // Claim, Begin: those that the caller can run; a Begin of another one's flow is Ignored. Begin: nil means all
 	Found     bool           // Retry: an operation of it took effect after all, and may have to be undone
 	Keep      time.Duration  // Reap
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NextFlow is the state machine of flows: it returns f after ev, and what the asker is to do. It is pure and total.
+// NextFlow is the state machine of flows: it returns f after ev, and what the caller is to do. It is pure and total.
 // live reports whether the session in f.Holder is alive. The zero Flow stands for one that the journal does not have.
 // With an error, or the decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is unchanged.
 // The store appends ev.Steps if the decision is Recorded.
@@ -80,7 +80,7 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	return holdFlow(f, ev), Execute, nil
 }
 
-// holdFlow gives the asker the next claim.
+// holdFlow gives the caller the next claim.
 func holdFlow(f Flow, ev FlowEvent) Flow {
 	f.State, f.Holder, f.Claim = FlowStateRunning, ev.Session, f.Claim+1
 	f.DueAt, f.Cause, f.WaitsFor = time.Time{}, "", Ref{}
@@ -148,7 +148,7 @@ func parkFlow(f Flow, ev FlowEvent) Flow {
 	return f
 }
 
-// atOnce makes a flow due at once, by the clock of every process: the asker's may be ahead.
+// atOnce makes a flow due at once, by the clock of every process: the caller's may be ahead.
 func atOnce(f Flow, ev FlowEvent) Flow {
 	due := earlier(ev.At, f.UpdatedAt)
 	if f.State == FlowStateWaiting {

@@ -7,10 +7,10 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Violations returns the invariants of the state machine that op breaks, in the form that a store has between two
-// events. last is the latest time that the store has seen. Every result of Next, from nothing and by any events,
-// breaks none. A violation means that the store or its medium changed or lost something. Request and Answer need not
-// have their bodies.
+// Violations returns the invariants of the state machine that op breaks. op is in the form that a store has between
+// two events, and last is the latest time that the store has seen. Every result of Next, from nothing and by any
+// events, breaks none. A violation means that the store or its medium changed or lost something. Request and Answer
+// need not have their bodies.
 func Violations(op Operation, last time.Time) []string {
 	var v violations
 	v.must(op.State > StateAbsent && int(op.State) < len(stateNames), "its state is one of the states")
@@ -22,7 +22,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
 	v.must(op.SecondEffects == 0 || op.Generation > 0 || len(op.Evidence) > 0 || op.Object != "", "a second effect is of an earlier generation, or another object")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
-	// The other times are the asker's, whose clock may not have been confirmed.
+	// The other times are the caller's, whose clock may not have been confirmed.
 	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
 	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")

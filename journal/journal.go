@@ -78,12 +78,12 @@ type Session interface {
 type Result struct {
 	// Operation is the operation after the event. It has request and answer bodies if Decision is Execute, Replay,
 	// Offer, Stop, Look, Weighed or SecondEffect. Otherwise they may be missing. The whole request may be missing from
-	// a Recorded, whose asker has it, and from the Execute of a Begin that brought it along.
+	// a Recorded, whose caller has it, and from the Execute of a Begin that brought it along.
 	Operation Operation
 	Decision  Decision
 	Last      time.Time // the latest time that the journal has seen
 
-	// Unconfirmed is when the asker's clock, which has jumped, will be believed. Zero means that it is believed.
+	// Unconfirmed is when the caller's clock, which has jumped, will be believed. Zero means that it is believed.
 	Unconfirmed time.Time
 }
 

@@ -37,7 +37,7 @@ func (e *EventError) Error() string {
 
 func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 
-// Next is the state machine: it returns op after ev, and what the asker is to do. It is pure and total. live reports
+// Next is the state machine: it returns op after ev, and what the caller is to do. It is pure and total. live reports
 // whether the session in op.Holder is alive. The zero Operation stands for one that the journal does not have. A
 // result in StateAbsent is one to remove. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone
 // and Withdrawn, the operation is unchanged, except that its window may have been closed.
@@ -135,7 +135,7 @@ func wasAhead(written, at, last time.Time) bool {
 	return lead > 0 && (lead > Leap || written.After(last))
 }
 
-// passed returns the latest time that has passed for sure: the asker's. While its clock is not believed, it is the
+// passed returns the latest time that has passed for sure: the caller's. While its clock is not believed, it is the
 // journal's last time if that is earlier.
 func passed(ev Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
@@ -146,7 +146,7 @@ func passed(ev Event) time.Time {
 
 // closer moves t from one clock's time to another's: the result is as long after to as t is after from. The zero time
 // stays. A time before from and after to also stays, such as a provider's Retry-After that another clock has dated.
-// If that time is further ahead of to than Leap, no such clock has set it, and closer moves it.
+// But if it is further ahead of to than Leap, no such clock has set it, and closer moves it too.
 func closer(t, from, to time.Time) time.Time {
 	if t.IsZero() || t.Before(from) && t.After(to) && t.Sub(to) <= Leap {
 		return t
@@ -560,8 +560,8 @@ func wakeBy(op Operation, at time.Time) time.Time {
 	return earlier(at, op.NotAfter.Add(time.Millisecond))
 }
 
-// goesAhead reports whether a caller need not wait for the end of a pause of Onceward's own: once in Patience, over
-// all callers and processes, and only if nothing may have run.
+// goesAhead reports whether a caller need not wait for the end of a pause of Onceward's own. That is so once in
+// Patience, over all callers and processes, and only if nothing may have run.
 func goesAhead(op Operation, ev Event) bool {
 	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
@@ -1010,9 +1010,8 @@ func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question
 	return q
 }
 
-// Question returns the question for MaySend about the operation as it stands, for an asker with this clock and a
-// journal whose latest time is last. unconfirmed is when the clock, which has jumped, will be believed. Zero means
-// that it is.
+// Question returns the question for MaySend about the operation as it stands. clock is the caller's, and last the
+// latest time of its journal. unconfirmed is when a clock that has jumped will be believed. Zero means that it is.
 func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 	return Question{
 		MayHaveRun:   op.MayHaveRun,

@@ -83,7 +83,7 @@ type ReceiptEvent struct {
 	Kind ReceiptEventKind
 	ReceiptKey
 
-	At          time.Time // the asker's clock
+	At          time.Time // the caller's clock
 	Last        time.Time // the latest time that the journal has seen; a store sets it
 	Unconfirmed time.Time // as Event.Unconfirmed; a store sets it
 
@@ -94,7 +94,7 @@ type ReceiptEvent struct {
 	Same func(*Receipt) (bool, error)
 
 	Keep   time.Duration // how long the answer is given, from CreatedAt
-	Refuse time.Duration // how long the key is refused after that; 0: not at all
+	Refuse time.Duration // how long the key is refused after that; zero means not at all
 
 	Claim  int64
 	Answer *Answer
@@ -133,7 +133,7 @@ type ReceiptFilter struct {
 	Scope  string         // "": of all scopes
 	Place  string         // "": of all places
 	States []ReceiptState // nil: of all states
-	Limit  int            // at most so many; 0: all
+	Limit  int            // at most so many; zero means all
 
 	// After and Before are exclusive bounds of the Handle. Zero means none. Newest puts receipts created last first. The next
 	// page then begins Before the last handle of this one.

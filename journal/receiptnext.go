@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// NextReceipt is the state machine of receipts: it returns r after ev, and what the asker is to do. It is pure, except
+// NextReceipt is the state machine of receipts: it returns r after ev, and what the caller is to do. It is pure, except
 // for ev.Same, and total. The zero Receipt stands for one that the journal does not have. The decisions are Execute,
 // Replay, Misuse, Stop, Gone, Recorded, Stale and Ignored. With any but Execute and Recorded, and with an error, the
 // receipt is unchanged. NextReceipt shares data of r and ev with its result and writes to none of it.
@@ -66,7 +66,7 @@ func receive(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	return ReceiptResult{Decision: Replay}, nil
 }
 
-// begun begins a new life of a key. It lasts from the later of the asker's time and the journal's, so a slow clock
+// begun begins a new life of a key. It lasts from the later of the caller's time and the journal's, so a slow clock
 // ends none early.
 func begun(r Receipt, ev ReceiptEvent) ReceiptResult {
 	from := later(ev.At, ev.Last)

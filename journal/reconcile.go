@@ -123,7 +123,7 @@ type Field struct{ Name, Value string }
 
 // Absence describes a look-up that found nothing. A zero field proves nothing.
 type Absence struct {
-	// Began is when the look began, by the asker's clock.
+	// Began is when the look began, by the caller's clock.
 	Began time.Time
 	// Whole says that the answer was a 2xx, its list was there, and every page was read.
 	Whole bool

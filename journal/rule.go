@@ -77,7 +77,7 @@ type Question struct {
 	SentBy       time.Time // the latest possible FirstSentAt, if FirstSentAt is the earliest possible; else zero
 	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
 	WindowClosed bool
-	Clock        time.Time // the asker's
+	Clock        time.Time // the caller's
 	Last         time.Time // the latest time that the journal has seen
 	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero means that it is
 
@@ -87,8 +87,8 @@ type Question struct {
 	// Doubted means that an earlier release sent it once more after its caller received ErrOutcomeUnknown.
 	Doubted bool
 
-	// Idempotent means that the asker is the caller's own call, which is still running, the method is idempotent by
-	// RFC 9110 section 9.2.2, and the operation has neither name nor key.
+	// Idempotent means that the caller's own call asks, which is still running. Its method is idempotent by RFC 9110
+	// section 9.2.2, and the operation has neither name nor key.
 	Idempotent bool
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Apply runs journal.Next on the operation that ev names, and returns once the result is durable. It rejects an event
-// without its asker's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
+// without its caller's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
 // database's with ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation in
 // this process come after it all the same.
 func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -119,7 +119,7 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 		if err == nil {
 			result, _, err = t.next(r, ev)
 		}
-		if errors.Is(err, journal.ErrInvalidEvent) { // the asker's clock is recorded
+		if errors.Is(err, journal.ErrInvalidEvent) { // the caller's clock is recorded
 			refused, err = err, nil
 		}
 		return err
@@ -127,7 +127,7 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 	return result, cmp.Or(err, refused)
 }
 
-// goOn runs f to its end without its asker. Later events of that operation wait for it, and so does the end of a
+// goOn runs f to its end without its caller. Later events of that operation wait for it, and so does the end of a
 // session.
 func (j *Journal) goOn(ref journal.Ref, f func()) {
 	finished := j.left.add(ref)
@@ -144,7 +144,7 @@ func (j *Journal) written(w *write) journal.Result {
 	return journal.Result{Operation: after.op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
 }
 
-// decides tells whether an event of this kind sends, decides or forgets by the record.
+// decides reports whether an event of this kind sends, decides or forgets by the record.
 func decides(kind journal.EventKind) bool {
 	switch kind {
 	case journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventResolve, journal.EventReap, journal.EventLook, journal.EventHint, journal.EventEvidence:
@@ -153,7 +153,7 @@ func decides(kind journal.EventKind) bool {
 	return false
 }
 
-// leftovers are the operations of events that go on after their askers left. Later events of them wait: a cancel must
+// leftovers are the operations of events that go on after their callers left. Later events of them wait: a cancel must
 // not overtake the begin that it takes back.
 type leftovers struct {
 	mu  sync.Mutex

@@ -24,7 +24,7 @@ import (
 
 // maxBatch limits the writes of a transaction, and maxBatchBytes their size, except for a single larger one. All of
 // them must arrive within commitTime, and are in memory several times, also on the server. riderWait is how long a
-// write without a waiting caller waits for company.
+// write without a waiting caller waits for others.
 const (
 	maxBatch      = 1024
 	maxBatchBytes = 16 << 20
@@ -38,16 +38,16 @@ type write struct {
 	op       journal.Operation
 	decision journal.Decision
 	stored   stored
-	needs    string // the session that has to be alive; "": none
+	needs    string // the session that has to be alive; "" for none
 	rider    bool   // no caller waits for it
 
 	answered bool
 	like     likeness
-	marks    *remarking // nil: it changes none
-	object   int64      // a lock that writes with the same object share; 0: none
+	marks    *remarking // nil if it changes none
+	object   int64      // a lock that writes with the same object share; 0 for none
 
 	as     *member // the writing process
-	handle int64   // that the server gave back; 0: the row was another
+	handle int64   // that the server gave back; 0 if the row was another
 	err    error
 	done   chan struct{}
 }
@@ -72,8 +72,8 @@ const mostAgain = 3
 // mostTakenOut limits the writes that are taken out of a batch one by one. Each of them costs the others another try.
 const mostTakenOut = 4
 
-// commit commits the batch, or half of it at a time if it was too large for its time. A single write that is too late
-// makes others leave for the slow path with it: size may not be the reason, and they have waited long.
+// commit commits the batch, or half of it at a time if it was too large for its time. If a single write is too late,
+// the others take the slow path with it. Size may not be the reason, and they have waited long.
 func (g *group) commit(l *lane, batch []*write) {
 	slices.SortStableFunc(batch, inOrder)
 	for most := len(batch); len(batch) > 0; {
@@ -90,9 +90,8 @@ func (g *group) commit(l *lane, batch []*write) {
 }
 
 // commitOnce commits a batch, and returns the writes to retry if it took too long. It takes out writes that can't be
-// in it and retries the others: those before, which passed, and those after, unless it has taken out more than there
-// is time for. Then the slow path decides them one by one. So locked names or violated constraints stop no other
-// write.
+// in it, and retries the others. Once it has taken out mostTakenOut, the slow path decides the writes after the last
+// of these one by one. So locked names or violated constraints stop no other write.
 func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 	apart, takenOut := false, 0
 	for try := 0; len(batch) > 0; try++ {
@@ -186,8 +185,8 @@ func inOrder(a, b *write) int {
 	return cmp.Compare(a.before.op.Handle, b.before.op.Handle)
 }
 
-// try sends the batch, and returns the index of the failed write, or -1. again means that a retry may succeed, and no
-// write is to blame.
+// try sends the batch, and returns the index of the failed write, or -1. With again, it blames no write for an error
+// after which a retry may succeed.
 func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err error) {
 	var needs []string
 	for _, w := range batch {
@@ -357,7 +356,8 @@ func (g *group) reread(l *lane, batch []*write, since int64) error {
 	})
 }
 
-// rereadOne: a row that is as it was to be written was written. For any other row the slow path decides the event.
+// rereadOne sets the handle of a write that is in the database. If the row is not as it was to be written, the handle
+// is 0, and the slow path decides the event.
 func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error {
 	handle, args := "$1", []any{int64(0)}
 	if w.before != nil {
@@ -379,7 +379,7 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 }
 
 // held has the rows of the operations that this process holds, so that it decides their events without a query. A row
-// is valid only for the process identity that saw it: after a database has gone back and was adopted, another row may
+// is valid only for the process identity that saw it. After a database has gone back and was adopted, another row may
 // have the same handle and revision.
 type held struct {
 	mu   sync.Mutex
@@ -419,7 +419,7 @@ func (h *held) forget(handle int64) {
 	delete(h.rows, handle)
 }
 
-// noRow is that of an operation which the journal does not have. It is never written to.
+// noRow stands for an operation that the journal does not have. It is never written to.
 var noRow = new(row)
 
 // decided returns the write of an event by this process's memory, or nil.
@@ -482,7 +482,7 @@ func (j *Journal) decided(ev journal.Event) *write {
 // remarking is the change of an operation's marks by a write.
 type remarking struct {
 	add, remove []int64
-	taken       any // that must not be another operation's; nil: none
+	taken       any // that must not be another operation's; nil for none
 }
 
 // statement returns the statement that makes the write by itself, with its arguments.

@@ -38,7 +38,8 @@ func configure(cfg *pgx.ConnConfig, opts Options) *pgx.ConnConfig {
 	return cfg
 }
 
-// newPool makes a pool of at most so many connections, which keeps those that are fit for another use; nil: all are.
+// newPool makes a pool of at most so many connections. After use it keeps those that are fit. If fit is nil, it keeps
+// all.
 func (j *Journal) newPool(ctx context.Context, most int, fit func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig("")
 	if err != nil {

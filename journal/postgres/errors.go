@@ -23,7 +23,7 @@ var (
 	ErrDeployment = errors.New("postgres: the journal of another deployment")
 	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
-	// ErrClockAhead means that the asker's clock is more than a minute ahead of the database's. Stamp events by Now.
+	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's. Stamp events by Now.
 	ErrClockAhead = errors.New("postgres: the asker's clock is ahead of the database's")
 )
 

@@ -249,8 +249,8 @@ const (
 	dueFlows = ` WHERE state = 2 AND due_at BETWEEN -$1::bigint AND $1 AND %s ((function, version) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))) AND handle <> ALL($5) ORDER BY due_at, handle LIMIT $4`
 )
 
-// flowsThatWant reads and locks at most limit flows that want a claim and whose function is among the asker's: first
-// what dead sessions hold, then what is due longest.
+// flowsThatWant reads and locks at most limit flows that want a claim and whose function the caller has. Flows of
+// dead sessions come first, then the flows that are due longest.
 func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *passedFlows) (flows []journal.Flow, err error) {
 	names, versions := functionsOf(ev.Functions)
 	take := func(row scanner) error {
@@ -274,7 +274,7 @@ func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *pa
 	return flows, err
 }
 
-// others shows at most limit flows that want a claim and have another function.
+// others calls show for at most limit flows that want a claim and have another function.
 func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlows, show func(journal.Flow)) error {
 	names, versions := functionsOf(ev.Functions)
 	n := 0

@@ -66,7 +66,7 @@ func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter
 	})
 }
 
-// flowPage is the query for a page: names are bytes in this store.
+// flowPage returns the query for a page. Names are bytes in this store.
 func flowPage(where string, args []any) (string, []any) {
 	for i, arg := range args {
 		where = strings.Replace(where, "?", fmt.Sprintf("$%d", i+1), 1)

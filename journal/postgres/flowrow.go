@@ -39,7 +39,7 @@ func scanFlow(row scanner) (journal.Flow, error) {
 	return f, err
 }
 
-// flowFacts are its facts, with the sum of its row.
+// flowFacts returns the flow's facts, with the sum of its row.
 func flowFacts(f journal.Flow) []byte {
 	f.Handle = 0
 	return format.EncodeFlowFacts(f)
@@ -56,14 +56,14 @@ func scanStep(row scanner, flow *int64) (journal.StepRecord, error) {
 	return format.ReadStep(*flow, []driver.Value{seq, kind, string(name), position, number(parallel), at, result, sum})
 }
 
-// stepArgs are those of insertStep.
+// stepArgs returns the arguments of insertStep.
 func stepArgs(flow int64, s journal.StepRecord) []any {
 	args := format.StepArgs(flow, s)
 	args[3] = []byte(s.Name)
 	return args
 }
 
-// nullable is what a column has, nil for NULL.
+// nullable returns the value of a column, nil for NULL.
 func nullable[T any](v *T) driver.Value {
 	if v == nil {
 		return nil
@@ -71,7 +71,7 @@ func nullable[T any](v *T) driver.Value {
 	return *v
 }
 
-// number is a flag as package format has it.
+// number returns a flag in the form of package format.
 func number(b bool) int64 {
 	if b {
 		return 1

@@ -11,9 +11,9 @@ import (
 )
 
 // group has the lanes that commit batches, and the waiting writes. If there are several lanes, and many writes wait,
-// they overlap: while the server executes one batch, the callers of the last one are answered and return with the
-// next. A batch costs the server a fsync and some statements, whatever its size. So another lane starts one only if as
-// many writes wait as those in flight have.
+// they overlap. While the server executes one batch, the callers of the last one are answered and return with the
+// next. A batch costs the server a fsync and some statements, whatever its size. So another lane starts one only if
+// as many writes wait as those in flight have.
 type group struct {
 	j     *Journal
 	lanes []*lane

@@ -20,7 +20,7 @@ type lane struct {
 	j       *Journal
 	number  int
 	conn    *pgx.Conn
-	member  *member // whose row it is; nil: it has none yet
+	member  *member // whose row it is; nil if it has none yet
 	batch   int64   // the latest that is known to be committed
 	tenure  int64
 	batches int // since the row was made

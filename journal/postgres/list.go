@@ -30,9 +30,9 @@ const findNamed = `SELECT handle FROM (
 	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1) n LIMIT 1`
 
 // find is findNamed, or by the generated key. It looks through the operations in flight by their holders: they are no
-// more than are sent at a time. The others are indexed by portions of 65,536 handles, as a random key anywhere in a
-// large index costs a page of it in the log. find goes through the portions from the latest on. It reads no table
-// from end to end, however young the table was when the plan was made.
+// more than are sent at a time. The others are indexed by portions of 65,536 handles. A random key anywhere in a
+// large index would cost a page of it in the log. The search goes through the portions from the latest on. It reads
+// no table from end to end, however young the table was when the plan was made.
 const find = `SELECT handle FROM (
 	SELECT handle FROM {{schema}}.operations WHERE identity = $1
 	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1
@@ -106,7 +106,7 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 	}
 }
 
-// page is where a List stands.
+// page is the position of a List.
 type page struct {
 	filter journal.Filter
 	where  []string

@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// lowMarks are the handles from which this process's claims of many due operations go on. Below a mark, an index
-// still has entries of operations that others took, until the server has vacuumed them. There are many while an old
-// snapshot is held. A mark is good for lowMarkFor: operations that are committed late, as by a long transaction of
-// the application's, may lie below it.
+// lowMarks are handles: this process's claims of many due operations start at them. Below a mark, an index still has
+// entries of operations that others took, until the server has vacuumed them. There are many while an old snapshot is
+// held. A mark is good for lowMarkFor: operations that are committed late, as by a long transaction of the
+// application's, may lie below it.
 type lowMarks struct {
 	mu    sync.Mutex
 	marks map[string]lowMark // by the providers that are asked for

@@ -14,7 +14,7 @@ import (
 // Operations are found by marks: hashes of keys, references and objects, in a separate table. The operations
 // themselves resolve collisions.
 
-// markHash returns the hash of a mark, by which an operation is recognised.
+// markHash returns the hash of a mark. Marks serve to recognise operations.
 func markHash(m store.Mark) int64 {
 	sum := sha256.Sum256(append([]byte{byte(m.By)}, m.Value...))
 	return int64(binary.BigEndian.Uint64(sum[:]))

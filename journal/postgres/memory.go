@@ -24,7 +24,7 @@ type sighting struct {
 	epoch, witnessed int64
 	place            place
 	member           string // this process
-	beats            *int64 // its own, as far as that server has them; nil: its session is not there
+	beats            *int64 // its own, as far as that server has them; nil if its session is not there
 }
 
 func (m *memory) last() sighting {

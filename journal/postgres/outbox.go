@@ -191,7 +191,7 @@ func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
 	return result, err
 }
 
-// errHandler: the function of a DeliverTx failed, and its error is returned instead.
+// errHandler means that the function of a DeliverTx failed. Its error is returned instead.
 var errHandler = errors.New("postgres: the handler failed")
 
 // errSlowHandler: it would be called over and over again.

@@ -30,8 +30,8 @@ type pooledTx struct {
 	ctx    context.Context // of Begin
 	pooled *pgxpool.Conn
 	conn   *pgx.Conn
-	begun  pgx.Tx           // as the driver has it; nil: BEGIN is not sent yet
-	last   *pgx.QueuedQuery // goes with COMMIT, and divides by zero if COMMIT must not be done; nil: nothing does
+	begun  pgx.Tx           // as the driver has it; nil if BEGIN is not sent yet
+	last   *pgx.QueuedQuery // goes with COMMIT, and divides by zero if COMMIT must not be done; nil for none
 	over   atomic.Bool      // the pool has the connection again
 }
 

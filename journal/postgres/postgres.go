@@ -179,7 +179,7 @@ type Journal struct {
 	restored atomic.Pointer[restoration] // nil: not restored
 	adoption adoption
 	timeline atomic.Pointer[string]    // of the server, when it was last seen
-	started  atomic.Pointer[time.Time] // start time of the checked server; nil: it does not report one
+	started  atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
 	memory   memory
 	left     leftovers
 
@@ -201,7 +201,7 @@ var (
 )
 
 // slowLanes is the number of connections for transactions outside of batches. handlerLanes limits the concurrent
-// handlers of DeliverTx, each on its own connection, since it may take longer than others can wait.
+// handlers of DeliverTx. Each handler has its own connection, since it may take longer than others can wait.
 const (
 	slowLanes    = 4
 	handlerLanes = 4
@@ -446,7 +446,7 @@ func soundSettings(unsafe string) string {
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
 func (j *Journal) Now() time.Time { return j.time.now() }
 
-// aheadOf is how far an asker's clock may be ahead of the database's.
+// aheadOf is how far a caller's clock may be ahead of the database's.
 const aheadOf = time.Minute
 
 // checkTime rejects a time ahead of the database's clock, which would become the latest time for all processes.

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// errNoWorker: see Options.Existing.
+// errNoWorker is explained at Options.Existing.
 var errNoWorker = errors.New("postgres: a journal that was opened with Options.Existing has no sessions: open it without, to work for it")
 
 // enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.

@@ -54,7 +54,7 @@ const (
 // receiptPage is how many receipts a list reads at once.
 const receiptPage = 500
 
-// errEndedBefore: between the reservation and the answer, the transaction was committed.
+// errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
 
 // receiptRow is a receipt as it stands in its row.
@@ -190,7 +190,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 	}
 }
 
-// notReceived is the result of an error of the database.
+// notReceived returns the result of an error of the database.
 func (t *tx) notReceived(ev *journal.ReceiptEvent, err error) (journal.ReceiptResult, error) {
 	if code(err) == serializationFailure && ev.Kind != journal.ReceiptComplete {
 		return journal.ReceiptResult{Decision: journal.Wait}, nil
@@ -230,8 +230,8 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	return result, done || err == nil && result.Decision == journal.Wait, err
 }
 
-// newReceipt writes a receipt, and reports false if its key has one or is locked by another transaction, or if the journal's database
-// is not what it was.
+// newReceipt writes a receipt. It reports false if the key has one or is locked by another transaction, or if the
+// journal's database is not what it was.
 func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written bool, err error) {
 	names, values := receiptArgs(*r)
 	id := receiptID(ev.ReceiptKey)
@@ -310,7 +310,7 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 	return r, locked, err
 }
 
-// putReceipt writes what became of a receipt, and reports false if it is not as it was read any more.
+// putReceipt writes the change of a receipt, and reports false if the row is not as it was read any more.
 func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (written bool, err error) {
 	var handle int64
 	var sound *string
@@ -320,7 +320,7 @@ func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (w
 	return err == nil, err
 }
 
-// receiptChange are the arguments of updateReceipt, completeReceipt and deleteReceipt.
+// receiptChange returns the arguments of updateReceipt, completeReceipt and deleteReceipt.
 func receiptChange(was receiptRow, next *journal.Receipt) []any {
 	args := []any{was.Handle, was.facts}
 	if next.State != journal.ReceiptAbsent {

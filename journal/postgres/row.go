@@ -19,7 +19,7 @@ type row struct {
 	revision int32
 	request  []byte  // the request's head, encoded
 	sum      uint32  // of the answer
-	seen     *member // as whom this process wrote or read it; nil: it is not kept
+	seen     *member // this process as it wrote or read it; nil if it is not kept
 }
 
 // there reports whether the journal has it.

@@ -122,9 +122,10 @@ func (t *tx) unansweredOf(handles []int64, f func(r *row) error) error {
 	return err
 }
 
-// lock locks operations. Another transaction may hold one, as a handler of DeliverTx does. A transaction that moves the clock waits for it
-// without undoing what was swept, for as long as such a handler has: past that it is 55P03. There is one such transaction at a time. Any other
-// is 55P03 soon, and runs again: two that kept what they have locked would wait for each other.
+// lock locks operations. Another transaction may hold one, as a handler of DeliverTx does. A transaction that moves
+// the clock waits for it without undoing what was swept, for as long as such a handler may run. After that lock
+// returns 55P03. There is one such transaction at a time. For any other transaction, lock returns 55P03 soon, and it
+// runs again: two that kept their locks would wait for each other.
 func (t *tx) lock(handles []int64) error {
 	if !t.jumped {
 		_, err := t.do(lockNow, handles)

@@ -13,12 +13,13 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// sweptAhead is what a call of Journal.tx knows of operations that it has swept page by page, before its transaction moves the clock. Such a call is
-// ResetClock's, or runs in the background, one at a time of each process, and of all processes by a lease.
+// sweptAhead records the operations that a call of Journal.tx has swept page by page, before its transaction moves
+// the clock. Such a call is ResetClock's, or runs in the background. There is one at a time in each process, and by a
+// lease one in all processes.
 type sweptAhead struct {
 	owns  bool      // it is such a call, which holds Journal.sweeps
-	lease string    // the process that has it; "": ResetClock needs none
-	asked time.Time // by the asker's clock
+	lease string    // the process that has it; "" for ResetClock, which needs none
+	asked time.Time // by the caller's clock
 	began time.Time // that was then, by this process's
 	tries int
 	ev    journal.Event // that was given
@@ -28,21 +29,22 @@ type sweptAhead struct {
 	flows map[int64]waitingFlow // likewise
 }
 
-// waitingFlow is what another event of a waiting flow changes.
+// waitingFlow has the fields of a waiting flow that every other event changes.
 type waitingFlow struct{ claim, due int64 }
 
 func asWaits(f journal.Flow) waitingFlow { return waitingFlow{f.Claim, format.Due(&f).UnixMilli()} }
 
-// mostTries is how often operations are swept ahead for a clock that meanwhile moves otherwise. Then one transaction sweeps all of them.
+// mostTries limits how often operations are swept ahead for a clock that moves otherwise meanwhile. Then one
+// transaction sweeps all of them.
 const mostTries = 3
 
-// errSweepAhead has Journal.tx sweep page by page, and then try again.
+// errSweepAhead makes Journal.tx sweep page by page, and then try again.
 type errSweepAhead struct{ ev journal.Event }
 
 func (errSweepAhead) Error() string { return "postgres: operations have to be swept first" }
 
 const (
-	// More than so many are to be swept.
+	// manyToSweep reports whether more operations or flows are to be swept than a page holds.
 	manyToSweep = `SELECT (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > 0 ORDER BY o.handle LIMIT $2::bigint + 1) o) > $2::bigint
 		OR (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.flows WHERE state = 2 AND (due_at > $1 OR due_at < -$1::bigint) LIMIT $2::bigint + 1) f) > $2::bigint`
 	revisions   = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(revision), '{}') FROM {{schema}}.operations WHERE state <> 3`
@@ -52,7 +54,7 @@ const (
 	mostChanged = 3 // rounds over what has changed meanwhile
 )
 
-// now is what the asker's clock shows that showed at, if operations have been swept since.
+// now returns what a caller's clock that showed at shows now, if operations have been swept since, or else at.
 func (p *sweptAhead) now(at time.Time) time.Time {
 	if p.tries == 0 {
 		return at
@@ -63,7 +65,8 @@ func (p *sweptAhead) now(at time.Time) time.Time {
 	return at
 }
 
-// after is ev for operations that have changed since. It is later by the asker's clock, so that it touches no operation that this clock has begun since.
+// after returns ev for operations that have changed since. It is later by the caller's clock, so that it touches no
+// operation that this clock has begun since.
 func (p *sweptAhead) after(ev journal.Event, at time.Time) journal.Event {
 	if now := p.now(at); now.After(ev.At) {
 		ev.At = now
@@ -71,15 +74,16 @@ func (p *sweptAhead) after(ev journal.Event, at time.Time) journal.Event {
 	return ev
 }
 
-// covers tells whether an operation that has not changed since it was swept, and is not among open, is by ev as it is. It is if ev comes of the same jump as
-// the event that was given, and not before it. A journal's last time that has gone on closes more windows: those are among open.
+// covers reports whether ev leaves a swept operation as it is, if that has not changed since and is not among open.
+// It does if ev comes of the same jump as the event that was given, and not before it. A journal's last time that has
+// gone on closes more windows: those are among open.
 func (p *sweptAhead) covers(ev journal.Event) bool {
 	return p.seen != nil && ev.Since.Equal(p.ev.Since) && !ev.Last.Before(p.ev.Last) && (ev.Since.IsZero() || ev.Last.Equal(p.ev.Last)) &&
 		!ev.At.Before(p.ev.At.Add(-time.Second)) // what is reckoned by two of this process's clocks may be apart by some milliseconds
 }
 
-// sweepBy gives all operations the event that the clock asks for at that time, or returns errSweepAhead. amid: another call sweeps
-// in the background, and this one goes on.
+// sweepBy gives all operations the event that the clock asks for at that time, or returns errSweepAhead. It reports
+// amid if another call sweeps in the background, and this one goes on.
 func (t *tx) sweepBy(at time.Time) (amid bool, err error) {
 	ev, p := t.clock.Sweep(), t.ahead
 	switch {
@@ -103,7 +107,7 @@ func (t *tx) sweepBy(at time.Time) (amid bool, err error) {
 	return false, p.due(ev, at)
 }
 
-// sweepBehind has a call of this process sweep by an asker's clock in the background, unless one does.
+// sweepBehind starts a sweep by a caller's clock in the background, unless this process already sweeps.
 func (j *Journal) sweepBehind(at time.Time) {
 	select {
 	case j.sweeps <- struct{}{}:
@@ -130,7 +134,7 @@ func (j *Journal) sweepBehind(at time.Time) {
 	})
 }
 
-// errSweptElsewhere: another process sweeps.
+// errSweptElsewhere means that another process sweeps.
 var errSweptElsewhere = errors.New("postgres: another process sweeps")
 
 // sweepLease is the name of the lease of the process that sweeps, and sweepAgain how long another one leaves it alone.
@@ -139,7 +143,7 @@ const (
 	sweepAgain = time.Second
 )
 
-// due has Journal.tx sweep operations by ev, which comes of an asker's clock.
+// due returns the error that makes Journal.tx sweep operations by ev, which comes of a caller's clock.
 func (p *sweptAhead) due(ev journal.Event, at time.Time) error {
 	if p.asked.IsZero() {
 		p.asked, p.began = at, time.Now()
@@ -147,13 +151,13 @@ func (p *sweptAhead) due(ev journal.Event, at time.Time) error {
 	return errSweepAhead{ev}
 }
 
-// many tells whether more than a page of operations, or of flows, is to be given ev.
+// many reports whether ev has to be given to more than a page of operations, or of flows.
 func (t *tx) many(ev journal.Event) (many bool, err error) {
 	err = t.planned(func() error { return t.one(manyToSweep, ev.At.UnixMilli(), t.j.sweepPage).Scan(&many) })
 	return many, err
 }
 
-// asSwept is an operation as the sweep will leave it that is under way.
+// asSwept returns an operation as the sweep under way will leave it.
 func (t *tx) asSwept(r *row) *row {
 	if t.amid == nil || !r.there() {
 		return r
@@ -163,13 +167,14 @@ func (t *tx) asSwept(r *row) *row {
 	return &swept
 }
 
-// withoutSince is an event of the clock without that which comes with the clock itself.
+// withoutSince returns an event of the clock without Since, which comes with the clock itself.
 func withoutSince(ev journal.Event) journal.Event {
 	ev.Since = time.Time{}
 	return ev
 }
 
-// sweepAhead gives all operations the event, page by page, but no confirmation, which comes with the clock itself.
+// sweepAhead gives all operations the event, page by page. It leaves out the confirmation, which comes with the clock
+// itself.
 func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Event) error {
 	p.tries++
 	p.ev, p.seen, p.open, p.flows = ev, make(map[int64]int32), nil, make(map[int64]waitingFlow)
@@ -277,7 +282,7 @@ func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Even
 	return nil
 }
 
-// note takes note of operations that were swept.
+// note records operations that were swept.
 func (p *sweptAhead) note(rows []*row) {
 	for _, r := range rows {
 		p.seen[r.op.Handle] = r.revision
@@ -287,15 +292,15 @@ func (p *sweptAhead) note(rows []*row) {
 	}
 }
 
-// mayChange tells whether a later event of the same jump changes an operation that was swept. Such an event confirms it, or comes after the
-// journal's last time has gone on.
+// mayChange reports whether a later event of the same jump changes an operation that was swept. Such an event
+// confirms the jump, or comes after the journal's last time has gone on.
 func (p *sweptAhead) mayChange(op journal.Operation) bool {
 	confirmed, further := p.ev, withoutSince(p.ev)
 	confirmed.At, further.Last = p.ev.At.Add(journal.Leap), p.ev.Last.Add(100*journal.Leap)
 	return store.Changes(op, afterClock(op, confirmed), journal.Ignored) || store.Changes(op, afterClock(op, further), journal.Ignored)
 }
 
-// changed are the operations that are not as they were when they were swept, and those that have come in since.
+// changed returns the operations that have changed since they were swept, or have come in since.
 func (t *tx) changed(p *sweptAhead) (changed []int64, err error) {
 	var handles []int64
 	var are []int32
@@ -311,7 +316,8 @@ func (t *tx) changed(p *sweptAhead) (changed []int64, err error) {
 	return changed, nil
 }
 
-// catchUp gives ev to all operations and flows that were not swept ahead, or have changed since, and to those that it changes once more.
+// catchUp gives ev to all operations and flows that were not swept ahead, or have changed since. It also gives ev to
+// those that it changes once more.
 func (t *tx) catchUp(ev journal.Event, at time.Time) error {
 	p := t.ahead
 	now := p.after(ev, at)

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Writes of a batch that are alike and stand side by side are one statement: of what a row costs the server, more than a
-// third is the beginning and the end of its statement. Where such a statement fails, the batch goes again with a statement
-// for each, which shows whose the failure is.
+// Writes of a batch that are alike and stand side by side are one statement. More than a third of the server's cost
+// of a row is the beginning and the end of its statement. If such a statement fails, the batch goes again with a
+// statement for each write, which shows the one that failed.
 
 // likeness says which writes can be one statement.
 type likeness uint8
@@ -21,7 +21,8 @@ const (
 	likeFollowed                 // a row that follows another; one that is given an answer had none
 )
 
-// fewTogether is below how many writes are a statement each, as one for several takes longer to begin and to end.
+// fewTogether is the least number of writes in one statement for several, which takes longer to begin and to end.
+// Fewer writes are a statement each.
 const fewTogether = 10
 
 // togetherBytes bounds the bodies in one statement, which the server keeps in memory several times.
@@ -34,10 +35,10 @@ type part struct {
 	like   likeness
 }
 
-// together tells whether one statement makes several writes.
+// together reports whether one statement makes several writes.
 func (p part) together() bool { return len(p.writes) > 1 }
 
-// parts cuts a batch, in its order. apart: a statement for each write.
+// parts cuts a batch into parts, in its order. If apart is set, each write is a part.
 func parts(batch []*write, apart bool) (all []part) {
 	for _, p := range runs(batch, apart) {
 		if n := len(p.writes); n > 1 && n < fewTogether {
@@ -51,7 +52,7 @@ func parts(batch []*write, apart bool) (all []part) {
 	return all
 }
 
-// runs are the parts of a batch however small.
+// runs returns the parts of a batch, however small.
 func runs(batch []*write, apart bool) (all []part) {
 	bytes := 0
 	for i, w := range batch {
@@ -95,7 +96,7 @@ const (
 		SELECT handle FROM o ORDER BY handle`
 )
 
-// queue has the statement of the part be sent.
+// queue adds the statement of the part to the pgx.Batch.
 func (p part) queue(b *pgx.Batch, s *statements) {
 	w := p.writes
 	if !p.together() {

@@ -12,8 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// conn is what a transaction's statements run on: a connection of the journal's own, or a transaction of the
-// application's.
+// conn runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
 type conn interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -46,7 +45,7 @@ type ownTx struct {
 	committed []func() // run in this process once it is committed
 }
 
-// Commit: if its answer is lost it may be committed, and counts so.
+// Commit commits the transaction. If the answer is lost, this process counts it as committed.
 func (t *ownTx) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
 	if code(err) == "25P02" { // the reset of settings comes first, and finds the transaction failed
@@ -71,7 +70,7 @@ func (t sqlTx) Rollback(context.Context) error {
 	return nil
 }
 
-// connOf is what statements of tx run on.
+// connOf returns the conn of tx.
 func connOf(tx journal.Tx) (conn, error) {
 	switch t := tx.(type) {
 	case *ownTx:

@@ -43,7 +43,7 @@ type tx struct {
 	clock store.Clock // as it is to be once this commits
 
 	jumped   bool           // the clock's place changes: j.clockJob is held, and the row of the journal locked
-	amid     *journal.Event // its clock asks for a sweep that is under way, and is not kept; nil: none is
+	amid     *journal.Event // its clock asks for a sweep that is under way, and is not kept; nil if none is
 	putsOff  bool           // likewise, and its clock is ahead: it is not believed until the sweep is over
 	lowered  bool           // the least margin: the lane has to keep that
 	alive    map[string]bool

@@ -81,7 +81,7 @@ func (v *verification) clock() error {
 	}, "SELECT greatest((SELECT last_at FROM {{schema}}.journal), (SELECT max(last_at) FROM {{schema}}.lanes))")
 }
 
-// looked is what is beside an operation's own columns.
+// looked has an operation, and what its row and its marks say beside that.
 type looked struct {
 	op              journal.Operation
 	identity, alias []byte

@@ -55,10 +55,10 @@ func (f WitnessFile) Store(_ context.Context, number int64) error {
 	return err
 }
 
-// witnessStep is by how much an Adopt or a Confirm raises the number: by more than beats do in any journal's life.
+// witnessStep is added to the number by an Adopt or a Confirm. It is more than beats add in any journal's life.
 const witnessStep = int64(1) << 32
 
-// hearWitness has a journal count as restored that is behind its witness.
+// hearWitness makes a journal that is behind its witness count as restored.
 func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
 	if j.opts.Witness == nil {
 		return nil
@@ -77,7 +77,8 @@ func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
 	return j.testify(ctx, conn)
 }
 
-// testify tells the witness a number that the database has for certain, once it has asked it for one that the database had.
+// testify stores a number in the witness that the database has for certain. Before that it loads the witness's
+// number. If the database's number is below that, the database has gone back.
 func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 	now := time.Now()
 	if j.opts.Witness == nil || j.opts.Existing || j.restored.Load() != nil || now.Before(j.observed.testify) {

@@ -58,7 +58,7 @@ func Env(name, value string) Option {
 	return func(s *settings) { s.env = append(s.env, name+"="+value) }
 }
 
-// StandbyOf has the server be a streaming standby of primary, which goes on. Promote makes it a primary.
+// StandbyOf makes the server a streaming standby of primary, which goes on. Promote makes it a primary.
 func StandbyOf(primary *Cluster) Option {
 	return func(s *settings) { s.primary = primary }
 }
@@ -75,8 +75,8 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// New starts a server for a program that is no test, until Close or the end of the process. The error says so where
-// there is no PostgreSQL.
+// New starts a server for a program that is no test, until Close or the end of the process. If there is no
+// PostgreSQL, the error says so.
 func New(opts ...Option) (*Cluster, error) { return start(opts) }
 
 // Close stops a server that New started, and removes it.
@@ -106,7 +106,7 @@ func Shared(t testing.TB) *Cluster {
 	return shared.c
 }
 
-// errNone: there are no programs to start a server with.
+// errNone means that there are no programs to start a server with.
 var errNone = errors.New("postgrestest: no PostgreSQL: neither PATH nor /usr/lib/postgresql has initdb, pg_ctl and postgres")
 
 func lacking(t testing.TB, err error) {
@@ -117,7 +117,7 @@ func lacking(t testing.TB, err error) {
 	t.Fatal(err)
 }
 
-// URL is where the server is, for a role that may do everything. It has a password.
+// URL returns the address of the server, with a role that may do everything and its password.
 func (c *Cluster) URL() string { return c.url }
 
 // Addr returns the server's host and port, as for a proxy between it and its clients.
@@ -129,7 +129,7 @@ func (c *Cluster) Addr() string {
 	return u.Host
 }
 
-// URLThrough is URL for clients that reach the server by another host and port.
+// URLThrough returns the URL for clients that reach the server by another host and port.
 func (c *Cluster) URLThrough(addr string) string {
 	u, err := url.Parse(c.url)
 	if err != nil {
@@ -194,7 +194,7 @@ const (
 	Immediate = "immediate" // it stops where it stands, and recovers when it is started again
 )
 
-// Stop stops the server in this mode. Run starts it again in the same place.
+// Stop stops the server in this mode. Run starts it again at the same address.
 func (c *Cluster) Stop(t testing.TB, mode string) {
 	t.Helper()
 	c.mine(t)
@@ -292,7 +292,7 @@ func start(opts []Option) (*Cluster, error) {
 	return c, nil
 }
 
-// newCluster has a folder, and nothing in it.
+// newCluster makes a Cluster with a folder, and nothing in it.
 func newCluster() (*Cluster, error) {
 	bin := programs()
 	if bin == "" {
@@ -323,7 +323,7 @@ var model = sync.OnceValues(func() (*Cluster, error) {
 	return c, nil
 })
 
-// copyModel has the server be a copy of the model.
+// copyModel makes the server a copy of the model.
 func (c *Cluster) copyModel() error {
 	m, err := model()
 	if err != nil {
@@ -336,7 +336,7 @@ func (c *Cluster) copyModel() error {
 	return err
 }
 
-// at is a server's URL at another port.
+// at returns a server's URL at another port.
 func at(server string, port int) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -396,8 +396,8 @@ func (c *Cluster) initialise() error {
 	return os.Remove(file)
 }
 
-// hold has a process wait for the end of this one, or of end, and clean up. It is the server's own user's, so that it
-// can.
+// hold starts a process that waits for the end of this one, or of end, and cleans up. The process is that of the
+// server's own user, so that it can.
 func (c *Cluster) hold() error {
 	var err error
 	if c.shell, err = exec.LookPath("sh"); err != nil {
@@ -495,7 +495,7 @@ func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// quoted are words as a shell reads them.
+// quoted returns words in the form that a shell reads.
 func quoted(words ...string) string {
 	all := make([]string, 0, len(words))
 	for _, w := range words {
@@ -504,10 +504,11 @@ func quoted(words ...string) string {
 	return strings.Join(all, " ")
 }
 
-// places is where PostgreSQL's programs are that are not in PATH: of Debian, Red Hat and Homebrew.
+// places are the folders of PostgreSQL's programs that are not in PATH, on Debian, Red Hat and Homebrew.
 var places = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"}
 
-// programs is the folder of PostgreSQL's programs: that in PATH, or of the latest version; "": there is none.
+// programs returns the folder of PostgreSQL's programs: that in PATH, or of the latest version, or "" if there is
+// none.
 func programs() string {
 	whole := func(dir string) bool {
 		for _, name := range [...]string{"initdb", "pg_ctl", "postgres"} {
@@ -533,7 +534,7 @@ func programs() string {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 }
 
-// version is the first number in a path.
+// version returns the first number in a path.
 func version(dir string) int {
 	digits := strings.FieldsFunc(dir, func(r rune) bool { return r < '0' || r > '9' })
 	if len(digits) == 0 {
