@@ -53,7 +53,7 @@ type ArchivedAnswer struct {
 	ByHand     bool        `json:"by_hand,omitempty"`
 }
 
-// ArchivedOf is the operation, with the bodies of its request and answer or without them.
+// ArchivedOf returns the operation for the archive, with the bodies of its request and answer or without them.
 func ArchivedOf(op *Operation, bodies bool) Archived {
 	line := Archived{
 		Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(), Provider: op.Provider, Endpoint: op.Endpoint,
@@ -96,7 +96,7 @@ type ArchivedReceiptRecord struct {
 	Answer    *ArchivedAnswer `json:"answer,omitempty"`
 }
 
-// ArchivedReceiptOf is the receipt, with the body of its answer or without it.
+// ArchivedReceiptOf returns the receipt for the archive, with the body of its answer or without it.
 func ArchivedReceiptOf(r *Receipt, bodies bool) ArchivedReceipt {
 	line := ArchivedReceiptRecord{
 		Scope: r.Scope, Key: r.Key, Place: r.Place, Cause: r.Cause, CreatedAt: r.CreatedAt, SettledAt: r.SettledAt, ExpiresAt: r.ExpiresAt,

@@ -2,8 +2,8 @@ package journal
 
 import "time"
 
-// AttentionAfter is how long the look-up of an unknown operation, or the run of a flow, may be overdue before it needs
-// attention, since no process does it.
+// AttentionAfter is how long work may be overdue before it needs attention, since no process does it: the look-up of
+// an unknown operation, or the run of a flow.
 const AttentionAfter = 15 * time.Minute
 
 // PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another,
@@ -13,11 +13,11 @@ const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention
-//   - an unknown operation that no process looks for: none has planned a look-up, or it is overdue by AttentionAfter
+//   - an unknown operation that no process looks for: none has planned a look-up, or the planned one is overdue by AttentionAfter
 //   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
 //   - an operation in flight for PendingAttentionAfter: its process hangs, or has died and no other takes it over
 //
-// A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince: without it, an
+// A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince. Without it, an
 // operation that each claim parks for later would never be overdue. The next claim clears the reason.
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {

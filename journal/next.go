@@ -106,7 +106,7 @@ func confirm(op Operation, ev Event) Operation {
 	return op
 }
 
-// cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead: one that was
+// cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead. That clock was
 // never confirmed, or was corrected by more than Leap. A due time keeps its distance, from now on. A due time that
 // another clock had set before that stays. The first send keeps its time as said to the provider. SentSince or a
 // closed window marks it.

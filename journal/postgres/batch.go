@@ -18,9 +18,9 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// A caller's goroutine decides an event that needs only this process's memory, and a lane writes it: all that wait for
-// the lane in one round trip, one transaction. A row is written only at the revision that was decided on. If another
-// revision is there, the event takes the slow path.
+// A caller's goroutine decides an event that needs only this process's memory. A lane writes all such events that
+// wait for it in one round trip, one transaction. A row is written only at the revision that was decided on. If
+// another revision is there, the event takes the slow path.
 
 // maxBatch limits the writes of a transaction, and maxBatchBytes their size, except for a single larger one. All of
 // them must arrive within commitTime, and are in memory several times, also on the server. riderWait is how long a
@@ -186,7 +186,7 @@ func inOrder(a, b *write) int {
 }
 
 // try sends the batch, and returns the index of the failed write, or -1. With again, it blames no write for an error
-// after which a retry may succeed.
+// that a retry may avoid.
 func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err error) {
 	var needs []string
 	for _, w := range batch {

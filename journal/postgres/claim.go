@@ -202,7 +202,7 @@ const (
 	dueEnd = `SELECT count(*), coalesce(max(handle), 0) FROM (SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT $2) waiting`
 	// The operations that a dead session holds: those in flight, of these providers, and those with an outcome. A
 	// claim that looks for unknown operations skips these until they need attention. Each + 0 keeps the server from
-	// the indices of operations that are not over, of which a dead session holds few.
+	// the indices of operations that are not over: a dead session holds few of them.
 	heldBy = `SELECT o.handle FROM {{schema}}.operations o WHERE (o.holder, o.handle) > ($4, $2) AND o.holder <= $4 AND (o.state + 0 > 2 AND NOT o.delivered OR o.state + 0 = 2` + ofThese + `)
 		AND (NOT $5 OR o.state <> 4 OR o.wake_at = 0) ORDER BY o.holder, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 	// Outcomes that no session holds.

@@ -36,7 +36,7 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the SQL files of Migrate, run in the order of their names, for your own migration tool.
+// Migrations returns the SQL files of Migrate for your own migration tool. Run them in the order of their names.
 // {{schema}} in them stands for the schema's quoted name. They don't create the schema.
 func Migrations() fs.FS {
 	sub, _ := fs.Sub(migrations, "migrations") // it is there

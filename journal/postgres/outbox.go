@@ -130,14 +130,15 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	}
 }
 
-// isOurs refuses a transaction that is not one of the journal's database, or of one that has gone back. The application connects by
-// itself: where it reaches another server than this process has looked at, that one is looked at first.
+// isOurs returns an error if the transaction is not one of the journal's database, or if that has gone back. The
+// application connects by itself. If it reaches a server that this process has not checked, isOurs checks the server
+// of the journal's own connections again. If the two differ, it returns errElsewhere.
 func (t *tx) isOurs() error {
 	sql, args := t.ours()
 	return t.isOursBy(t.conn.QueryRow(t.ctx, sql, args...))
 }
 
-// ours is the statement by whose row isOursBy decides.
+// ours returns the statement whose row isOursBy decides by.
 func (t *tx) ours() (sql string, args []any) {
 	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + t.j.startHere() + " FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
 }
@@ -194,7 +195,8 @@ func (t *tx) enqueue(ev journal.Event) (journal.Result, error) {
 // errHandler means that the function of a DeliverTx failed. Its error is returned instead.
 var errHandler = errors.New("postgres: the handler failed")
 
-// errSlowHandler: it would be called over and over again.
+// errSlowHandler says what to do about a handler that took too long. Otherwise each retry of the delivery would end
+// the same way.
 var errSlowHandler = errors.New("postgres: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it write alone, and do what is slow elsewhere")
 
 // DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a

@@ -44,9 +44,9 @@ type Options struct {
 
 	// ReadOnly opens the journal for reading, whether its service runs or not. Get, List, GetFlow, ListFlows, FindBy,
 	// ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
-	// not even a session's row. Each statement runs in a transaction that is READ ONLY, so a standby will do, and a
-	// role with USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its
-	// replay. Options.Readers limits its connections. Unsafe, Durability, Lanes and Witness have no effect.
+	// not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
+	// USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its replay.
+	// Options.Readers limits its connections. Unsafe, Durability, Lanes and Witness have no effect.
 	ReadOnly bool
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared

@@ -34,8 +34,8 @@ const (
 	receiptHere   = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
 	wholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
 
-	// newReceipt is one statement, and so one round trip: the transaction is one of the journal's database, which has not gone back,
-	// the key is locked, and it has no receipt that is committed.
+	// newReceipt is one statement, and so one round trip. It writes the receipt if the transaction is one of the
+	// journal's database, that has not gone back, the key can be locked, and it has no committed receipt.
 	newReceipt = `INSERT INTO {{schema}}.receipts (identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
 		SELECT $1::bytea, pg_catalog.pg_current_xact_id(), $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea
 		FROM {{schema}}.journal WHERE id = $10 AND restored IS NULL AND promoted IS NULL AND $11::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12)
@@ -57,10 +57,10 @@ const receiptPage = 500
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
 
-// receiptRow is a receipt as it stands in its row.
+// receiptRow is a receipt with the columns of its row.
 type receiptRow struct {
 	journal.Receipt
-	facts []byte // by which a change of the row is told
+	facts []byte // show whether the row has changed
 	here  bool   // this transaction has written it
 }
 

@@ -14,7 +14,8 @@ import (
 
 var _ journal.Reconciler = (*Journal)(nil)
 
-// dueLooks locks unknown operations whose look is due, those due longest coming first. Those that are dead have 0.
+// dueLooks locks unknown operations whose look-up is due, those due longest coming first. The wake_at of operations
+// that need attention is 0.
 const dueLooks = `SELECT handle FROM {{schema}}.operations o WHERE o.state = 4 AND o.wake_at > 0 AND o.wake_at <= $2` + ofThese +
 	` AND o.handle <> ALL($4) ORDER BY o.wake_at, o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 

@@ -31,7 +31,7 @@ const (
 	unanswered = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > $1 ORDER BY o.handle LIMIT $2`
 	lockNow    = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE`
 	areThere   = `SELECT count(*) FROM {{schema}}.operations WHERE handle = ANY($1)`
-	// Their bodies, of which nothing is asked, may be larger than memory.
+	// It omits the bodies, which the sweep does not need: they may be larger than memory.
 	headsOf = `SELECT ` + columns + ` FROM {{schema}}.operations o LEFT JOIN {{schema}}.requests r ON r.handle = o.handle AND r.handle = ANY($1)
 		WHERE o.handle = ANY($1) ORDER BY o.handle`
 	// Without the + 0 all that are due later would be sorted for each page.

@@ -412,7 +412,7 @@ func (c *Cluster) hold() error {
 	if err := c.give(c.dir); err != nil {
 		return err
 	}
-	// What the terminal sends to all is for the tests.
+	// A signal that the terminal sends to all processes is for the tests.
 	script := "trap '' INT TERM HUP; cat >/dev/null; " + quoted(filepath.Join(c.bin, "pg_ctl"), "-D", c.data(), "-m", "immediate", "-w", "stop") +
 		" >/dev/null 2>&1; rm -rf " + quoted(c.dir)
 	c.watch = exec.Command(c.shell, "-c", script)
