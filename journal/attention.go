@@ -13,7 +13,7 @@ const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention
-//   - an unknown operation that no process looks for: none has planned a look-up, or the planned one is overdue by AttentionAfter
+//   - an unknown operation that no process looks for: none is planned, or it is overdue by AttentionAfter
 //   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
 //   - an operation in flight for PendingAttentionAfter: its process hangs, or has died and no other takes it over
 //
