@@ -14,8 +14,8 @@ import (
 // [Step], with two differences. The flow does not wait for an unknown operation of the step. It does not fail for an
 // operation whose answer is gone or was cut off.
 //
-// In both cases BestEffort returns do's error, in which errors.Is finds [onceward.ErrOutcomeUnknown] or
-// [onceward.ErrAnswerGone]. The step is then over. Later runs get the same error from the record and do not call do
+// In both cases BestEffort returns do's error. errors.Is finds [onceward.ErrOutcomeUnknown] or
+// [onceward.ErrAnswerGone] in it. The step is then over. Later runs get the same error from the record and do not call do
 // again, even if the operation is settled later. The flow still waits for an operation that is pending, in flight or
 // on hold, because it may still be sent. Any other error of do counts as in a [Step].
 //

@@ -75,7 +75,7 @@ func (c *stepCalls) take(named bool) error {
 	return nil
 }
 
-// left notes the state in which a call left its operation.
+// left notes the state of an operation after a call.
 func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
 	known := op.State != journal.StateAbsent
 	c.mu.Lock()

@@ -118,7 +118,7 @@ func (e ofOperation) Is(target error) bool {
 
 func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }
 
-// GiveUp makes the error by which a flow's function gives the flow up. Each step is then undone once, the latest
+// GiveUp returns an error. A flow's function gives the flow up by returning it. Each step is then undone once, the latest
 // first, by the function given to [WithUndo]: a saga with compensations. Undoing begins when every operation of the
 // flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first. After
 // that the flow is [ErrGivenUp]. If it is given up at once, err is in the chain. GiveUp returns nil for nil.

@@ -168,7 +168,7 @@ type recalled struct {
 func (e *recalled) Error() string   { return e.text }
 func (e *recalled) Unwrap() []error { return e.is }
 
-// gaveUpFor returns the recorded error by which a flow's own function gave it up, or nil.
+// gaveUpFor returns the recorded error that a flow's own function gave it up with, or nil.
 func gaveUpFor(steps []journal.StepRecord) error {
 	for i := range steps {
 		if steps[i].Kind == journal.StepGaveUp {

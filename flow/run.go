@@ -131,7 +131,7 @@ func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *func
 	return r.newRun(f, replays).work(ctx, function)
 }
 
-// unregistered is the error for a flow that somebody runs who has its function.
+// unregistered returns the error for a flow whose function this Runner does not know.
 func unregistered(f *journal.Flow) error {
 	return &Error{Flow: flowOf(f), Kind: ErrUnregistered, Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
 }

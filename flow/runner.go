@@ -19,11 +19,11 @@ import (
 
 // Config configures a Runner. The zero Config works.
 type Config struct {
-	// Definitions are the functions by which Resume and Run can run flows: see Define. Runner.Register adds more.
+	// Definitions are the functions of the flows that Resume and Run can run: see Define. Runner.Register adds more.
 	Definitions []Definition
 
-	// Backoff sets the delay before a failed flow runs again, and the number of failures in a row after which it is
-	// set aside. Default: up to 1 second at first, up to 10 minutes later, and 10 failures.
+	// Backoff sets the delay before a failed flow runs again. MaxAttempts is the number of failures in a row that set
+	// the flow aside. Default: up to 1 second at first, up to 10 minutes later, and 10 failures.
 	Backoff backoff.Policy
 
 	Trace *Trace // nil: none
@@ -170,8 +170,8 @@ func withDefaults(p backoff.Policy) backoff.Policy {
 	return p
 }
 
-// Do runs a function of several steps, and resumes it by name. The function do makes its calls in steps (see [Step]),
-// each of which is made once, even if this process dies. The flow's name is id, within the scope of ctx and under its
+// Do runs a function of several steps, and resumes it by name. The function do makes its calls in steps (see [Step]).
+// Each step is made once, even if this process dies. The flow's name is id, within the scope of ctx and under its
 // parent, if it has one. The input is recorded as JSON. The same name with another input is [onceward.ErrKeyReused].
 //
 // Do returns nil once do has returned nil. After a crash or an error, the next call runs do again. Recorded steps

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Adyen verifies Adyen's webhooks for payments (standard webhooks) in JSON, in which additionalData.hmacSignature of
+// Adyen verifies Adyen's webhooks for payments (standard webhooks) in JSON. There additionalData.hmacSignature of
 // each item signs that item. A secret is the webhook's HMAC key in hexadecimal, as the Customer Area shows it. Adyen
 // returns an error if a secret is missing or not hexadecimal. The verifier rejects a body with an item that is not
 // signed.

@@ -15,19 +15,19 @@ import (
 	"strings"
 )
 
-// The environment that a test binary, and whatever processes it starts, takes its orders
-// from: the number of the change to make, and the file that tells what was reached.
+// The environment variables that control a test binary and the processes that it starts: the number of the change to
+// make, and the file that records the blocks reached.
 const (
 	chosenVariable  = "ONCEWARD_MUTANT"
 	reachedVariable = "ONCEWARD_MUTANT_REACHED"
 )
 
-// binary is a package with all changes in it, of which one is made at a time, as its tests and those
-// of others have it.
+// binary is a package with all changes compiled in, built for its own tests and those of other packages. One change
+// is made at a time.
 type binary struct {
 	temp, dir string
 	programs  []program   // the package's own tests first
-	functions []*function // all that anything is changed in
+	functions []*function // every function with a change
 	mutants   map[int]mutant
 	finders   finders
 }
@@ -35,8 +35,8 @@ type binary struct {
 // program is the tests of one package.
 type program struct{ path, dir string }
 
-// build compiles a package's tests, and those of others, with every mutant beside the code: a function
-// that is changed asks at its start which of its copies is to run instead of it.
+// build compiles a package's tests, and those of others, with every mutant beside the code. A changed function first
+// asks which of its copies is to run instead of it.
 func build(dir string, others []string, temp string, functions []*function, all []mutant) (*binary, error) {
 	b := &binary{temp: temp, dir: dir, functions: functions, mutants: map[int]mutant{}}
 	for i, of := range append([]string{dir}, others...) {
@@ -168,9 +168,9 @@ func mutantNote(block int) {
 }
 `
 
-// asking writes the file's text from a place up to the function's end, in its body the choice among
-// its copies, and in each block a note that it was reached, of which the first has the number first;
-// it returns how far it came. What has no name gets one, since it is handed on.
+// asking writes the file's text from a place up to the function's end, and returns the end's position. In the body it
+// writes the choice among the copies. In each block it writes a note that the block was reached. The first block has
+// the number first. Unnamed parameters and receivers get a name, since they are handed on.
 func (f *function) asking(code *strings.Builder, from, first int, copies []int) int {
 	upTo := func(to int) { code.Write(f.text[from:to]); from = to }
 	unnamed := 0

@@ -1,14 +1,14 @@
-// Command mutants changes the code in one place at a time and tells which changes no
-// test of the package notices, nor of those that -tests names. What a test does not miss can be broken by anybody.
+// Command mutants changes the code in one place at a time, and prints the changes that no test notices: neither the
+// package's own nor those that -tests names. Code that no test checks can break unnoticed.
 //
 //	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests ./internal/clienttest/request] [-j 1] [-v] . ./journal ./journal/sqlite
 //
-// It changes no file: each package's tests are built once, by an overlay, with all changes in
-// them, and a variable of the environment chooses the one that is made. The tests are first run without any change, one by
-// one, to learn which reach what block. A mutant is found if a test
-// that reaches its block fails, hangs or crashes, and does so again; one that does not compile does not count. Changes
-// that make no difference stand in equivalent.txt beside this file, each with its reason, and are not made. The exit
-// status is 1 if in any package fewer than -least percent of the others were found.
+// It changes no file. Each package's tests are built once, by an overlay, with all changes in them, and an environment
+// variable chooses the change to make. The tests are first run without any change, one by one, to learn which blocks
+// each test reaches. A mutant is found if a test that reaches its block fails, hangs or crashes, and does so again. A
+// mutant that does not compile does not count. Changes that make no difference stand in equivalent.txt beside this
+// file, each with its reason, and are not made. The exit status is 1 if in any package fewer than -least percent of the
+// others were found.
 package main
 
 import (

@@ -29,10 +29,10 @@ type function struct {
 	blocks []block // the body first, and then by their starts
 }
 
-// block is what is run once it is reached, but for the blocks in it: bytes of the file's text.
+// block is code that runs as a whole once it is reached, except for the blocks in it: bytes of the file's text.
 type block struct{ start, end int }
 
-// findBlocks finds the function's blocks: bodies, and what is below a case.
+// findBlocks finds the function's blocks: bodies, and the statements below a case.
 func (f *function) findBlocks() {
 	cases := map[*ast.BlockStmt]bool{}
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
@@ -100,7 +100,8 @@ func (m mutant) name() string {
 	return fmt.Sprintf("%s %s #%d: %s → %s", filepath.ToSlash(m.in.file), m.in.name(), nth, strings.TrimSuffix(from, " {"), to)
 }
 
-// mutantsOf lists every change to a package's code, but for tests and what is of other systems.
+// mutantsOf returns every change to a package's code. It skips tests, and files named for Windows or for other
+// systems.
 func mutantsOf(dir string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -210,7 +211,7 @@ func isText(e ast.Expr) bool {
 	return ok && lit.Kind == token.STRING
 }
 
-// isLog tells calls that only log: what is said is for people to read.
+// isLog reports whether a call only logs, which is output for people.
 func isLog(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -223,7 +224,7 @@ func isLog(call *ast.CallExpr) bool {
 	return false
 }
 
-// mentionsError tells a condition such as err != nil.
+// mentionsError reports whether a condition compares an error, such as err != nil.
 func mentionsError(e ast.Expr) bool {
 	b, ok := e.(*ast.BinaryExpr)
 	if !ok || b.Op != token.NEQ {

@@ -23,17 +23,17 @@ import (
 // test is one test of a package, as it went without any change.
 type test struct {
 	Took    time.Duration    // of the processor's time
-	Lasted  time.Duration    // beside what it was run beside
+	Lasted  time.Duration    // while other tests ran beside it
 	Reaches map[string][]int // blocks, by their functions' names
-	Sum     string           // of the file that it stands in
+	Sum     string           // of the file that has the test
 	name    string
 	in      int    // of the programs
-	file    string // that it stands in
+	file    string // the file that has it
 }
 
-// tests are those of all programs whose names match o.run. Each is run alone, without a change, to learn what it
-// reaches and how long it takes, unless that is known from an earlier run of the same file, which o.known
-// keeps. Those that fail are told and left out: they would find everything.
+// tests returns the tests of all programs whose names match o.run. It runs each alone, without a change, to learn
+// which blocks it reaches and how long it takes. An earlier run of the same file, kept by o.known, saves that. Tests
+// that fail are printed and left out: they would find every change.
 func (b *binary) tests(o options) ([]test, error) {
 	asked, err := regexp.Compile(o.run)
 	if err != nil {
@@ -251,11 +251,11 @@ func (f *finders) of(in *function) map[string]int {
 	return maps.Clone(f.times[in])
 }
 
-// try makes one change and runs the tests that reach its block: those that have found other changes of the function,
-// then those whose file is named after the code's, then the package's others, then those of other packages, and of each
-// the quickest first. It returns who found the change, or nothing. It ends once tests have run
-// that take as long as o.most. Tests fail on a busy machine too: a change is found by what fails twice,
-// the second time alone and with twice the time.
+// try makes one change, runs the tests that reach its block, and returns the test that found the change, or "". The
+// order is: tests that have found other changes of the function, tests whose file is named after the code's, the
+// package's others, and those of other packages. Of each, the quickest come first. It ends once it has run tests that
+// take as long as o.most. Tests fail on a busy machine too, so a test has to fail twice, the second time alone and
+// with twice the time.
 func (b *binary) try(number int, tests []test, o options) (by string, err error) {
 	changed := b.mutants[number]
 	var reaching, coming []test
@@ -319,11 +319,11 @@ func (b *binary) try(number int, tests []test, o options) (by string, err error)
 	return "", nil
 }
 
-// limitOf is when what lasts so long without a change hangs.
+// limitOf returns the time after which tests count as hanging, if they take lasts without a change.
 func limitOf(lasts time.Duration) time.Duration { return 5*time.Second + 4*lasts }
 
-// noticed runs tests with a change, and returns which of them noticed it, or how else it shows, and whose that is, as
-// far as it can be told.
+// noticed runs tests with a change, and returns the test that noticed it, or "a hang" or "a crash". It also returns
+// the name of the top-level test, if the output shows it.
 func (b *binary) noticed(number, in int, names []string, limit time.Duration) (by, test string, err error) {
 	told, _, err := b.programs[in].run(names, limit, chosenVariable+"="+strconv.Itoa(number))
 	var exit *exec.ExitError

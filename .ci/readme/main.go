@@ -1,5 +1,5 @@
-// Command readme keeps the promises of documents: each block of shell or Go in them is
-// run by somebody. A comment before the block says by whom:
+// Command readme keeps the promises of documents: each block of shell or Go in them is run or compiled. A comment
+// before the block says how:
 //
 //	<!-- ci: test -->, <!-- ci: run -->  .ci/run runs the commands in the checkout
 //	<!-- ci: sh -->                      run in an empty module that stands for a user's
@@ -72,8 +72,8 @@ var marksOf = map[string][]string{
 	"go":   {"go"},
 }
 
-// readBlocks returns the file's blocks of shell and Go, and an error for each that
-// no mark gives to anybody.
+// readBlocks returns the file's blocks of shell and Go, and an error for each block without a mark that fits its
+// language.
 func readBlocks(path string) ([]block, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -134,7 +134,8 @@ func judge(i *item, seed uint64, output string, err error) result {
 	return r
 }
 
-// report prints what ran how often, and what failed. It returns an error if a run failed, or if none came to its end.
+// report prints how often each item ran, and the failures. It returns an error if a run failed, or if no run came to
+// its end.
 func report(w io.Writer, all []*item) error {
 	fmt.Fprintf(w, "\n%8s%8s%8s%8s%10s\n", passed, failed, skipped, cut, "took")
 	var notes strings.Builder

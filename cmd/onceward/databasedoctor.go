@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// longTransaction is the age from which an open transaction hinders the server's vacuum.
+// longTransaction is the age at which an open transaction begins to hinder the server's vacuum.
 const longTransaction = 10 * time.Minute
 
 // examine checks the server, and the journal's users.

@@ -13,7 +13,7 @@ import (
 )
 
 // breaker is an http.RoundTripper with a circuit breaker for each host. It belongs below Onceward, as the Transport
-// of Config.HTTPClient, where it sees every attempt. Above Onceward it would see each call once, and refuse calls
+// of Config.HTTPClient, and sees every attempt there. Above Onceward it would see each call once, and refuse calls
 // whose answer is in the journal.
 type breaker struct {
 	next http.RoundTripper

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// callField is the field of a call's _meta in which a client may name the call. It sends the same name with every retry.
+// callField is a field of a call's _meta. A client may name the call there. It sends the same name with every retry.
 // The protocol has no such field of its own.
 const callField = "onceward.example/call"
 

@@ -1,12 +1,12 @@
 // Command orders is a service to copy from. It is asked with an Idempotency-Key, charges
-// by stripe-go, keeps a ledger of its own, sends a message by Svix, and takes back what
-// it has made where a later payment is declined: see order.go.
+// by stripe-go, keeps a ledger of its own, and sends a message by Svix. If a later
+// payment is declined, it undoes the earlier steps: see order.go.
 //
 //	go test -v .                           # 20 orders, while it is killed and deployed
 //	go test -v . -orders 200 -seed 7
 //
-// What it needs is in its environment: STRIPE_KEY, SVIX_TOKEN, ONCEWARD_SECRET (at
-// least 16 bytes, the same for every process), and, if the defaults won't do,
+// Its settings are in its environment: STRIPE_KEY, SVIX_TOKEN and ONCEWARD_SECRET (at
+// least 16 bytes, the same for every process). If the defaults won't do, set
 // JOURNAL, LISTEN, STRIPE_URL and SVIX_URL. It writes to the journal's folder alone: the
 // rest may be read-only. With DATABASE_URL its processes run on several machines, and
 // share a PostgreSQL database.
@@ -35,7 +35,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// grace is how long the service takes to end: less than whoever stops it waits.
+// grace is how long the service takes to end. The supervisor that stops it has to wait longer.
 const grace = 10 * time.Second
 
 func main() {

@@ -25,17 +25,17 @@ type service struct {
 	order   *flow.Func[order, receipt]
 }
 
-// order is what a shop asks for. It is the flow's input: recorded, and compared with
-// what comes under the same key.
+// order is a shop's request. It is the flow's input: recorded, and compared with the input of every later call under
+// the same key.
 type order struct {
 	Reference   string `json:"reference"`    // the shop's own number
 	Goods       int64  `json:"goods"`        // cents
-	Card        string `json:"card"`         // a payment method of Stripe's, of who buys
+	Card        string `json:"card"`         // the buyer's payment method at Stripe
 	Courier     int64  `json:"courier"`      // cents
-	CourierCard string `json:"courier_card"` // of who pays the courier
+	CourierCard string `json:"courier_card"` // of the courier's payer
 }
 
-// receipt is the flow's result: recorded, and the same for everybody who asks.
+// receipt is the flow's result: recorded, and the same for every caller.
 type receipt struct {
 	Order   string `json:"order"`
 	Payment string `json:"payment"`
@@ -43,7 +43,7 @@ type receipt struct {
 	Message string `json:"message"`
 }
 
-// What a function goes by after a restart is a Reason, which comes back from the journal.
+// The errors that a flow's function acts on are Reasons, since a Reason comes back from the journal after a restart.
 const (
 	errRefused        = flow.Reason("the payment was refused")
 	errCourierRefused = flow.Reason("the courier's payment was refused")
@@ -92,10 +92,9 @@ func (s *service) place(ctx context.Context, o order) (receipt, error) {
 	return receipt{Order: id, Payment: payment, Courier: courier, Message: message}, nil
 }
 
-// charge makes the request from what is recorded alone, so that it is the same one in
-// every run. What Stripe has refused charges nobody: a card that is declined, and one that
-// it does not know. An answer of 200 can be a payment that waits for the buyer's bank,
-// which nobody here would ask: such a card is refused, too.
+// charge makes the request from recorded values alone, so that every run sends the same one. A payment that Stripe
+// refuses charges no card: the card was declined, or Stripe does not know it. An answer of 200 can be a payment that
+// waits for the buyer's bank. No one here would ask the bank, so such a card is refused, too.
 func (s *service) charge(ctx context.Context, id, reference, what string, cents int64, card string) (string, error) {
 	intent, err := s.stripe.V1PaymentIntents.Create(ctx, &stripe.PaymentIntentCreateParams{
 		Amount:        stripe.Int64(cents),
@@ -132,12 +131,12 @@ func (s *service) refund(ctx context.Context, payment string) error {
 	return nil
 }
 
-// application is Svix's name for whom the messages are for.
+// application is Svix's name for the receiver of the messages.
 const application = "orders"
 
-// notify sends the message, and finds out by itself what became of one whose answer was
-// lost: what Svix publishes of its keys is too little for it to be asked again, but it
-// takes an eventId once, and tells which message has it.
+// notify sends the message. If the answer was lost, it asks Svix itself whether the message exists. Svix publishes
+// too little about its keys for a repeat to be safe. But it takes an eventId once, and returns the message that has
+// it.
 func (s *service) notify(ctx context.Context, id string, o order) (string, error) {
 	message := models.MessageIn{
 		EventType: "order.placed",
@@ -158,8 +157,8 @@ func (s *service) notify(ctx context.Context, id string, o order) (string, error
 			!is || refusal.Status() != http.StatusNotFound {
 			return "", err
 		}
-		// It is not there. If it comes late, one of the two is refused, by the eventId: without
-		// that, this would be a guess, and a person's to make.
+		// It is not there. If it comes late, Svix refuses one of the two by the eventId. Without that, this would be
+		// a guess, and a person would have to decide.
 		if _, err := s.client.Resolve(ctx, unknown.Operation.Seen, onceward.NotExecuted,
 			onceward.ResolveOptions{By: "notify", Why: "Svix has no message with this eventId"}); err != nil {
 			return "", err
@@ -167,15 +166,15 @@ func (s *service) notify(ctx context.Context, id string, o order) (string, error
 	}
 }
 
-// post answers everybody who asks under one key the same, or to ask again.
+// post answers every caller of one key the same, or tells it to ask again.
 func (s *service) post(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&o); err != nil {
 		http.Error(w, "not an order", http.StatusBadRequest)
 		return
 	}
-	// Who goes away breaks no call off: the order was accepted, and goes on. How long it
-	// may take is Config.MaxWait's to say.
+	// A client that goes away breaks no call off: the order was accepted, and goes on. Config.MaxWait limits how long
+	// it may take.
 	ctx := context.WithoutCancel(r.Context())
 	done, err := s.order.Run(ctx, s.flows, "order", o) // one order to an inbound key
 	undone := errors.Is(err, flow.ErrGivenUp)

@@ -37,8 +37,8 @@ func courier() providers.Provider {
 	}
 }
 
-// square states how long Square knows a key. What Square does with two requests at once under a key is not published,
-// so an operation that may have run is not sent again.
+// square states how long Square knows a key. Square does not publish how it treats two concurrent requests under one
+// key. So an operation that may have run is not sent again.
 func square() providers.Provider { return providers.Square(24 * time.Hour) }
 
 // gocardless is a table for GoCardless with a stated retention of keys. An operation that may have run is sent again,

@@ -1,4 +1,4 @@
-// Package queue shows a plain consumer of a queue that delivers at least once: a folder in which each file is a
+// Package queue shows a plain consumer of a queue that delivers at least once. The queue is a folder: each file is a
 // message, and removing a file acknowledges it.
 package queue
 
