@@ -223,7 +223,7 @@ func (c *stepCalls) end() {
 }
 
 const (
-	askAgain      = time.Second      // for an operation that somebody else sends
+	askAgain      = time.Second      // for an operation that another caller sends
 	askAgainMost  = time.Minute      // for one that is long overdue
 	lookAgain     = 5 * time.Second  // for one that is unknown, and for a credential
 	lookAgainMost = 10 * time.Minute // for one that the flow does not ask for: whoever settles it wakes the flow
@@ -334,7 +334,7 @@ func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.
 	now := r.client.Now()
 	switch op.State {
 	case journal.StatePending:
-		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or nobody here can send it
+		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or this process can't send it
 			f.due = now.Add(min(max(askAgain, now.Sub(op.DueAt)/4), most))
 		}
 	case journal.StateUnknown:

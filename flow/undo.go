@@ -37,7 +37,7 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: steps})
 	switch {
 	case err != nil:
-		// Recorded or not, the claim ends: else nobody would undo it.
+		// Recorded or not, the claim ends: else no process would undo it.
 		return r.park(ctx, &fault{told: &Error{Kind: onceward.ErrJournal, Err: err}, due: r.client.Now().Add(askAgain)})
 	case res.Decision != journal.Recorded:
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})

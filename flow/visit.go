@@ -24,7 +24,7 @@ type step struct {
 	parallel bool
 	executes bool           // do is to be called
 	result   []byte         // recorded before
-	stated   bool           // result is somebody's word
+	stated   bool           // a person stated the result
 	recorded bool           // its record was committed with its own writes
 	undoes   bool           // it is a step's undo
 	spare    bool           // the flow goes on, and is undone, though an operation of it stays unknown

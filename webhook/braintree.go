@@ -53,7 +53,7 @@ func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 		case strings.Trim(payload, braintreeAlphabet) != "":
 			return Message{}, malformed("bt_payload is not base64")
 		case isChallenge(payload):
-			return Message{}, malformed("bt_payload is a challenge") // which anybody is given the signature of
+			return Message{}, malformed("bt_payload is a challenge") // anyone can get the signature of a challenge
 		}
 		found := false
 		for i, key := range keys {

@@ -99,7 +99,7 @@ func command(ctx context.Context, dir, name string, args ...string) error {
 	return nil
 }
 
-// figures have a value from each round, by what they say.
+// figures have a value from each round, by the figure's name.
 type figures map[string][]float64
 
 func (f *figures) add(what string, value float64) {

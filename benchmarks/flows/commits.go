@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// commitCounter reads how many transactions have written to a database in WAL mode, whoever did: the counter iChange of
-// the WAL index (https://sqlite.org/walformat.html, "The WAL-Index File Format"). With synchronous=FULL each of them was
-// one fsync at least.
+// commitCounter reads how many transactions of any process have written to a database in WAL mode. It reads the
+// counter iChange of the WAL index (https://sqlite.org/walformat.html, "The WAL-Index File Format"). With
+// synchronous=FULL each of them was one fsync at least.
 type commitCounter struct {
 	index *os.File // nil: there is no database
 }

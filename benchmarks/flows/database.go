@@ -38,8 +38,8 @@ func openSQLite(path string, settings url.Values) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+settings.Encode())
 }
 
-// init has every connection of this process refused that would not survive the loss of power. Those on which Onceward's
-// journal writes come from a driver of its own, and it does the same by itself.
+// init refuses every connection of this process that would not survive the loss of power. Onceward's journal writes
+// on connections of a driver of its own, which makes the same check.
 func init() {
 	sqlite.RegisterConnectionHook(func(conn sqlite.ExecQuerierContext, _ string) error {
 		const full = int64(2)

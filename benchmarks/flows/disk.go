@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// onDisk refuses folders in memory, where a commit costs nothing.
+// onDisk returns an error for a folder in memory: a commit costs nothing there.
 func onDisk(folder string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {

@@ -47,7 +47,7 @@ var contenders = []contender{
 	{nameNone, "", "the four calls, recorded by nobody", openNone},
 }
 
-// describe says what runs, and in which version.
+// describe returns the engine's description, with its module's version.
 func (c contender) describe() string {
 	if version := versionOf(c.module); version != "" {
 		return c.what + " (" + version + ")"
@@ -55,7 +55,7 @@ func (c contender) describe() string {
 	return c.what
 }
 
-// peers are those that the aim is about.
+// peers are the contenders that the aim compares with.
 var peers = []string{nameRiverStep, nameRiverFlow, nameDBOS}
 
 // versionOf is the module's version in this program; "" where that is not known.

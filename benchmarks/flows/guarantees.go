@@ -15,7 +15,7 @@ type guarantee struct {
 
 type promise struct{ who, what string }
 
-// Who a promise is of.
+// The contenders that a promise is about.
 const (
 	both = "river, dbos"
 	jobs = "river"

@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 )
 
-// flowArgs are those of a job that makes all steps, and keeps what they came to in a table of the application's.
+// flowArgs are the arguments of a job that makes all steps, and keeps their results in a table of the application.
 type flowArgs struct {
 	Flow string `json:"flow"`
 }

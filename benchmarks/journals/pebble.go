@@ -40,7 +40,7 @@ func (s pebbleStore) has(_ context.Context, key string) (bool, error) {
 
 func (s pebbleStore) close() error { return s.db.Close() }
 
-// silent keeps pebble's progress off the terminal; what fails is returned as an error.
+// silent keeps pebble's progress off the terminal. Its failures come back as errors.
 type silent struct{}
 
 func (silent) Infof(string, ...any)           {}

@@ -55,7 +55,7 @@ var contenders = []contender{
 	{nameFloor, generated, openFloor},
 }
 
-// What every store keeps of an operation: an intent of about 0.8 KB and an answer of about 0.65 KB.
+// Every store keeps this of an operation: an intent of about 0.8 KB and an answer of about 0.65 KB.
 var (
 	intentHead = bytes.Repeat([]byte("h"), 400)
 	intentBody = bytes.Repeat([]byte("amount=100&"), 36)
@@ -71,7 +71,7 @@ var payload = keyLength + len(intentHead) + len(intentBody) + len(answerHead) + 
 func intentOf() []byte { return append(bytes.Clone(intentHead), intentBody...) }
 func answerOf() []byte { return append(bytes.Clone(answerHead), answerBody...) }
 
-// onDisk refuses folders in memory, where a commit costs nothing.
+// onDisk returns an error for a folder in memory: a commit costs nothing there.
 func onDisk(folder string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {
@@ -84,7 +84,7 @@ func onDisk(folder string) error {
 	return nil
 }
 
-// size is what the files of a store take on the disk, in bytes.
+// size returns the size of a store's files on the disk, in bytes.
 func size(folder string) (total int64, err error) {
 	err = filepath.Walk(folder, func(_ string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {

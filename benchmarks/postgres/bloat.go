@@ -115,7 +115,7 @@ func turnovers(ctx context.Context, d *database, o options, out io.Writer) error
 	return w.Flush()
 }
 
-// lookUp is the median of what it takes to get an operation by the key that was made for it.
+// lookUp returns the median time of a Get by an operation's generated key.
 func (s shortLived) lookUp(ctx context.Context, d *database) (time.Duration, error) {
 	rows, err := d.conn.Query(ctx, "SELECT id FROM onceward.operations ORDER BY id LIMIT 200") // random ones
 	if err != nil {
@@ -137,7 +137,7 @@ func (s shortLived) lookUp(ctx context.Context, d *database) (time.Duration, err
 	return percentile(times, 50), nil
 }
 
-// size is what the journal's tables and indices take.
+// size is the space of the journal's tables and indices, in bytes, and the number of its operations.
 type size struct{ rows, tables, indices int64 }
 
 func (d *database) size(ctx context.Context) (z size, err error) {
@@ -148,7 +148,7 @@ func (d *database) size(ctx context.Context) (z size, err error) {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// beneathSnapshot measures our journal while somebody holds a snapshot, as a transaction does that was forgotten: the server
+// beneathSnapshot measures our journal while a snapshot is held, as a forgotten transaction does. The server then
 // keeps each version of a row that has been written since.
 func beneathSnapshot(ctx context.Context, d *database, o options, out io.Writer) (err error) {
 	s, err := openShortLived(ctx, d, o)

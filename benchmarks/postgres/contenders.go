@@ -58,7 +58,7 @@ func contenderOf(name string) (contender, bool) {
 	return contender{}, false
 }
 
-// What everybody keeps of an operation: an intent of about 0.9 KB and an answer of about 0.75 KB.
+// What every contender keeps of an operation: an intent of about 0.9 KB and an answer of about 0.75 KB.
 var (
 	intentHead = bytes.Repeat([]byte("h"), 440)
 	intentBody = bytes.Repeat([]byte("amount=100&"), 40)
@@ -66,7 +66,7 @@ var (
 	answerBody = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-// poolSize is how many connections those have who take one for each commit, in all processes together.
+// poolSize is the number of connections, over all processes, of the contenders that take one for each commit.
 const poolSize = 64
 
 func newKey() string { return uuid.NewString() }

@@ -20,10 +20,10 @@ import (
 	"github.com/onceward/onceward/internal/pgproxy"
 )
 
-// database is the server under load, and what stands before it.
+// database is the server under load, and the proxy before it, if there is one.
 type database struct {
 	direct     string
-	through    string // what the contenders connect to
+	through    string // the address that the contenders connect to
 	proxy      *pgproxy.Proxy
 	conn       *pgx.Conn
 	postmaster int // pid

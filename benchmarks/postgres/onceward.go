@@ -68,7 +68,7 @@ func (s *oncewardStore) beginning(key string) journal.Event {
 	}
 }
 
-// intent is what everybody keeps of a request, as our journal has it.
+// intent returns a request as our journal keeps it. It has the bytes that every contender keeps.
 func intent(naming journal.Naming, key string) *journal.Intent {
 	return &journal.Intent{
 		Naming: naming, Provider: "stripe", Endpoint: "POST /v1/", Key: key, Fingerprint: string(intentHead[:178]),
@@ -82,7 +82,7 @@ func intent(naming journal.Naming, key string) *journal.Intent {
 	}
 }
 
-// of is an event of what was begun.
+// of returns ev for the operation in begun, under its claim: now, in this session, after one attempt.
 func (s *oncewardStore) of(begun journal.Result, ev journal.Event) journal.Event {
 	ev.Ref, ev.Handle, ev.Claim = begun.Operation.Ref, begun.Operation.Handle, begun.Operation.Claim
 	ev.At, ev.Session, ev.Attempts = s.journal.Now(), s.session.ID(), 1

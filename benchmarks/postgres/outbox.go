@@ -14,15 +14,15 @@ import (
 	"github.com/onceward/onceward/journal/postgres"
 )
 
-// An outbox's transaction is the application's: an order, and in the same commit what is to be sent for it. What becomes of
-// that later is not part of the figure.
+// An outbox's transaction is the application's: an order and, in the same commit, the call to be sent for it. Sending
+// it later is not part of the figure.
 const (
 	nameOrder    = "order"   // the application's row alone: what any outbox costs is beyond that
 	nameEnqueue  = "enqueue" // our EnqueueTx beside it
 	nameInsertTx = "inserttx"
 )
 
-// outboxes are what -outbox compares.
+// outboxes are the contenders that -outbox compares.
 var outboxes = []contender{
 	{nameEnqueue, nothing, openEnqueue},
 	{nameInsertTx, nothing, openInsertTx},
@@ -36,7 +36,7 @@ func prepareOrders(ctx context.Context, url string) error {
 	return execute(ctx, url, "CREATE SCHEMA shop; CREATE TABLE shop.orders (id text PRIMARY KEY, cents bigint NOT NULL, ordered_at timestamptz NOT NULL DEFAULT now())")
 }
 
-// orders is a shop that has something be sent for each order.
+// orders is a shop that enqueues a call for each order.
 type orders struct {
 	pool    *pgxpool.Pool
 	enqueue func(ctx context.Context, tx pgx.Tx, order string) error

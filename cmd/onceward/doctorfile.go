@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// largeWAL is the least size at which a journal cuts its -wal file by itself, if no reader keeps it from that.
+// largeWAL is the least size at which a journal cuts its -wal file by itself, if nothing keeps it from that.
 const largeWAL = 64 << 20
 
 // leastFree is the least free space on the disk without a warning.

@@ -78,7 +78,7 @@ func run(ctx context.Context, journal string, out io.Writer) error {
 		{"alice", "key-1", "order-992", time.Minute},   // a mistake
 		{"bob", "key-1", "order-17", time.Minute},      // another tenant's key
 		{"bob", "key 2", "order-18", time.Minute},      // not a key
-		{"bob", "", "order-19", time.Minute},           // no key: nobody could repeat it
+		{"bob", "", "order-19", time.Minute},           // no key: it can't be repeated
 	} {
 		asking, cancel := context.WithTimeout(ctx, ask.patience)
 		answer, err := place(asking, server, ask.account, ask.key, ask.order)

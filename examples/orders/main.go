@@ -120,9 +120,9 @@ func serve(ctx context.Context) (err error) {
 	mux.Handle("POST /orders", inbound(http.HandlerFunc(s.post)))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 
-	// Run finishes what the last process left. Nobody waits for that: a provider that hangs
-	// would keep the service from listening. It ends by Shutdown, not with ctx, by which what
-	// it is sending would be broken off.
+	// Run finishes the operations and flows of the last process. The service listens meanwhile,
+	// since a provider may hang. Run ends by Shutdown, not with ctx, which would break its
+	// requests off.
 	ran, served := make(chan error, 1), make(chan error, 1)
 	go func() { ran <- s.client.Run(context.Background()) }()
 	go func() { served <- server.Serve(listener) }()
@@ -131,7 +131,7 @@ func serve(ctx context.Context) (err error) {
 	case <-ctx.Done():
 	}
 
-	// At once: nobody new is let in, and who waits for a provider is told to ask again,
+	// At once: no new request is let in, and a caller that waits for a provider is told to ask again,
 	// instead of keeping the server for as long as that takes.
 	ends, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

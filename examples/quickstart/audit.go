@@ -14,7 +14,7 @@ type left struct {
 	effects    int // in the providers' ledgers
 	duplicates int // effects beyond the first of an invoice
 	keyed      int // … of these, at the provider that takes keys
-	lost       int // invoices without an effect, that nobody looks after
+	lost       int // invoices without an effect that no one looks after
 	misjudged  int // invoices that took effect, and that the payer calls failed or knows nothing of
 	unknown    int // invoices that the payer says are for a person to look up
 	requests   int
