@@ -49,13 +49,12 @@ func (f Files) Overlay(folder string) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// Decisive are the files whose clauses are taken away: the state machine and the rule.
+// Decisive are the files of the state machine and the rule. Their clauses are taken away.
 var Decisive = []string{"next.go", "evidence.go", "rule.go"}
 
-// Removable rewrites the decisive files of package journal, which lies in dir, so that each of their
-// clauses can be taken away: each condition and case, each operand of an and or or, and
-// each side of what takes one of two. The names stand in the order of the clauses' numbers, the
-// first of which is 1.
+// Removable rewrites the decisive files of package journal, which lies in dir, so that each of their clauses can be
+// taken away. A clause is a condition, a case, an operand of && or ||, or one of the two arguments of min, max or
+// later. The names are in the order of the clauses' numbers, which begin at 1.
 func Removable(dir string) (names []string, files Files, err error) {
 	p := &pruner{}
 	files = Files{filepath.Join(dir, "zz_mutant.go"): []byte(mutantSource)}
@@ -73,7 +72,7 @@ func Removable(dir string) (names []string, files Files, err error) {
 	return p.names, files, nil
 }
 
-// mutantSource is what the rewritten clauses call.
+// mutantSource has the functions that the rewritten clauses call.
 const mutantSource = `package journal
 
 import (
@@ -133,7 +132,7 @@ func (p *pruner) prune(source []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// number is that of the next mutant, which is named by what was and what is.
+// number returns the number of the next mutant, and names the mutant by the old and the new text.
 func (p *pruner) number(was, is string) ast.Expr {
 	name := fmt.Sprintf("%s, %s: %s → %s", p.file, p.function, was, is)
 	same := name
@@ -178,7 +177,7 @@ func (p *pruner) visit(n ast.Node) bool {
 			n.X, n.Y = call("mutantFalse", p.number(was, y), n.X), call("mutantFalse", p.number(was, x), n.Y)
 		}
 	case *ast.CallExpr:
-		// What takes the one or the other of two is a clause for each.
+		// A call that takes one of its two arguments is a clause for each of them.
 		f, ok := n.Fun.(*ast.Ident)
 		if !ok || len(n.Args) != 2 || !slices.Contains([]string{"min", "max", "later"}, f.Name) {
 			return true

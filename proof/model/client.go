@@ -470,7 +470,7 @@ func (x *explorer) record(s *state, i int, p client) {
 	}
 }
 
-// shownObject is what a client's answer shows, where somebody looks for what it made.
+// shownObject returns the object in a client's successful answer, in worlds with look-ups, else "".
 func (x *explorer) shownObject(p *client) string {
 	if !x.Finds || p.End != journal.EventComplete || p.Answer != success {
 		return ""
@@ -478,7 +478,7 @@ func (x *explorer) shownObject(p *client) string {
 	return objectOf(p.Held.Life)
 }
 
-// undo cancels an intent that may have been recorded.
+// undo cancels the client's intent, which may have been recorded.
 func (x *explorer) undo(s *state, i int, p client) {
 	n := *s
 	before := *x.op(&n)

@@ -20,11 +20,11 @@ func say(terms ...journal.Terms) []journal.Terms { return terms }
 // byReference are providers of which one takes two requests with one reference for one.
 var ()
 
-// shown is a provider that has what it made looked for.
+// shown is a provider that remembers no key. Its objects are looked for.
 var shown = Provider{Remembers: providers.Nothing}
 
-// Worlds are what is explored, each within its short budget by every run of the
-// tests, and within its full one on demand.
+// Worlds are the worlds to explore. Every run of the tests explores each within its short budget, and on demand
+// within its full one.
 var Worlds = []Config{
 	{
 		Name: "no key", About: "The endpoint takes no key.",

@@ -12,13 +12,12 @@ type Rules struct {
 	Next    func(journal.Operation, bool, journal.Event) (journal.Operation, journal.Decision, error)
 	MaySend func(journal.Question) journal.Permission
 
-	// Blind clients don't look at their session before an attempt, Deaf ones not at
-	// the claim, and Rash ones don't ask the rule again at its very moment. For the
-	// test that the model can fail.
+	// Blind clients don't check their session before an attempt, Deaf ones don't check the claim, and Rash ones don't
+	// ask the rule again at the moment of sending. For the test that the model can fail.
 	Blind, Deaf, Rash bool
 
-	// Of those whose context ends, Stopped ones in the background, and Selfish callers of
-	// what was pending before, cancel it. For the same test.
+	// When its context ends, a Stopped client in the background cancels the operation. So does a Selfish caller of an
+	// operation that was pending before. For the same test.
 	Stopped, Selfish bool
 
 	// Only is the number of the one invariant to look at; 0: all.
@@ -28,7 +27,7 @@ type Rules struct {
 // Real are the rules that the clients of this module go by.
 func Real() Rules { return Rules{Next: journal.Next, MaySend: journal.MaySend} }
 
-// explorer knows what may come of a state.
+// explorer finds the possible successors of a state.
 type explorer struct {
 	*Config
 	rules   Rules
@@ -38,7 +37,7 @@ type explorer struct {
 	emit    func(after *state, s event, f facts)
 }
 
-// facts are what a step did, for the invariants that speak of steps.
+// facts are the facts about a step, for the invariants that speak of steps.
 type facts struct {
 	faulty   bool // a fault, or what is not bound to happen
 	sent     bool // an attempt began
@@ -73,7 +72,7 @@ func (x *explorer) set(s *state, i int, p client) { s.Clients[i] = x.clients.num
 
 var sessions = [...]string{"A", "B"}
 
-// dead is the holder that no client is: a session that is over.
+// dead is a holder that is no client: a session that is over.
 const dead = "dead"
 
 func (x *explorer) live(s *state, holder string) bool {
@@ -112,7 +111,8 @@ type asked struct {
 	object     string // Complete, Evidence
 }
 
-// visibleAfter is stated where looks lag: until the clock's next step.
+// visibleAfter returns the stated time after which looks see an effect. If looks lag, that is before the clock's next
+// step.
 func visibleAfter(c *Config) time.Duration {
 	if c.Lags {
 		return step / 2
@@ -169,8 +169,8 @@ func (a *asked) event(c *Config) journal.Event {
 	return ev
 }
 
-// ask puts an event to Next. The same question gets the same answer, so that Next
-// is asked once. It tells whether the result is within the model's bounds.
+// ask puts an event to Next. The same question gets the same answer, so that Next is asked once. It reports whether
+// the result is within the model's bounds.
 func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 	a.op, a.live, a.ahead, a.jumped = s.Op, x.live(s, x.op(s).Holder), max(s.Last, 0), s.Jumped
 	out, known := x.answers[a]
@@ -208,7 +208,7 @@ func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 	return out, true
 }
 
-// lifeOf is the life that a generation of the present record is.
+// lifeOf returns the life of a generation of the present record.
 func (s *state) lifeOf(generation int, op *record) uint8 {
 	if generation < op.Generation {
 		return s.Life - 1
@@ -227,7 +227,7 @@ const firstKey, secondKey = "key 0", "key 1"
 
 const oneForm, otherForm = "one header", "another header"
 
-// wireKey is what the provider takes for one key: in another form it is another.
+// wireKey returns the number of the key as the provider takes it. A key in another form is another key.
 func (c *Config) wireKey(key, form string) uint8 {
 	if c.Forms {
 		if form == otherForm {
@@ -238,7 +238,7 @@ func (c *Config) wireKey(key, form string) uint8 {
 	return keyNumber(key)
 }
 
-// forms are those that the clients' releases put the key in.
+// forms returns the forms of the key in the clients' releases.
 func (c *Config) forms() []string {
 	if c.Forms {
 		return []string{oneForm, otherForm}
@@ -246,7 +246,7 @@ func (c *Config) forms() []string {
 	return []string{oneForm}
 }
 
-// today is what clients say of the provider that have been released last.
+// today returns the provider's terms in the releases that may be running.
 func (x *explorer) today(s *state) []journal.Terms {
 	switch {
 	case x.Corrected && s.Deployed:
@@ -257,7 +257,7 @@ func (x *explorer) today(s *state) []journal.Terms {
 	return x.Terms
 }
 
-// freshKey is the key of an operation that the journal does not know.
+// freshKey returns the key of an operation that the journal does not have.
 func (x *explorer) freshKey(s *state) string {
 	switch {
 	case x.Keyless:
@@ -275,14 +275,14 @@ func (x *explorer) laterKey() string {
 	return secondKey
 }
 
-// withHolder is the record held by somebody else.
+// withHolder returns the record with another holder.
 func (x *explorer) withHolder(op uint32, holder string) uint32 {
 	r := x.records.values[op]
 	r.Holder = holder
 	return x.records.number(r)
 }
 
-// drop ends a client's session and its run. What it holds is left by the dead.
+// drop ends a client's session and its run. The operation that it holds is then held by a dead session.
 func (x *explorer) drop(s *state, i int) {
 	s.Clients[i] = 0
 	for j, m := range s.Net {
@@ -295,8 +295,7 @@ func (x *explorer) drop(s *state, i int) {
 	}
 }
 
-// finish is the end of a client's run. A lost session is replaced with the next
-// thing that it does.
+// finish ends a client's run. A lost session is replaced at the client's next step.
 func (x *explorer) finish(s *state, i int) {
 	if x.client(s, i).Taken {
 		x.drop(s, i)
@@ -305,7 +304,7 @@ func (x *explorer) finish(s *state, i int) {
 	s.Clients[i] = 0
 }
 
-// successors emits everything that may come next.
+// successors emits every step that may come next.
 func (x *explorer) successors(s *state) {
 	for i := range x.Clients {
 		x.clientSteps(s, i)
@@ -327,8 +326,7 @@ func (x *explorer) spend(s *state, what int) (state, bool) {
 	return n, true
 }
 
-// canonical makes states that differ in names only the same. It tells whether the
-// clients changed places.
+// canonical makes two states equal if they differ in names only. It reports whether the clients changed places.
 func (x *explorer) canonical(s *state) (swapped bool) {
 	for i, m := range s.Net {
 		if m != 0 && m.owner() == 0 && m.where() == answered {

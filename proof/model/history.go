@@ -305,7 +305,7 @@ func (x *explorer) replay(g *graph, n uint32, last *event) History {
 	return h
 }
 
-// row shows an event, and what it changed. Of claims it tells the true number.
+// row returns the row of an event and its changes. It shows the true numbers of claims.
 func (x *explorer) row(before, after *state, ev event, claims int) [columns]string {
 	var row [columns]string
 	column, text := ev.text()
@@ -320,7 +320,7 @@ func (x *explorer) row(before, after *state, ev event, claims int) [columns]stri
 	return row
 }
 
-// show is a record in short.
+// show returns a record in short.
 func (r *record) show(claim int) string {
 	if r.State == journal.StateAbsent {
 		return "no record"

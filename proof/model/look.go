@@ -6,11 +6,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// maxSeen is how much evidence a world has at most.
+// maxSeen limits the evidence in a world.
 const maxSeen = 4
 
-// evidence is a journal.Evidence without what the decisions of Next don't depend on; its
-// zero value is none.
+// evidence is a journal.Evidence with only the fields that Next's decisions depend on. Its zero value means none.
 type evidence struct {
 	Finding    journal.Finding
 	Generation int
@@ -19,7 +18,7 @@ type evidence struct {
 	Kept       bool  // with an answer, while a claim is out
 }
 
-// account is whose the operation is, where somebody looks for it.
+// account is the operation's account, in worlds with look-ups.
 const account = "acct_1"
 
 func (r *record) evidence() (list []journal.Evidence) {
@@ -36,7 +35,7 @@ func (r *record) evidence() (list []journal.Evidence) {
 	return list
 }
 
-// seenOf keeps what may matter of an operation's evidence. It tells whether there was room.
+// seenOf returns the fields that matter of an operation's evidence, and reports whether there was room for all of it.
 func seenOf(op *journal.Operation) (seen [maxSeen]evidence, room bool) {
 	for i, v := range op.Evidence {
 		if i == maxSeen {
@@ -50,17 +49,17 @@ func seenOf(op *journal.Operation) (seen [maxSeen]evidence, room bool) {
 	return seen, true
 }
 
-// objectOf names what a life of the operation makes.
+// objectOf returns the name of the object that a life of the operation makes.
 func objectOf(life uint8) string { return [...]string{"payment 0", "payment 1"}[life] }
 
-// generationOf is the generation that a life is; it tells whether the record has it.
+// generationOf returns the generation of a life, and reports whether the record has it.
 func (x *explorer) generationOf(s *state, life uint8) (generation int, is bool) {
 	generation = x.op(s).Generation - int(s.Life) + int(life)
 	return generation, generation >= 0
 }
 
-// reconcile is what finds out what became of an operation: events, which come at any time
-// after the effect, and looks, which take a while and see what is visible when they begin.
+// reconcile emits the events and looks that settle an operation. An event may come at any time after the effect. A
+// look takes a while, and sees the objects that are visible when it begins.
 func (x *explorer) reconcile(s *state) {
 	op := x.op(s)
 	if !x.Finds || op.State == journal.StateAbsent {
@@ -109,7 +108,7 @@ func (x *explorer) reconcile(s *state) {
 	}
 }
 
-// tell gives Next evidence, and says whether a proof of absence is a wrong one.
+// tell gives Next evidence. A proof of absence that is wrong counts as a false decision (FalseNot).
 func (x *explorer) tell(s *state, a asked, kind stepKind) {
 	before := *x.op(s)
 	life := s.Life
@@ -127,8 +126,8 @@ func (x *explorer) tell(s *state, a asked, kind stepKind) {
 	x.emit(s, event{kind: kind, client: -1, arg: int(a.finding), decision: out.decision}, f)
 }
 
-// recorded tells whether the record has the object: it is completed by it, keeps it beside a
-// claim, or somebody has to see to it.
+// recorded reports whether the record accounts for the object. It is completed by the object, has it as evidence that
+// it took effect, or is completed without naming one.
 func (r *record) recorded(object string) bool {
 	seen := slices.ContainsFunc(r.Seen[:], func(e evidence) bool { return e.Object == object && e.Finding.TookEffect() })
 	return r.Object == object || seen || r.State == journal.StateCompleted && r.Object == ""

@@ -258,6 +258,6 @@ func (c *Config) agedRecord(r record, steps int) record {
 	return r
 }
 
-// oldest is the age, in steps, beyond which stamps are not told apart: what a clock
-// that goes back may bring back is kept.
+// oldest returns the age, in steps, beyond which stamps are not told apart. It leaves room for the steps that a clock
+// may go back.
 func (c *Config) oldest() int { return past + c.Budget.ClockSteps }

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
 	States, Transitions int
 	Depth               int        // the longest of the shortest ways to a state
@@ -30,14 +30,12 @@ type Violation struct {
 	History   History
 }
 
-// ErrTooLarge is the error of a search that met its limit: what it found is not
-// exhaustive.
+// ErrTooLarge means that a search met its limit, so its result is not exhaustive.
 var ErrTooLarge = errors.New("model: the search met its limit of states")
 
-// Explore searches all that may happen in a world, breadth first, and stops at the
-// first invariant that is broken. Without one, and without an error, it was
-// exhaustive within the world's budgets. The error is ErrTooLarge where there are
-// more states than limit.
+// Explore searches every possible history of a world, breadth first, and stops at the first invariant that is broken.
+// Without one, and without an error, the search was exhaustive within the world's budgets. The error is ErrTooLarge
+// if there are more states than limit.
 func Explore(cfg *Config, rules Rules, limit int) (Result, error) {
 	x := newExplorer(cfg, rules)
 	g := &graph{parents: []uint32{0}}
@@ -123,7 +121,7 @@ func (r *record) place() string {
 	return r.State.String()
 }
 
-// graph is the set of states found, in the order in which they were.
+// graph is the set of states found, in the order of their discovery.
 type graph struct {
 	states  []key
 	parents []uint32
@@ -182,8 +180,7 @@ func (e *edges) begin() { e.starts = append(e.starts, uint32(len(e.ends))) }
 
 func (e *edges) add(to uint32) { e.ends = append(e.ends, to) }
 
-// stuck finds the first state from which no path without faults leads to an end:
-// it goes backwards from the ends.
+// stuck returns the first state from which no path without faults leads to an end. It works backwards from the ends.
 func (x *explorer) stuck(g *graph, fair *edges) (uint32, bool) {
 	fair.begin()
 	ends := make([]bool, len(g.states))

@@ -73,8 +73,8 @@ func (p *client) active() bool {
 	return p.Phase == ready || p.Phase == flying || p.Phase == ending
 }
 
-// agedClient is p after so many steps of its clock. What it waits for is timed by
-// another that only time passing moves.
+// agedClient returns p after so many steps of its clock. Its wait is timed by another clock, which only passing time
+// moves.
 func (c *Config) agedClient(p client, steps int, passed bool) client {
 	for _, s := range []*stamp{&p.Held.First, &p.Held.Ended, &p.Held.At, &p.EndDue} {
 		*s = s.aged(steps, c.oldest())
@@ -193,7 +193,7 @@ type state struct {
 	Left [budgets]uint8
 }
 
-// look is what somebody has seen: the record's claim and generation, and all that was true.
+// look is the result of a look: the record's claim and generation, and the facts of that time.
 type look struct {
 	Claim, Generation uint8 // Claim 0: nobody has looked
 	Clean             bool  // nothing had happened, and nothing could any more

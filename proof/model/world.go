@@ -5,8 +5,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// safe tells whether a request of p's can be sent without a second effect, by what
-// an onlooker knows and a client may go by.
+// safe reports whether a request of p's can be sent without a second effect, by facts that an onlooker knows and that
+// a client may go by.
 func (x *explorer) safe(s *state, p client) bool {
 	k := x.wireKey(p.Held.Key, p.Held.Form)
 	if x.Naming != journal.Named && !p.Asked && s.Told {
@@ -37,7 +37,7 @@ func (x *explorer) safe(s *state, p client) bool {
 	return inside && (x.Provider.Guard || !under)
 }
 
-// network is what becomes of the requests that are under way.
+// network emits the steps of the requests that are under way.
 func (x *explorer) network(s *state) {
 	for j, m := range s.Net {
 		if m == 0 || j > 0 && m == s.Net[j-1] {
@@ -178,7 +178,7 @@ func (x *explorer) answer(s *state, j int, m message) {
 	}
 }
 
-// operator: somebody says what became of the operation.
+// operator emits a person's decisions about the operation, right or wrong.
 func (x *explorer) operator(s *state) {
 	switch {
 	case x.Finds && x.Withdrawn:
@@ -208,9 +208,8 @@ func (x *explorer) operator(s *state) {
 	}
 }
 
-// looker: somebody looks at the record and at the provider, sees all there is, and says
-// so, as often as the budget has people to read the ticket, whatever has happened since.
-// What would be a false word at once is not said.
+// looker has a person look at the record and at the provider, see all the facts, and decide. Decisions come as often
+// as the budget allows, whatever has happened since the look. None of them contradicts the look.
 func (x *explorer) looker(s *state) {
 	op := x.op(s)
 	if n, ok := x.spend(s, looks); ok && op.State != journal.StateAbsent && s.Looked.Claim == 0 {
@@ -249,7 +248,7 @@ func (x *explorer) looker(s *state) {
 	}
 }
 
-// journal is what happens to the journal's own.
+// journal emits the journal's own steps: reaping, a backup and its restoring.
 func (x *explorer) journal(s *state) {
 	if x.Reaps {
 		n := *s
@@ -295,7 +294,7 @@ func (x *explorer) journal(s *state) {
 	}
 }
 
-// clock: time passes, or a clock is wrong.
+// clock emits the steps in which time passes, or a clock is wrong.
 func (x *explorer) clock(s *state) {
 	if x.Provider.Unpromise {
 		for k := range s.Keys {
@@ -387,9 +386,8 @@ func (x *explorer) wrong(s *state, kind stepKind, by int8) {
 	x.emit(&n, event{kind: kind, client: -1}, facts{faulty: !right})
 }
 
-// mayTick tells whether a step of the clock can pass: nobody runs for so long, but
-// who is paused, who may wait that long, and who has only something to write to a
-// journal that fails.
+// mayTick reports whether a step of the clock can pass. No client runs for so long, with three exceptions: one that
+// is paused, one that may wait that long, and one that only has to write to a journal that fails.
 func (x *explorer) mayTick(s *state) bool {
 	if s.Jumped || x.Corrected && !s.Deployed {
 		return false

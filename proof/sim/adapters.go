@@ -113,7 +113,7 @@ func (b *box) script(f providertest.Fault) {
 	b.server.Script(f)
 }
 
-// met ends a script. Where a request never came, its fault befalls no other.
+// met ends a script. If its request never came, the fault befalls no other request.
 func (b *box) met() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,10 +122,10 @@ func (b *box) met() {
 	}
 }
 
-// host is what a box's requests go to.
+// host returns the host of a box's requests.
 func (b *box) host() string { return strings.TrimPrefix(b.server.URL, "http://") }
 
-// opens starts the provider that a life has of this module's tables.
+// opens starts a life's provider with one of this module's tables.
 func (w *world) opens(a adapter) *box {
 	b := &box{adapter: a}
 	b.body, b.made, b.status = cmp.Or(a.body, `{"amount":10,"description":"REF"}`), cmp.Or(a.made, `{"id":"ID"}`), cmp.Or(a.status, http.StatusOK)

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// comesBack has callers ask once more for what was cancelled long ago, and has no effect. All is well by then: it is made.
+// comesBack has callers ask once more for operations that were cancelled long ago and have no effect. All is well by
+// then, so each has to take effect.
 func (l *life) comesBack(p *process) {
 	if !l.has(returns) || l.has(modes) || l.has(accounts) || l.wasRestored() {
 		return
@@ -48,7 +49,8 @@ func (l *life) comesBack(p *process) {
 	}
 }
 
-// lets has whoever holds an operation let it go again, and tells whether they did: it goes on as it was.
+// lets has the operator release an operation that is on hold, or leaves it on hold. It reports whether the operator
+// released it. A second release has to fail.
 func (l *life) lets(p *process, op onceward.Operation) bool {
 	random := l.dice("releases", op.ID, op.Claim, op.Generation)
 	if !l.has(releases) || random.of(3) {
@@ -68,8 +70,8 @@ func (l *life) lets(p *process, op onceward.Operation) bool {
 	return true
 }
 
-// hearsBlind finds a caller who is put off for longer than the operation waits, by a process that has no table of its
-// provider, as nobody had who asked for it before.
+// hearsBlind reports a fault if a process without the provider's table puts a caller off for longer than the
+// operation waits. It counts only if no earlier caller's process had the table either.
 func (l *life) hearsBlind(p *process, e *errand, since time.Time, err error) {
 	var oe *onceward.Error
 	if p.knows[e.host] || e.naming != 0 || l.has(clocks) || l.has(ailingJournal) || p.still.stood(since) || !errors.As(err, &oe) || oe.Kind != onceward.ErrPending {

@@ -12,9 +12,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// book is the journal as one process sees it: by its own clock; it is cut off from it when
-// it is killed, also between a commit and what comes before or after it; and it may fail
-// for a while, before a commit or after it.
+// book is the journal as one process sees it, by its own clock. A kill cuts the process off, also just before or just
+// after a commit. The journal may fail for a while, before a commit or after it.
 type book struct {
 	*severed.Journal
 	flows   journal.Flows
@@ -49,7 +48,7 @@ func (l *life) newBook(p *process, right bool) *book {
 	return b
 }
 
-// fatal tells whether the process is killed at this event.
+// fatal reports whether the process is killed at this event.
 func (b *book) fatal() bool {
 	b.drawn.mu.Lock()
 	defer b.drawn.mu.Unlock()
@@ -111,7 +110,7 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	return off.result(res), err
 }
 
-// holds takes note of what is in flight here, and of what is no more.
+// holds notes the operations that this process has in flight, and forgets those that it has no more.
 func (b *book) holds(kind journal.EventKind, res journal.Result) {
 	switch kind {
 	case journal.EventBegin, journal.EventClaim:
@@ -128,8 +127,8 @@ func (b *book) holds(kind journal.EventKind, res journal.Result) {
 	}
 }
 
-// putsOff takes note of what waits by the journal's time from before the process's clock leapt. Here that time is moved with the
-// journal's, and what a process remembers of it is not.
+// putsOff notes an operation that is parked far ahead, because the process's clock leapt while it was in flight. The
+// simulation moves the times of the journal's records, but not the times that a process remembers.
 func (b *book) putsOff(ev journal.Event) {
 	since, is := b.held.Load(ev.Ref)
 	if is && ev.Kind == journal.EventPark && ev.Due.Sub(ev.At) > journal.Leap && b.clock.leapt(since.(time.Time)) {
@@ -139,15 +138,15 @@ func (b *book) putsOff(ev journal.Event) {
 	}
 }
 
-// isPutOff tells whether an operation still waits for that.
+// isPutOff reports whether an operation still waits for that reason.
 func (l *life) isPutOff(op *journal.Operation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.putOff[op.Ref] && op.State == journal.StatePending && op.DueAt.After(time.Now())
 }
 
-// leaves is for the end of a process, or of its session: what it left in flight may have been sent, for all that anybody
-// else knows, so that it has no first time any more.
+// leaves is called at the end of a process, or of its session. As far as other processes know, the operations that it
+// left in flight may have been sent. So a later send counts as no first one.
 func (b *book) leaves() {
 	w := b.life.world
 	b.held.Range(func(ref, _ any) bool {

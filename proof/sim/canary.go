@@ -18,7 +18,7 @@ func (l *life) keepsSecret(what, text string) {
 	}
 }
 
-// logged is where a life's processes log to.
+// logged receives the log of a life's processes.
 type logged struct{ life *life }
 
 func (w logged) Write(line []byte) (int, error) {
@@ -28,7 +28,7 @@ func (w logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// recorded is the text of what a journal keeps of an operation.
+// recorded returns the text of an operation's record.
 func recorded(op *journal.Operation) string {
 	text := fmt.Sprint(op.Cause, op.Request.URL, op.Request.Header, string(op.Request.Body), op.Request.WithheldHeaders)
 	if op.Answer != nil {

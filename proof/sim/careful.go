@@ -12,16 +12,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// smallBudget is Config.RetryBudget of lives in which it is soon used up.
+// smallBudget is a Config.RetryBudget that is soon used up.
 var smallBudget = backoff.Budget{Capacity: 3, Refill: 0.01, PerSuccess: 0.2, ProbeEvery: time.Minute}
 
-// spending is what a process has sent to a host, and what was not to be counted against its budget.
+// spending counts the requests that a process has sent to a host, and those that its budget does not limit.
 type spending struct {
 	since           time.Time
 	sent, free, won int
 }
 
-// spendings are those of a life, by process and host.
+// spends returns the spending of a process at a host. w.mu is held.
 func (w *world) spends(process, host string) *spending {
 	s, there := w.spent[process+" "+host]
 	if !there {
@@ -31,7 +31,7 @@ func (w *world) spends(process, host string) *spending {
 	return s
 }
 
-// heedsBudget finds a process that sends more than its budget allows.
+// heedsBudget counts a request, and reports a fault if the process sends more than its budget allows.
 func (l *line) heedsBudget(host string) {
 	if !l.has(budgets) {
 		return
@@ -49,15 +49,15 @@ func (l *line) heedsBudget(host string) {
 	}
 }
 
-// wins takes note of an answer that puts something back into the budget.
+// wins counts an answer that puts something back into the budget.
 func (l *line) wins(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spends(l.process, host).won++
 }
 
-// frees takes note of a claim, whose first attempt is free: how many of them Run makes while a provider
-// is down, its lanes bound.
+// frees counts a claim, whose first attempt is free. While a provider is down, Run's lanes limit the number of such
+// attempts.
 func (b *book) frees(res journal.Result) {
 	if res.Decision != journal.Execute || !b.life.has(budgets) {
 		return
@@ -74,7 +74,7 @@ func (b *book) frees(res journal.Result) {
 
 const elsewhere = "unlisted.example"
 
-// strays has somebody send what nobody protects: to a host of no table, and without a name.
+// strays has a caller send unprotected requests: to a host without a table and, except for upgrades, without a name.
 func (l *life) strays() {
 	random := l.dice("strays")
 	for l.has(stricts) && time.Since(l.began) < l.length {

@@ -9,9 +9,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// clock is a process's own. The process reads the bubble's, and what it says to the
-// journal, or hears from it, is moved by what its own is wrong by: which comes to the
-// same for everything that goes by the journal.
+// clock is a process's own clock. The process reads the bubble's. Instead, the times that it exchanges with the
+// journal are moved by its clock's error. For everything that goes by the journal, this comes to the same.
 type clock struct {
 	began time.Time
 	wrong offset // all the time
@@ -26,7 +25,7 @@ type leap struct {
 
 func (c *clock) off() offset { return c.offAt(time.Now()) }
 
-// offAt is what the process was wrong by when it read its clock: it may have stood still since.
+// offAt returns the clock's error at the time that the process read it. The process may have stood still since.
 func (c *clock) offAt(reading time.Time) offset {
 	at := reading.Sub(c.began)
 	for _, l := range c.leaps {
@@ -37,8 +36,8 @@ func (c *clock) offAt(reading time.Time) offset {
 	return c.wrong
 }
 
-// reads is what the process's clock was wrong by at a reading that reaches the journal now. Where it stood still since for so
-// long that clocks which are right can't differ by it, that is, to the journal, by a clock that stands behind.
+// reads returns the clock's error at a reading that reaches the journal now. The process may have stood still since
+// the reading, for longer than correct clocks may differ. To the journal, its clock then stands behind.
 func (b *book) reads(reading time.Time) offset {
 	l := b.life
 	if time.Since(reading) > l.leastMargin()/2 { // the clocks may differ by the rest
@@ -49,12 +48,12 @@ func (b *book) reads(reading time.Time) offset {
 	return b.clock.offAt(reading)
 }
 
-// first takes note of a reading that is written to the journal, if it is the first.
+// first notes whether the first reading that is written to the journal was during a leap.
 func (b *book) first(reading time.Time) {
 	b.life.firstRead.Do(func() { b.life.firstLeaps = b.clock.offAt(reading) != b.clock.wrong })
 }
 
-// leastMargin is the least of those that journals keep of the providers' retentions.
+// leastMargin returns the least margin that journals keep of the providers' retentions, at most an hour.
 func (l *life) leastMargin() time.Duration {
 	least := time.Hour
 	for _, c := range l.world.contracts {
@@ -69,8 +68,8 @@ func (l leap) String() string {
 	return fmt.Sprintf("%v from %v to %v", time.Duration(l.by), l.from, l.to)
 }
 
-// fallsBehind tells whether a clock of the life was behind by hours since a time, or shortly before: for so long the journal
-// holds it for possible that that one is right.
+// fallsBehind reports whether a clock of the life was behind by hours since a time, or shortly before. For
+// journal.Confirmation the journal considers that that clock may be right.
 func (l *life) fallsBehind(since time.Time) bool {
 	from := since.Sub(l.began) - journal.Confirmation
 	l.mu.Lock()
@@ -78,8 +77,7 @@ func (l *life) fallsBehind(since time.Time) bool {
 	return slices.ContainsFunc(l.behind, func(b leap) bool { return b.from <= time.Since(l.began) && b.to >= from })
 }
 
-// leapt tells whether the clock has leapt, or has come back, since a time; by how much
-// doesn't matter.
+// leapt reports whether the clock has leapt, or has come back, since a time. The size of the leap doesn't matter.
 func (c *clock) leapt(since time.Time) bool {
 	from, to := since.Sub(c.began), time.Since(c.began)
 	for _, l := range c.leaps {
@@ -90,12 +88,12 @@ func (c *clock) leapt(since time.Time) bool {
 	return false
 }
 
-// clockError is the most that a clock is wrong by, but for leaps.
+// clockError is the largest error of a clock, except for leaps.
 const clockError = time.Hour / 4
 
-// claims takes note of what is cancelled. It forgets what a provider asked for of what is since its time has passed; or
-// what it asked another process for, before which a clock that differs lets this one have the operation, if only to
-// leave it to others by a time of its own.
+// claims notes a cancelled operation. If it was too late to be sent, its provider's Retry-After is forgotten at once.
+// In lives with clock errors, a claim by this process also ends a Retry-After that another process got. By its own
+// clock this process may have the operation earlier, if only to park it until a time of its own.
 func (b *book) claims(res journal.Result) {
 	l, op := b.life, &res.Operation
 	name := l.ledgerName(op.Ref)
@@ -119,8 +117,8 @@ func (b *book) claims(res journal.Result) {
 	}
 }
 
-// newClock draws a clock: wrong by less than the margin allows, and maybe with a leap that
-// nobody may believe.
+// newClock draws a clock. Its error is less than the margin allows. It may have a leap, which the journal must not
+// believe.
 func (l *life) newClock(process string, right bool) clock {
 	c := clock{began: l.began}
 	if !l.has(clocks) || right {
@@ -152,10 +150,10 @@ func (l *life) newClock(process string, right bool) clock {
 	return c
 }
 
-// offset is what a clock is ahead by.
+// offset is the time by which a clock is ahead.
 type offset time.Duration
 
-// out is what a time is called in the journal, and in what the process calls it.
+// out converts a time of the process to the journal's, and in converts it back.
 func (o offset) out(t time.Time) time.Time { return o.by(t, 1) }
 func (o offset) in(t time.Time) time.Time  { return o.by(t, -1) }
 
@@ -197,7 +195,7 @@ func (o offset) operation(op journal.Operation) journal.Operation {
 	return op
 }
 
-// event is an event as the journal gets it.
+// event returns an event as the journal gets it.
 func (o offset) event(ev journal.Event) journal.Event {
 	if o == 0 {
 		return ev

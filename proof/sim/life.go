@@ -1,13 +1,11 @@
-// Package sim lives the life of a small business, again and again: its careless users,
-// its deploys, kills, outages and wrong tables, over the real client, its flows and a real
-// journal, in virtual time. The oracle is the providers' ledger and what each caller was
-// told, never the journal alone.
+// Package sim simulates a small business, again and again: its careless users, deploys, kills, outages and wrong
+// tables. It runs the real client, its flows and a real journal, in virtual time. The oracle is the providers' ledger
+// and the answers that the callers got, never the journal alone.
 //
-// A life is drawn from its seed (plan): how many processes and errands it has, and which
-// habits and faults. Most are small, since a small one fails in a way that can be read.
-// Whatever is drawn later is drawn for one thing alone (dice), such as the third request of
-// an errand, so that leaving another thing out changes nothing of it. docs/verification.md
-// says how a life is repeated and made smaller, and what of it can't be repeated.
+// A life is drawn from its seed (plan): how many processes and errands it has, and which habits and faults. Most are
+// small, since a small one fails in a way that can be read. Each later draw has dice of its own for one thing, such
+// as the third request of an errand. So leaving another thing out changes nothing of it. docs/verification.md says
+// how to repeat a life and make it smaller, and which parts can't be repeated.
 package sim
 
 import (
@@ -122,7 +120,8 @@ func newLife(p plan, j journal.Journal) *life {
 	return l
 }
 
-// spells are stretches of time, at most one for each host, long or short.
+// spells returns a function that reports whether a host's spell is under way. Each host has at most one, long or
+// short.
 func (l *life) spells(there bool, of string) func(host string) bool {
 	from, to := map[string]time.Duration{}, map[string]time.Duration{}
 	for host := range l.world.contracts {
@@ -156,7 +155,7 @@ func (l *life) isOver() bool {
 	return l.over
 }
 
-// tell notes what took place: of whom, and in which process. What it is told of must
+// tell adds a line to the history: its kind, the process, and the text. The args are formatted later, so they must
 // not change any more.
 func (l *life) tell(kind, process, format string, args ...any) {
 	l.mu.Lock()
@@ -178,7 +177,7 @@ func (l *life) visit(what string) {
 	l.visited[what]++
 }
 
-// tables are what a process is configured with. right: nobody doubts them any more.
+// tables returns the tables of a process's Config. If right is set, all of them are correct.
 func (l *life) tables(right bool) []providers.Provider {
 	l.mu.Lock()
 	wrong, quoted := l.wrong && !right, l.quoted && !right
@@ -235,7 +234,7 @@ func (p *process) die() {
 	})
 }
 
-// start starts a process as somebody would: with Resume, and Run in the background.
+// start starts a process as an application does: with Resume, and Run in the background.
 func (l *life) start(name string, right bool) *process {
 	l.mu.Lock()
 	trusts := right || !l.wrong
@@ -343,9 +342,8 @@ func (l *life) start(name string, right bool) *process {
 	return p
 }
 
-// polls is what a process's Run goes by. In seven lives of eight it looks at the journal less often than
-// a client of a business does, as long as that is not what tells: nothing has changed there mostly, and
-// what is due wakes it.
+// polls returns the context of a process's Run. In seven lives of eight, until their end, Run looks at the journal
+// less often than a client of a business does. Mostly nothing has changed there, and due operations wake it.
 func (l *life) polls(right bool) context.Context {
 	if right || l.dice("polls").of(8) {
 		return context.Background()
@@ -353,7 +351,7 @@ func (l *life) polls(right bool) context.Context {
 	return seam.Seldom(context.Background(), min(max(l.length/120, 20*time.Second), time.Minute))
 }
 
-// chance is drawn from at once by many.
+// chance is dice for concurrent use.
 type chance struct {
 	mu     sync.Mutex
 	random dice
@@ -374,8 +372,9 @@ func (l *life) settled(_ context.Context, op onceward.Operation) error {
 	return nil
 }
 
-// endsPromise is for what was told to be too late to be sent, or proven to have had no effect after its process died beside
-// it: whoever asks after that begins anew.
+// endsPromise ends the promise that an operation will be sent, if OnSettled reports it as cancelled for one of two
+// reasons. Either it was too late to be sent, or it was proven absent after its process died. A caller that asks
+// after that begins anew.
 func (l *life) endsPromise(op onceward.Operation) {
 	name := l.ledgerName(op.Ref)
 	l.mu.Lock()
@@ -396,7 +395,7 @@ const (
 	shutDown
 )
 
-// end ends a process in one of the ways in which processes end.
+// end kills a process, stops its Run and shuts it down, or only shuts it down.
 func (l *life) end(p *process, how ending) {
 	select {
 	case <-p.dying:
@@ -487,8 +486,8 @@ func (l *life) live() {
 	group.Wait()
 }
 
-// operate has somebody look after what is unknown, once in a while, with the ledger's
-// evidence: what they look at may have moved by the time they say what became of it.
+// operate has an operator decide unknown and pending operations, once in a while, by the ledger. An operation may
+// move between the operator's look and the decision.
 func (l *life) operate() {
 	random := l.dice("operator")
 	for l.has(operators) && time.Since(l.began) < l.length {
@@ -560,7 +559,8 @@ func (l *life) operate() {
 	}
 }
 
-// judgesWord finds a person's word that was taken and changes nothing, or that is refused by what is not so.
+// judgesWord reports a fault if an operator's decision was accepted and has no effect, or was rejected for a false
+// reason.
 func (l *life) judgesWord(op *onceward.Operation, as onceward.Resolution, made int, err error) {
 	switch {
 	case err == nil && as == onceward.SendAgain && op.Unwanted != nil:
@@ -572,7 +572,7 @@ func (l *life) judgesWord(op *onceward.Operation, as onceward.Resolution, made i
 	}
 }
 
-// found is the answer that somebody finds of an operation, or nil.
+// found returns the answer that an operator finds of an operation, or nil.
 func (l *life) found(ref onceward.Ref) *onceward.Answer {
 	op, err := l.current().Get(context.Background(), ref)
 	if err != nil {
@@ -581,7 +581,7 @@ func (l *life) found(ref onceward.Ref) *onceward.Answer {
 	return l.world.found(l.ledgerName(ref), op.Mode)
 }
 
-// supplies has somebody supply an answer that they have found meanwhile.
+// supplies has an operator supply the answer of an operation that was completed by hand without one.
 func (l *life) supplies(p *process, op onceward.Operation) {
 	answer := l.found(op.Ref)
 	op, err := p.client.Lookup(context.Background(), op.Ref)
@@ -598,7 +598,7 @@ func (l *life) supplies(p *process, op onceward.Operation) {
 	}
 }
 
-// anyProcess is one that serves now, or nil.
+// anyProcess returns a process that serves now, or nil.
 func (l *life) anyProcess(random dice) *process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -608,7 +608,7 @@ func (l *life) anyProcess(random dice) *process {
 	return l.procs[random.IntN(len(l.procs))]
 }
 
-// want has somebody run an errand, in their own careless way.
+// want draws an errand with its careless habits, waits for its time, and starts its callers.
 func (l *life) want(i int) {
 	random := l.dice("errand", i)
 	hosts := l.ownHosts()
@@ -682,7 +682,7 @@ func (l *life) want(i int) {
 	}
 }
 
-// pursue asks until it knows, or has had enough.
+// pursue asks until the caller knows the outcome, or its patience is used up.
 func (l *life) pursue(e *errand, asker int) {
 	random := l.dice("asker", e.name, asker)
 	patience := 1 + random.IntN(8)
@@ -709,7 +709,7 @@ func (l *life) pursue(e *errand, asker int) {
 	}
 }
 
-// ask asks once, and tells whether its caller is content with what it was told.
+// ask asks once, and reports whether its caller is content with the answer.
 func (l *life) ask(p *process, e *errand, asker int, random dice) (content bool) {
 	ctx := context.Background()
 	if random.IntN(2) == 0 && l.has(deadlines) {
@@ -809,7 +809,7 @@ func (l *life) ask(p *process, e *errand, asker int, random dice) (content bool)
 	return l.hear(p, e, began, variant, mode, resp, body, err)
 }
 
-// sells finds two accounts that were both told that an errand is done for them.
+// sells reports a fault if two accounts both got the answer that an errand is done for them.
 func (l *life) sells(e *errand, account string) {
 	if account == "" {
 		return
@@ -825,7 +825,7 @@ func (l *life) sells(e *errand, account string) {
 	}
 }
 
-// calls is the name that an errand's operation is asked for by.
+// calls returns the operation name that the errand's callers use.
 func (e *errand) calls() string {
 	if e.shared != "" {
 		return e.shared
@@ -833,7 +833,7 @@ func (e *errand) calls() string {
 	return e.name
 }
 
-// judgeAlert finds an operation that somebody is to see to for what is not so.
+// judgeAlert reports a fault if a completed operation needs attention for a false reason.
 func (l *life) judgeAlert(op *journal.Operation, made int) {
 	refused := strings.Contains(op.Attention, "answered as refused")
 	switch {
@@ -845,14 +845,14 @@ func (l *life) judgeAlert(op *journal.Operation, made int) {
 	}
 }
 
-// hasToEnqueue tells whether an errand is yet to be enqueued.
+// hasToEnqueue reports whether an errand is yet to be enqueued.
 func (l *life) hasToEnqueue(e *errand) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return e.outbox && (e.gives || !e.queued)
 }
 
-// hear holds what a caller is told against the ledger.
+// hear checks a caller's answer or error against the ledger, and reports whether the caller is content with it.
 func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string, resp *http.Response, body []byte, err error) (content bool) {
 	made, more := l.world.count(e.ledger)
 	counts := e.ledger == e.name && !l.inGap(e.name, e.key)
@@ -949,8 +949,8 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	return errors.Is(err, onceward.ErrOutcomeUnknown) || errors.Is(err, onceward.ErrAnswerGone)
 }
 
-// heedsAsker finds a caller who was put off without need: by a pause of the client's own
-// that is older than any delay of its policy, or until a time that no provider named.
+// heedsAsker reports a fault if a caller was put off without need. The causes are a pause of the client's own, older
+// than any delay of its policy, and a time that no provider named.
 func (l *life) heedsAsker(p *process, e *errand, err error) {
 	var oe *onceward.Error
 	if !errors.As(err, &oe) || oe.Kind != onceward.ErrPending || !p.knows[e.host] || errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "the vault is sealed") {
@@ -984,7 +984,7 @@ func (l *life) heedsAsker(p *process, e *errand, err error) {
 	}
 }
 
-// elsewhere has whoever was told that nothing took effect ask under another name.
+// elsewhere has a caller ask under another name from now on, after it learned that nothing took effect.
 func (l *life) elsewhere(e *errand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -993,7 +993,7 @@ func (l *life) elsewhere(e *errand) {
 	}
 }
 
-// ownHosts are those of the providers whose contracts the world keeps itself.
+// ownHosts returns the hosts of the providers whose contracts the world keeps itself.
 func (l *life) ownHosts() (hosts []string) {
 	for _, host := range slices.Sorted(maps.Keys(l.world.contracts)) {
 		if l.world.contracts[host].box == nil {
@@ -1003,7 +1003,7 @@ func (l *life) ownHosts() (hosts []string) {
 	return hosts
 }
 
-// boxHost is that of the adapter's provider.
+// boxHost returns the host of the adapter's provider, or "".
 func (l *life) boxHost() string {
 	for host, c := range l.world.contracts {
 		if c.box != nil {
@@ -1013,21 +1013,22 @@ func (l *life) boxHost() string {
 	return ""
 }
 
-// count is how many effects an errand has, and how many requests may still have one.
+// count returns the number of an errand's effects, and of its requests that may still have one.
 func (w *world) count(errand string) (made, more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.effects[errand]), len(w.underway[errand])
 }
 
-// latest is an errand's last effect.
+// latest returns an errand's last effect.
 func (w *world) latest(errand string) effect {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.effects[errand][len(w.effects[errand])-1]
 }
 
-// countBefore leaves out what has become of it since then, and not by this process.
+// countBefore is count without the effects that other processes made since then, and without the requests that began
+// since.
 func (w *world) countBefore(errand string, then time.Time, process string) (made, more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -1044,9 +1045,8 @@ func (w *world) countBefore(errand string, then time.Time, process string) (made
 	return made, more
 }
 
-// heal ends the life: the world is well, the tables are right, one process goes on now
-// and then until every window is over, and then everything must be known. Between its
-// runs nobody looks, but for less than a day at a time.
+// heal ends the life. The world is well and the tables are right. One process runs now and then until every window is
+// over, and then everything must be known. Between its runs there is no process, for less than a day at a time.
 func (l *life) heal() {
 	l.mu.Lock()
 	l.over = true
@@ -1069,7 +1069,7 @@ func (l *life) heal() {
 	}
 }
 
-// runs finds what a process's Run leaves alone though it is due, named, and has nothing else against it.
+// runs reports a fault for a due, named operation that a process's Run leaves alone without a reason.
 func (l *life) runs(p *process) {
 	for op, err := range l.current().List(context.Background(), journal.Filter{States: []journal.State{journal.StatePending}}) {
 		if err == nil && op.Naming == journal.Named && !op.BodyWithheld && op.Provider != "" && op.Mode != "test" && op.Parent == "" && !l.has(modes) && !l.has(withheld) && !l.has(ownTokens) && !l.has(clocks) && op.DueAt.Add(5*time.Minute).Before(time.Now()) && op.WakeAt.Add(5*time.Minute).Before(time.Now()) {
@@ -1078,8 +1078,7 @@ func (l *life) runs(p *process) {
 	}
 }
 
-// settles waits until nothing is left to do, or for longer than it takes to do it: a clock is
-// believed after ten minutes.
+// settles waits until no work is left, for at most 12 minutes. That is enough, since a clock is believed after ten.
 func (l *life) settles() {
 	for began := time.Now(); time.Since(began) < 12*time.Minute; {
 		time.Sleep(10 * time.Second)
@@ -1089,8 +1088,8 @@ func (l *life) settles() {
 	}
 }
 
-// isSettled tells whether nothing of a life is pending, in flight or under way, and nobody has yet
-// to be told of an outcome.
+// isSettled reports whether no operation is pending, in flight or undelivered, and every flow has ended. With
+// look-ups it also waits for unknown operations, until they need attention.
 func (l *life) isSettled() bool {
 	for op, err := range l.current().List(context.Background(), journal.Filter{}) {
 		if err != nil || !op.State.Settled() && op.State != journal.StateUnknown || op.State.Settled() && !op.Delivered || l.has(looks) && op.State == journal.StateUnknown && op.Attention == "" {
@@ -1105,13 +1104,14 @@ func (l *life) isSettled() bool {
 	return true
 }
 
-// isForgotten tells whether one effect came so long after another that a carried key,
-// which is no name and leaves no tombstone, was forgotten by everybody.
+// isForgotten reports whether one effect came so long after another that the errand's carried key was forgotten. Such
+// a key is no name and leaves no tombstone.
 func (l *life) isForgotten(e *errand, one, another effect) bool {
 	return e.naming == 1 && l.has(shortKeep) && another.at.Sub(one.at) >= l.world.contracts[e.host].retention
 }
 
-// judge holds the ledger against what is explained, and the journal against both.
+// judge compares the ledger with the effects that are explained, and the journal with both. It returns the causes of
+// the operations that are still unknown, with their numbers.
 func (l *life) judge() (unknown map[string]int) {
 	unknown = map[string]int{}
 	states := map[string]journal.Operation{}

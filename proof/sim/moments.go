@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// moments are those of a life that much of the business meets together.
+// moments are the spells that much of the business meets together.
 type moments struct {
 	blip       spell
 	leap       spell // half of the clocks that leap ahead do so then
@@ -49,7 +49,7 @@ func (l *life) drawMoments(hosts []string) {
 	}
 }
 
-// befalls is the fate of a request to a host at such a moment.
+// befalls returns the fate of a request to a host at such a moment, if there is one.
 func (m *moments) befalls(host string, at time.Duration) (f fate, there bool) {
 	switch {
 	case m.host == host && m.answerless.has(at):
@@ -60,7 +60,7 @@ func (m *moments) befalls(host string, at time.Duration) (f fate, there bool) {
 	return goesWell, false
 }
 
-// draws has half of the errands asked for at such a moment.
+// draws returns the time of an errand, for half of the errands, so that they meet such a moment.
 func (l *life) draws(e *errand) (at time.Duration, there bool) {
 	m, random := &l.moments, l.dice("moment", e.name)
 	switch {
@@ -75,7 +75,7 @@ func (l *life) draws(e *errand) (at time.Duration, there bool) {
 	return 0, false
 }
 
-// corrects has somebody correct the tables, and start everything anew.
+// corrects has an operator correct the tables, and restart every process.
 func (l *life) corrects() {
 	m := &l.moments
 	if m.host == "" {
@@ -89,8 +89,8 @@ func (l *life) corrects() {
 	l.tell("person", "", "corrects the tables")
 }
 
-// correctedThen is closed when a process that is starting has to start anew; nil if it has
-// the corrected tables.
+// correctedThen returns a channel that is closed when a starting process has to restart. It returns nil if the tables
+// are corrected already.
 func (l *life) correctedThen() <-chan struct{} {
 	select {
 	case <-l.moments.corrected:

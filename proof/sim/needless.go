@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// knowing is what is noted of operations to tell whether their becoming unknown was needless.
+// knowing has the facts that show whether an operation became unknown without need.
 type knowing struct {
 	firstHeld map[string]held   // by key: since when it counts as sent
 	changed   map[string]change // by operation
@@ -16,20 +16,20 @@ type knowing struct {
 	leapers   map[*book]bool // whose clocks were far ahead, or behind, since a right one was seen
 }
 
-// held is a beginning to count as sent.
+// held is the time from which a key counts as sent.
 type held struct {
 	at    time.Time
 	leaps bool      // by a clock that was far ahead, or behind
 	dated time.Time // where its window begins: before at by a clock that was behind
 }
 
-// change is the latest that was recorded of an operation.
+// change is the latest change of an operation.
 type change struct {
 	at   time.Time
 	book *book
 }
 
-// doubt is an operation's becoming unknown.
+// doubt identifies one time that an operation became unknown.
 type doubt struct {
 	id, parent string
 	generation int
@@ -40,9 +40,8 @@ func newKnowing() knowing {
 	return knowing{map[string]held{}, map[string]change{}, map[doubt]bool{}, map[*book]bool{}}
 }
 
-// notes takes note of what the journal has recorded, and finds what became unknown though
-// its provider would have told: it remembers whatever became of the key, and goes on doing
-// so for long enough.
+// notes notes the journal's result. It reports a fault for an operation that became unknown without need: its
+// provider remembers every outcome of the key, and will do so for long enough.
 func (l *life) notes(b *book, res journal.Result) {
 	op := &res.Operation
 	now := time.Now()
@@ -81,7 +80,7 @@ func (l *life) notes(b *book, res journal.Result) {
 		if c.name != op.Provider || c.memory != providers.Everything && c.memory != providers.SuccessesCleanFailures {
 			continue
 		}
-		// What is asked is whether it may be sent once the delay is over that comes next.
+		// The question is whether it may still be sent after the delay that comes next.
 		const delay = 75 * time.Minute
 		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.dated) - delay
 		if left > 0 && !l.explains(b, op, c, first, agree) {
@@ -90,9 +89,9 @@ func (l *life) notes(b *book, res journal.Result) {
 	}
 }
 
-// explains tells whether something else than the provider's memory makes an operation
-// unknown. The clocks of two processes that are far ahead, one after the other, agree: nobody can tell that from a right
-// one that was stopped in between.
+// explains reports whether an operation is unknown for another reason than the provider's memory. If the clocks of
+// two processes are far ahead, one after the other, they agree. The journal can't distinguish that from a right clock
+// that was stopped in between.
 func (l *life) explains(b *book, op *journal.Operation, c contract, first held, agree bool) bool {
 	if op.Naming == journal.Generated && (b.process.namedOnly || !strings.Contains(op.Cause, "its process ended")) {
 		return true // its caller was told, and nobody could ask for it again

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// booking is a transaction as one process sees it, and what is written in it beside the journal's
-// own: it stands once the transaction is committed.
+// booking is a transaction as one process sees it, with the bookings written in it beside the journal's records. They
+// stand once the transaction is committed.
 type booking struct {
 	journal.Tx
 	book     *book
@@ -26,14 +26,14 @@ type booking struct {
 
 func (b *book) outbox() journal.Outbox { return b.Journal.Journal.(journal.Outbox) }
 
-// opens takes note of a transaction, which ends with its process.
+// opens notes a transaction, which ends with its process.
 func (b *book) opens(tx journal.Tx) *booking {
 	t := &booking{Tx: tx, book: b}
 	b.open.Store(t, true)
 	return t
 }
 
-// rollsBack ends what a killed process has left open, as the database does.
+// rollsBack rolls back the open transactions of a killed process, as the database does.
 func (b *book) rollsBack() {
 	b.open.Range(func(t, _ any) bool {
 		_ = t.(*booking).Tx.Rollback(context.Background())
@@ -167,7 +167,7 @@ func (b *book) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEv
 	return res, err
 }
 
-// books takes note of what was written by OnSettledTx, and committed.
+// books notes the bookings of OnSettledTx that were committed.
 func (l *life) books(wrote []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,14 +176,14 @@ func (l *life) books(wrote []string) {
 	}
 }
 
-// seenTo is said of an outcome that comes for somebody to see to it.
+// seenTo marks an outcome that needs attention.
 const seenTo = ", and somebody has to see to it"
 
 func outcomeOf(parent, id string, generation int, state journal.State) string {
 	return fmt.Sprintf("%s %s %d %v", parent, id, generation, state)
 }
 
-// onSettledTx books an outcome, beside the journal: in the database, where there is one.
+// onSettledTx returns an OnSettledTx that books outcomes, also in the database if the journal lies in one.
 func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, journal.Tx, onceward.Operation) error {
 	return func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		t := tx.(*booking)
@@ -216,7 +216,7 @@ func (l *life) tablesOfOwn() error {
 	})
 }
 
-// inDatabase does something in the journal's database, if it lies in one.
+// inDatabase calls do in a transaction of the journal's database, if it lies in one.
 func (l *life) inDatabase(do func(*sql.Tx) error) error {
 	tx, err := l.current().(journal.Outbox).BeginTx(context.Background())
 	if err != nil {
@@ -231,7 +231,7 @@ func (l *life) inDatabase(do func(*sql.Tx) error) error {
 	return tx.Commit(context.Background())
 }
 
-// counts are the rows of one of these tables, by their text.
+// counts returns the number of rows of one of these tables, by their text.
 func (l *life) counts(table string) map[string]int {
 	all := map[string]int{}
 	err := l.inDatabase(func(tx *sql.Tx) error {
@@ -272,8 +272,8 @@ func (l *life) enters(ctx context.Context, name string, drawn *chance) error {
 	return err
 }
 
-// enqueue has an errand's operation recorded in a transaction, which is committed or rolled back, and
-// tells whether it is: where that is not known, it is enqueued again.
+// enqueue enqueues an errand's operation in a transaction, and commits it or rolls it back. It reports whether the
+// commit succeeded. If that is not known, the caller enqueues again.
 func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Request, random dice) (committed bool) {
 	ctx = onceward.WithDue(onceward.WithNotAfter(onceward.WithOperation(ctx, e.name), e.notAfter), e.due)
 	tx, err := p.book.BeginTx(ctx)
@@ -306,15 +306,15 @@ func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Req
 	}
 }
 
-// decides has a person's word count for more than the times that were said.
+// decides forgets when an errand may be sent, since an operator's decision overrides that.
 func (w *world) decides(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.spans, errand)
 }
 
-// heedsTimes finds what is sent before it is due, or for the first time after it was not to be. Whoever
-// asks by the name asks anew.
+// heedsTimes reports a fault if an operation is sent before its due time, or for the first time after its NotAfter.
+// Only an errand's first request counts, since a later caller of the name begins anew.
 func (w *world) heedsTimes(errand string) {
 	if span, there := w.span(errand); there && time.Now().Before(span.from.Add(-time.Millisecond)) {
 		w.fault("%s is sent %v before it is due", errand, time.Until(span.from))
@@ -324,7 +324,7 @@ func (w *world) heedsTimes(errand string) {
 	}
 }
 
-// isLate tells by how much something would be sent for the first time after it was not to be.
+// isLate returns how late an operation would be sent for the first time, or 0.
 func (w *world) isLate(errand string) time.Duration {
 	span, there := w.span(errand)
 	if late := time.Since(span.to); there && !span.to.IsZero() && late > time.Second {
@@ -333,7 +333,7 @@ func (w *world) isLate(errand string) time.Duration {
 	return 0
 }
 
-// span is when something may be sent, if that is for the first time.
+// span returns when an operation may be sent, if it is sent for the first time.
 func (w *world) span(errand string) (between, bool) {
 	w.mu.Lock()
 	span, there := w.spans[errand]
@@ -342,10 +342,10 @@ func (w *world) span(errand string) (between, bool) {
 	return span, there && first && !w.has(clocks) && !w.restored() // what a copy holds may have been sent
 }
 
-// between is when something may be sent for the first time.
+// between is the span in which an operation may be sent for the first time.
 type between struct{ from, to time.Time }
 
-// judgeOutbox holds what was enqueued and booked against the journal and the ledger.
+// judgeOutbox compares the operations enqueued and the outcomes booked with the journal and the ledger.
 func (l *life) judgeOutbox(states map[string]journal.Operation) {
 	if l.wasRestored() {
 		return
@@ -392,7 +392,7 @@ func (l *life) judgeOutbox(states map[string]journal.Operation) {
 	}
 }
 
-// judgeEntries holds the local steps of flows against their ends.
+// judgeEntries compares the local steps of flows with the flows' ends.
 func (l *life) judgeEntries(finished map[string]bool) {
 	if !l.onDisk || l.wasRestored() {
 		return

@@ -11,13 +11,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// regretted is what nobody wants any more, by what the ledger calls it.
+// regretted has the withdrawn errands, by their names in the ledger.
 type regretted struct {
 	now  map[string]bool // … and what nobody has taken back
 	told map[string]bool // … of whose effect OnSettled was told
 }
 
-// regret has somebody change their mind about what was asked for, and at times once more.
+// regret has a person withdraw operations, and at times take that back.
 func (l *life) regret() {
 	random := l.dice("regrets")
 	for l.has(regrets) && time.Since(l.began) < l.length {
@@ -67,8 +67,8 @@ func (l *life) regret() {
 	}
 }
 
-// mayRegret tells whether somebody may change their mind about an operation: one without an outcome, or
-// a cancelled one, whose name in the ledger is its own.
+// mayRegret reports whether an operation may be withdrawn: it is not completed, and its name in the ledger is its
+// own.
 func (l *life) mayRegret(op onceward.Operation) bool {
 	switch {
 	case l.ledgerName(op.Ref) == "", op.State == onceward.StateCompleted, strings.HasSuffix(op.ID, "~"):
@@ -79,7 +79,7 @@ func (l *life) mayRegret(op onceward.Operation) bool {
 	return true
 }
 
-// setsOut has an errand go by no other name from here on, and tells whether it never did.
+// setsOut has an errand's caller take no other name from here on, and reports whether it never took one.
 func (l *life) setsOut(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,14 +98,14 @@ func (r *regretted) is(l *life, name string, now bool) {
 	r.now[name] = now
 }
 
-// heedsRegret finds what is sent though somebody said before that nobody wants it.
+// heedsRegret reports a fault for a request that is sent after its errand was withdrawn.
 func (l *line) heedsRegret(errand string) {
 	if l.unwanted(errand) {
 		l.fault("%s: sent, though nobody wants it any more", errand)
 	}
 }
 
-// isUnwanted tells whether an errand is one that nobody wants any more, as far as its journal can know.
+// isUnwanted reports whether an errand is withdrawn, as far as its journal can know.
 func (l *life) isUnwanted(errand string) bool {
 	if !l.has(regrets) || l.wasRestored() {
 		return false
@@ -115,7 +115,7 @@ func (l *life) isUnwanted(errand string) bool {
 	return l.regretted.now[errand]
 }
 
-// tellsRegret takes note that the owner was told of an outcome.
+// tellsRegret notes that the application received the outcome of a withdrawn operation that took effect.
 func (l *life) tellsRegret(op onceward.Operation) {
 	if op.Unwanted == nil || op.State != onceward.StateCompleted {
 		return
@@ -127,14 +127,14 @@ func (l *life) tellsRegret(op onceward.Operation) {
 	l.regretted.told[name] = true
 }
 
-// hearsRegret holds a caller's error against the ledger.
+// hearsRegret reports a fault if a caller got ErrUnwanted for an errand that took effect or still may.
 func (l *life) hearsRegret(e *errand, err error, made, more int) {
 	if errors.Is(err, onceward.ErrUnwanted) && made+more > 0 {
 		l.fault("%s: its caller was told that it is not wanted, and that nothing took effect: %d did, %d may", e.name, made, more)
 	}
 }
 
-// judgeRegret finds what took effect though nobody wanted it any more, and of which the owner was not told.
+// judgeRegret reports a fault if a withdrawn operation took effect and the application did not receive that outcome.
 func (l *life) judgeRegret(e *errand, op *journal.Operation, made int) {
 	if op.Unwanted == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// disaster is the day on which a journal's file is lost, and a backup put in its place.
+// disaster is the loss of a journal's file, which a backup replaces.
 type disaster struct {
 	path    string
 	begins  chan struct{} // every process is to end
@@ -29,8 +29,8 @@ type disaster struct {
 	gap     map[string]bool // … and do not come back by their keys
 }
 
-// restores has the journal lost and its backup restored in the middle of the life; adopted
-// at once, or only after somebody has found out that nothing works.
+// restores replaces the journal by its backup in the middle of the life. It adopts the backup at once, or only after
+// the processes have met its errors for a while.
 func (l *life) restores() error {
 	d := l.disaster
 	if d == nil {
@@ -89,16 +89,15 @@ func (l *life) restores() error {
 	return err
 }
 
-// current is the journal as it is now.
+// current returns the journal as it is now.
 func (l *life) current() journal.Journal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.journal
 }
 
-// hasBegun notes what no backup knows of: an operation, or another generation of one, that
-// was begun after the backup was made. What comes back by its key, which follows from its
-// name or its flow, is not noted.
+// hasBegun notes an operation, or another generation of one, that was begun after the backup was made. An operation
+// whose key follows from its name or its flow comes back by that key, so it does not count as lost.
 func (l *life) hasBegun(ev journal.Event, res journal.Result) {
 	op := &res.Operation
 	switch {
@@ -109,7 +108,8 @@ func (l *life) hasBegun(ev journal.Event, res journal.Result) {
 	}
 }
 
-// isUnknownToBackup notes an operation, which comes back by its key if that is its first one and follows from its name.
+// isUnknownToBackup notes an operation that the backup lacks. It comes back by its key if the key is its first and
+// follows from its name.
 func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 	d := l.disaster
 	if d == nil {
@@ -133,7 +133,7 @@ func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 	d.gap[op.Key] = true
 }
 
-// flowHasBegun does the same for a flow, whose steps' keys follow from its own.
+// flowHasBegun does the same for a flow. The keys of its steps follow from the flow's.
 func (l *life) flowHasBegun(ev journal.FlowEvent, res journal.FlowResult) {
 	if l.disaster == nil || l.has(secrets) || ev.Kind != journal.FlowEventBegin || res.Decision != journal.Execute || res.Flow.Claim != 1 {
 		return
@@ -145,8 +145,8 @@ func (l *life) flowHasBegun(ev journal.FlowEvent, res journal.FlowResult) {
 	}
 }
 
-// inGap tells whether a disaster explains a second effect of what the ledger calls so, or
-// an answer or a promise that nobody knows of any more.
+// inGap reports whether a disaster explains a second effect of an errand, or the loss of an answer or a promise. The
+// name is the ledger's.
 func (l *life) inGap(name string, keys ...string) bool {
 	if l.disaster == nil {
 		return false
@@ -161,8 +161,8 @@ func (l *life) inGap(name string, keys ...string) bool {
 	return l.disaster.gap[name]
 }
 
-// hasForgotten tells whether a restored journal has nothing of what was begun of an errand: whoever asks for it
-// again is told of that alone.
+// hasForgotten reports whether the restored journal lacks an operation that was begun for an errand. A later caller
+// learns only of the new operation.
 func (l *life) hasForgotten(name string) bool {
 	if l.disaster == nil {
 		return false
@@ -181,7 +181,7 @@ func (l *life) wasRestored() bool {
 	return l.disaster.lost
 }
 
-// wait has a process that was told of the disaster wait until it is over.
+// wait has a process wait until a disaster that has begun is over.
 func (d *disaster) wait(member *bool) {
 	if d == nil || *member {
 		return
@@ -195,7 +195,7 @@ func (d *disaster) wait(member *bool) {
 	}
 }
 
-// lostThen is closed when the disaster begins; nil for a process that started after it.
+// lostThen returns a channel that is closed when the disaster begins, or nil for a process that started after it.
 func (l *life) lostThen(waited bool) <-chan struct{} {
 	if l.disaster == nil || waited {
 		return nil
@@ -203,7 +203,7 @@ func (l *life) lostThen(waited bool) <-chan struct{} {
 	return l.disaster.begins
 }
 
-// isFrozen tells whether the journal is a copy that was not adopted.
+// isFrozen reports whether the journal is a copy that was not adopted.
 func (l *life) isFrozen() bool {
 	if l.disaster == nil {
 		return false

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// shows is what a provider lets be seen of what it has made, and whose table says so.
+// shows is how a provider shows its objects, as its table states.
 type shows struct {
 	finds    bool // by a look-up, by reference
 	proves   bool // … which shows all there is, at once
@@ -27,7 +27,7 @@ type shows struct {
 	heedless bool // a look-up's filter is not heeded: all there is is listed
 }
 
-// handlingTime is the most that a request dawdles, where a table says nothing else.
+// handlingTime is the longest that a request dawdles, if its table states no other limit.
 const handlingTime = 10 * time.Minute
 
 func (l *life) drawShows(host string) shows {
@@ -41,7 +41,7 @@ func (l *life) drawShows(host string) shows {
 	return s
 }
 
-// tellsIn has the table say what the provider shows.
+// tellsIn adds to the table how the provider shows its objects.
 func (s shows) tellsIn(p *providers.Provider) {
 	if s == (shows{}) {
 		return
@@ -75,7 +75,7 @@ func (s shows) tellsIn(p *providers.Provider) {
 	}
 }
 
-// reconciles is Config.Reconcile of a process.
+// reconciles returns a process's Config.Reconcile, or nil.
 func (l *life) reconciles(p *process, right bool) *onceward.Reconcile {
 	if !l.has(looks) || l.has(lookless) && !right && l.dice("lookless", p.name).of(2) {
 		return nil
@@ -113,7 +113,7 @@ func (l *life) lookHook(op onceward.Operation) onceward.Finding {
 	return onceward.Finding{}
 }
 
-// object is what a provider has made, as it shows it.
+// object is a provider's object, as the provider shows it.
 type object struct {
 	host, mode, reference, body string
 	at                          time.Time
@@ -179,7 +179,8 @@ func (l *line) looksUp(req *http.Request) (*http.Response, error) {
 	return l.waits(req, "", done, f)
 }
 
-// list is what a provider shows of a reference. One whose table promises nothing may show it late.
+// list returns a provider's listing for a reference. If its table promises nothing, an object may be missing for 15
+// minutes.
 func (w *world) list(c contract, mode, reference string, random dice) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +194,7 @@ func (w *world) list(c contract, mode, reference string, random dice) string {
 	return `{"data":[` + strings.Join(items, ",") + `]}`
 }
 
-// shown is what a provider shows of a reference now: bodies of objects.
+// shown returns the bodies of the objects that a provider shows for a reference now.
 func (w *world) shown(host, reference string) (bodies []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,8 +206,8 @@ func (w *world) shown(host, reference string) (bodies []string) {
 	return bodies
 }
 
-// delivers has a provider tell of what it has made: never, soon, late, twice, and in any order. It
-// delivers again what was not taken, some times.
+// delivers has a provider send events about an object: never, soon, late, twice, and in any order. It repeats an
+// event up to six times until a process takes it.
 func (l *life) delivers(c contract, o object, id string) {
 	random := l.dice("event", id)
 	if !c.tells || random.of(4) {
@@ -235,10 +236,10 @@ func (l *life) delivers(c contract, o object, id string) {
 	}
 }
 
-// signingSecret is the providers', of their webhooks.
+// signingSecret signs the providers' webhooks.
 const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// delivered tells whether a process took an event.
+// delivered delivers an event, and reports whether the process took it.
 func (l *life) delivered(p *process, provider, body string, unsigned, queued bool) bool {
 	if p.reconcile == nil || !p.knows[provider+".example"] {
 		return false
@@ -279,7 +280,7 @@ func (l *life) delivered(p *process, provider, body string, unsigned, queued boo
 	return false
 }
 
-// judgeUnknown finds what is unknown in the end though its provider shows it.
+// judgeUnknown reports a fault if an operation is unknown in the end though its provider shows its object.
 func (l *life) judgeUnknown(op *journal.Operation) {
 	for host, c := range l.world.contracts {
 		if c.name != op.Provider || !c.finds || op.Reference == "" || op.Mode == "test" {

@@ -12,14 +12,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// stillness is how a process stands still at times, as one that is suspended, or whose machine is: it
-// gets on with nothing that others see, and they go on. A bubble can't stop a goroutine wherever it
-// is, so a process stops at its gates: before and after each commit, before a connection, between that and what is
-// sent, before an answer is read, and before a caller is told. What it does of itself in between is what it would do
-// first once it goes on; its timers run out meanwhile, as they do then at once.
+// stillness has a process stand still at times, as if it or its machine were suspended. Other processes see no
+// progress of it, and go on. A bubble can't stop a goroutine at any place, so a process stops at its gates. These are
+// before and after each commit, before a connection, before a request's headers, before an answer is read, and before
+// a caller gets its answer. Between two gates it only does work that it would do first once it goes on. Its timers
+// run out meanwhile, as they would at once then.
 //
-// Its session is over for the others soon, as a lease is. In a third of the pauses it is not, as where a
-// session lasts as long as its process.
+// For the others its session is soon over, as a lease is. In a third of the pauses it is not, as if a session lasted
+// as long as its process.
 type stillness struct {
 	life    *life
 	process *process
@@ -33,7 +33,7 @@ type stillness struct {
 	holds  map[string]string // by what the ledger calls an operation: the session under which this process may send it
 }
 
-// halt is one time at which a process stops.
+// halt is one stop of a process.
 type halt struct {
 	gate   int  // the number of gates before it, of its kind
 	claims bool // that kind: what is asked for all the time, also where nothing is due
@@ -91,7 +91,7 @@ func (s *stillness) pass(at any, of string) {
 	s.goesOn()
 }
 
-// gates are the one before a commit, which it passes, and the one after it.
+// gates passes the gate before a commit, and returns a function for the one after it.
 func (s *stillness) gates(at any, of string) (leave func()) {
 	if s == nil {
 		return func() {}
@@ -122,7 +122,8 @@ func (s *stillness) goesOn() {
 	}
 }
 
-// lapses has the others take what the process holds for left by a dead one.
+// lapses ends the process's sessions, so that the others treat the operations that it holds as left by a dead
+// process.
 func (s *stillness) lapses() {
 	select {
 	case <-time.After(lease):
@@ -140,7 +141,7 @@ func (s *stillness) lapses() {
 	s.life.visit("a session lapses")
 }
 
-// stood tells whether the process stood still after a time.
+// stood reports whether the process stood still after a time.
 func (s *stillness) stood(since time.Time) bool {
 	if s == nil {
 		return false
@@ -150,7 +151,8 @@ func (s *stillness) stood(since time.Time) bool {
 	return s.until.After(since)
 }
 
-// countedAsDead tells whether it did so after a time: what it knew by its claims, the next claim need not know.
+// countedAsDead reports whether the others took the process for dead after a time. Its later claims need not know
+// what it learned under its earlier ones.
 func (s *stillness) countedAsDead(since time.Time) bool {
 	if s == nil {
 		return false
@@ -160,7 +162,7 @@ func (s *stillness) countedAsDead(since time.Time) bool {
 	return s.counts.After(since)
 }
 
-// has takes note of a session under which an operation may be sent.
+// has notes the session under which the process may send an operation.
 func (s *stillness) has(ev journal.Event, res journal.Result) {
 	if s == nil || res.Decision != journal.Execute {
 		return
@@ -171,7 +173,7 @@ func (s *stillness) has(ev journal.Event, res journal.Result) {
 	s.holds[name] = ev.Session
 }
 
-// sends finds what is sent by a process that others have taken for dead, and that could have seen that.
+// sends reports a fault for a request that a process sends after its session lapsed, since it could have seen that.
 func (s *stillness) sends(errand string) {
 	if s == nil {
 		return
@@ -181,7 +183,7 @@ func (s *stillness) sends(errand string) {
 	}
 }
 
-// isLapsed tells whether the session is over under which an operation was to be sent.
+// isLapsed reports whether the session is over that this process was to send an operation under.
 func (s *stillness) isLapsed(errand string) bool {
 	if s == nil {
 		return false
@@ -191,7 +193,7 @@ func (s *stillness) isLapsed(errand string) bool {
 	return s.lapsed[s.holds[errand]]
 }
 
-// tenure is a session that knows of itself that it has lapsed, as one does whose lease is over by its own clock.
+// tenure is a session that knows that it has lapsed, like a session whose lease is over by its own clock.
 type tenure struct {
 	journal.Session
 	still *stillness
@@ -206,7 +208,7 @@ func (t *tenure) Lost() bool {
 	return t.still.lapsed[t.ID()]
 }
 
-// wire is a connection that a request was given: it can be closed, and tells that.
+// wire is a request's connection. It records that it was closed.
 type wire struct {
 	net.Conn
 	closed atomic.Bool
@@ -217,8 +219,9 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// connects gives a request its connection. Where the process may stand still there is a gate before its headers, as
-// there is none between those and what is sent: net/http has them in a buffer when the client looks for the last time.
+// connects gives a request its connection, or returns errNetwork if the client closes that unused. If the process may
+// stand still, there is a gate before the headers. There is none between the headers and the bytes on the wire:
+// net/http still has them in a buffer at the client's last check.
 func (l *line) connects(req *http.Request, trace *httptrace.ClientTrace, errand string) error {
 	if l.still == nil {
 		l.heedsTimes(errand)

@@ -282,7 +282,7 @@ func (l *life) judgeTrip(e *errand) {
 	}
 }
 
-// finishedFlows are those that came to their end, by name.
+// finishedFlows returns the names of the flows that came to their end.
 func (l *life) finishedFlows() map[string]bool {
 	all := map[string]bool{}
 	for f, err := range l.current().(journal.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
@@ -293,7 +293,7 @@ func (l *life) finishedFlows() map[string]bool {
 	return all
 }
 
-// operateTrips has somebody look after flows, once in a while.
+// operateTrips has an operator look after flows, once in a while.
 func (l *life) operateTrips(p *process, random dice) {
 	if !l.has(flows) {
 		return
@@ -339,7 +339,7 @@ func (l *life) retryTrips(p *process) {
 	}
 }
 
-// ledgerName is what the ledger calls an operation, or "".
+// ledgerName returns the ledger's name of an operation, or "".
 func (l *life) ledgerName(ref onceward.Ref) string {
 	if flow, is := strings.CutPrefix(ref.Parent, "flow "); is {
 		step, undo := strings.CutPrefix(ref.ID, "undo/")

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// undoing is what a flow does of itself to be given up, where lives undo much: drawn by its name, so that each of
-// its runs does the same.
+// undoing is a flow's reason to give itself up, in lives that undo much. It is drawn by the flow's name, so that each
+// of its runs does the same.
 type undoing int
 
 const (
@@ -30,8 +30,8 @@ func (l *life) undoingOf(t trip) undoing {
 	return undoing(l.dice("undoing", t.Name).IntN(3))
 }
 
-// undoes is what undoes a step: where lives undo much, two calls, between which it may fail by itself, again and
-// again. Then it is run anew, from its start.
+// undoes undoes a step. In lives that undo much, it makes two calls, and may fail between them by itself, again and
+// again. Then it runs anew from its start.
 func (l *life) undoes(ctx context.Context, p *process, drawn *chance, t trip, of, host string) error {
 	if _, err := l.call(ctx, p, t.Name+"/"+of+"/undo", host); err != nil || !l.has(undos) {
 		return err
@@ -44,16 +44,16 @@ func (l *life) undoes(ctx context.Context, p *process, drawn *chance, t trip, of
 	return err
 }
 
-// steps that may be undone, in their order.
+// undoable are the steps that may be undone, in their order.
 var undoable = []string{"book", "insure", "charge"}
 
-// isUndone tells whether all that undoes a step was done, so that somebody may state it.
+// isUndone reports whether both calls that undo a step were made, so that an operator may state its result.
 func (l *life) isUndone(flow, of string) bool {
 	made, _ := l.world.count(flow + "/" + of + "/notice/undo")
 	return !l.has(undos) || made > 0
 }
 
-// undoneInOrder finds an undo that was left out, or that came before that of a later step.
+// undoneInOrder reports a fault for an undo that was left out, or that came before the undo of a later step.
 func (l *life) undoneInOrder(e *errand) {
 	if !l.has(undos) {
 		return
@@ -85,7 +85,7 @@ func (l *life) undoneInOrder(e *errand) {
 	}
 }
 
-// notUndone finds what was undone of a flow that is not given up.
+// notUndone reports a fault for each undo of a flow that is not given up.
 func (l *life) notUndone(e *errand) {
 	for _, step := range undoable {
 		for _, undo := range []string{step + "/undo", step + "/notice/undo"} {
@@ -96,7 +96,7 @@ func (l *life) notUndone(e *errand) {
 	}
 }
 
-// took is when a flow's step first took effect; zero: never.
+// took returns the time at which a flow's step first took effect. Zero means never.
 func (l *life) took(e *errand, step string) time.Time {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -106,5 +106,5 @@ func (l *life) took(e *errand, step string) time.Time {
 	return time.Time{}
 }
 
-// isGivenUp tells whether a flow is, or is being.
+// isGivenUp reports whether a flow is given up, or is being undone.
 func isGivenUp(f *journal.Flow) bool { return f.Undoing || f.State == journal.FlowStateGivenUp }

@@ -364,7 +364,7 @@ func (l *line) waits(req *http.Request, errand string, done chan answer, f fate)
 	}
 }
 
-// hears is the gate before an answer is read: what it asks for in seconds counts from then on.
+// hears is the gate before an answer is read. A Retry-After in seconds counts from then on.
 func (l *line) hears(host, errand string) {
 	came := time.Now()
 	l.still.pass("the answer of", host)
@@ -375,8 +375,8 @@ func (l *line) hears(host, errand string) {
 	}
 }
 
-// heeds finds what is asked again before the time that its provider asked for. A process
-// that was killed meanwhile may not know.
+// heeds reports a fault if a process asks again before the time that the provider named. A process that was killed
+// meanwhile may not know that time.
 func (l *line) heeds(errand, key, account string) {
 	l.mu.Lock()
 	w, there := l.asks[errand]
@@ -386,8 +386,8 @@ func (l *line) heeds(errand, key, account string) {
 	}
 }
 
-// found is the answer that a provider's dashboard shows of an errand's effect, or nil. It shows a test's apart
-// from live ones; of what was sent in no known mode somebody looks at both.
+// found returns the answer that a provider's dashboard shows of an errand's effect, or nil. The dashboard shows test
+// effects apart from live ones. If an operation was sent in no known mode, the operator looks at both.
 func (w *world) found(errand, mode string) *onceward.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -399,15 +399,15 @@ func (w *world) found(errand, mode string) *onceward.Answer {
 	return &onceward.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(e.body)}
 }
 
-// namedUntil is until when an errand's providers asked for patience.
+// namedUntil returns the time until which an errand's providers asked for patience.
 func (w *world) namedUntil(errand string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.named[errand]
 }
 
-// misled tells whether a table sent it that promises to recognise more than is recognised, or for longer, where that time
-// has passed since it took effect.
+// misled reports whether a wrong table may explain a second effect of an errand. Either the table promises too good a
+// memory, or it promises too long a retention and a provider's true retention has passed since the first effect.
 func (w *world) misled(errand string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -423,7 +423,7 @@ func (w *world) misled(errand string) bool {
 	return false
 }
 
-// knewTable tells whether who sent an errand's effect had a table, by the answer.
+// knewTable reports whether the process that made an errand's effect had a table. The effect is found by its answer.
 func (w *world) knewTable(errand, body string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -435,15 +435,15 @@ func (w *world) knewTable(errand, body string) bool {
 	return false
 }
 
-// forgives forgets what was asked for by a Retry-After.
+// forgives forgets the Retry-After of an errand.
 func (w *world) forgives(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.asks, errand)
 }
 
-// cancels takes note that an operation is cancelled. Its name is free by that: whoever asks by it from then on does so
-// themselves, but nobody who has asked before.
+// cancels notes that an operation is cancelled. That frees its name: a later call by the name need not wait for the
+// Retry-After, while an earlier caller still has to.
 func (w *world) cancels(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -453,7 +453,7 @@ func (w *world) cancels(errand string) {
 	}
 }
 
-// asksAnew forgets what was asked for by a Retry-After of what is cancelled.
+// asksAnew forgets the Retry-After of a cancelled operation.
 func (w *world) asksAnew(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -462,8 +462,8 @@ func (w *world) asksAnew(errand string) {
 	}
 }
 
-// asksFor draws a Retry-After, in one of its forms, or none. It counts once it is heard: who has gone away, or whose
-// process has stood still for too long, may not hear it.
+// asksFor draws a Retry-After, in one of its forms, or none. It counts once heard is called. A caller that has gone
+// away, or whose process has stood still for too long, may not hear it.
 func (l *line) asksFor(errand, key, account string, busy bool, random dice) (header [2]string, heard func()) {
 	now := time.Now()
 	wait := time.Duration(1+random.IntN(90)) * time.Second
@@ -505,10 +505,10 @@ func (l *line) asksFor(errand, key, account string, busy bool, random dice) (hea
 	}
 }
 
-// seller is a header that tells a provider whose account it is, as somebody's own credential would.
+// seller is a header that names the caller's account to a provider, as a credential of its own would.
 const seller = "Seller"
 
-// modeOf tells a test's credential.
+// modeOf returns "test" for a test credential, else "live".
 func modeOf(h http.Header) string {
 	if strings.Contains(h.Get("Authorization"), "test_") {
 		return "test"
@@ -516,8 +516,8 @@ func modeOf(h http.Header) string {
 	return "live"
 }
 
-// draw decides on a request's fate: the same for the same request of the same errand,
-// whatever else happens meanwhile.
+// draw returns a request's fate. The same request of the same errand has the same fate, whatever else happens
+// meanwhile.
 func (w *world) draw(host, errand string) (contract, fate, dice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -549,7 +549,7 @@ func (w *world) draw(host, errand string) (contract, fate, dice) {
 	return c, f, random
 }
 
-// lostManner is how a request is executed whose answer is lost.
+// lostManner returns how the provider executes a request whose answer is lost.
 func lostManner(random dice, c contract) fate {
 	if c.memory == providers.Successes && random.IntN(3) == 0 {
 		return fails
@@ -557,7 +557,7 @@ func lostManner(random dice, c contract) fate {
 	return goesWell
 }
 
-// delay is how long a request dawdles: within the stated handling time where there is one.
+// delay returns how long a request dawdles: within the stated handling time, if there is one.
 func delay(random dice, c contract) time.Duration {
 	most := 10 * time.Minute
 	if c.handling > 0 {
@@ -569,7 +569,7 @@ func delay(random dice, c contract) time.Duration {
 	return random.within(most)
 }
 
-// begins takes note of a request that may be executed, until it ends.
+// begins notes a request that may be executed, until ends is called.
 func (w *world) begins(errand string) (ends func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -584,7 +584,7 @@ func (w *world) begins(errand string) (ends func()) {
 	})
 }
 
-// request is one that reached its provider.
+// request is a request that reached its provider.
 type request struct {
 	contract
 	errand, variant, key, body, mode string
@@ -598,7 +598,8 @@ type request struct {
 
 func (r *request) id() string { return strings.Join([]string{r.host, r.mode, r.account, r.key}, " ") }
 
-// arrives has a provider begin with a request that takes long. over: it is answered.
+// arrives has a provider begin with a request that takes long. It reports in over whether the request is answered
+// already.
 func (w *world) arrives(r *request) (a answer, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -615,7 +616,7 @@ func (w *world) arrives(r *request) (a answer, over bool) {
 	return a, false
 }
 
-// answered is what a provider has an answer to without working; w.mu is held.
+// answered returns the answer that a provider gives without working, if it has one. w.mu is held.
 func (w *world) answered(r *request) (a answer, over bool) {
 	rec := w.memory[r.id()]
 	switch {
@@ -631,7 +632,7 @@ func (w *world) answered(r *request) (a answer, over bool) {
 	return a, true
 }
 
-// execute is a provider's work on a request, by its contract.
+// execute executes a request by its provider's contract, and returns the answer.
 func (w *world) execute(r request, with fate) answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -652,7 +653,7 @@ func (w *world) execute(r request, with fate) answer {
 	return a
 }
 
-// work has the effect, or not, and tells whether the provider remembers it.
+// work has the effect, or not, and reports whether the provider remembers the answer.
 func (w *world) work(r request, with fate) (a answer, kept bool) {
 	takes := func() answer {
 		e := effect{at: time.Now(), key: r.key, by: r.process, trust: r.trust, knew: r.knew, mode: r.mode, id: fmt.Sprintf("%s.%d", r.errand, len(w.effects[r.errand])+1)}
