@@ -31,7 +31,7 @@ func (b *background) Resume(ctx context.Context, count seam.Count) error {
 		if err := p.interrupted(ctx); err != nil {
 			return err
 		}
-		// What parks meanwhile is for the next pass.
+		// A flow that is parked meanwhile is for the next pass.
 		claimed, err := p.claim(ctx, began, cap(p.slots))
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	var results []journal.FlowResult
 	err = p.client.InSession(ctx, func(session string) (err error) {
 		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
-		// Not under ctx: what is claimed must not be forgotten.
+		// Not under ctx: a claimed flow must not be forgotten.
 		results, err = p.runner.hands.claim(func() ([]journal.FlowResult, error) {
 			return p.runner.store.ClaimFlows(context.WithoutCancel(ctx), ev, limit)
 		})

@@ -150,7 +150,7 @@ func (r *Runner) handsBack(doubts map[string]int) (all bool) {
 		case err != nil:
 			all = false
 		case doubts[f.Holder] > 0:
-			// Asked after the flow was read: of what had been recorded by then it is known by now who runs it.
+			// The hands are asked after the flow was read. They know of every run that was recorded by then.
 			isRun, mayBe := r.hands.hold(f.Ref)
 			if !isRun && !mayBe {
 				r.handBack(&f)

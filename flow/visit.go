@@ -94,7 +94,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 	case rec != nil && rec.Kind == journal.StepFailed && !r.flow.Undoing:
 		return nil, recall(rec.Result)
 	case rec != nil && rec.Kind == journal.StepFailed:
-		// What was cancelled may have been sent by a later run, or found to have taken effect.
+		// A cancelled operation may have been sent by a later run, or found to have taken effect.
 		_, effects, err := r.blockedBy(ctx, st)
 		if err != nil {
 			return nil, err

@@ -1,11 +1,11 @@
-// Flows runs the same flow of four steps, each a call to a provider on the loopback, through Onceward and through the
-// durable workflow engines that one could use instead, in one run: River on SQLite and DBOS Transact, with
-// synchronous=FULL for all. Every run ends with a look into the provider's ledger: one effect a step.
+// Flows runs the same flow of four steps, each a call to a provider on the loopback, through Onceward and through other
+// durable workflow engines, in one run. These are River on SQLite and DBOS Transact, with synchronous=FULL for all. Every
+// run ends with a look into the provider's ledger: one effect a step.
 //
 //	go run .                    64 flows at once
 //	go run . -guarantees        what each of them guarantees
 //
-// Compare only within one run: what a disk does varies from one to the next.
+// Compare only within one run: the speed of a disk varies from one to the next.
 package main
 
 import (

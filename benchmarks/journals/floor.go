@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// floorStore appends to a file whose blocks exist already, and makes what has come together durable by one fdatasync:
-// what the disk allows, without anything that a store is for. After a crash nothing of it would be found again by key.
+// floorStore appends to a file whose blocks exist already, and makes the appends that have come together durable by
+// one fdatasync. It shows the disk's limit, without anything that a store is for. After a crash nothing of it would
+// be found again by key.
 type floorStore struct {
 	file    *os.File
 	waiting chan appended

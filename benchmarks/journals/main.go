@@ -1,10 +1,10 @@
-// Journals runs the same work through our SQLite journal and through what one could use instead, in one run:
-// operations of two durable writes, an intent and an answer.
+// Journals runs the same work through our SQLite journal and through its alternatives, in one run. The work is operations
+// of two durable writes, an intent and an answer.
 //
 //	go run ./journals                     the comparison; -svg draws it
 //	go run ./journals -rows 1100000       our journal beside many operations
 //
-// Compare only within one run: what a disk does varies from one to the next.
+// Compare only within one run: the speed of a disk varies from one to the next.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Loopback sends the same charges over HTTP on this machine through a plain http.Client, through go-retryablehttp and
-// through Onceward with its SQLite journal, in turn, and compares how many a second each gets done.
+// through Onceward with its SQLite journal, in turn. It compares their rates a second.
 //
 //	go run ./loopback
 package main

@@ -58,7 +58,7 @@ func contenderOf(name string) (contender, bool) {
 	return contender{}, false
 }
 
-// What every contender keeps of an operation: an intent of about 0.9 KB and an answer of about 0.75 KB.
+// Every contender keeps this of an operation: an intent of about 0.9 KB and an answer of about 0.75 KB.
 var (
 	intentHead = bytes.Repeat([]byte("h"), 440)
 	intentBody = bytes.Repeat([]byte("amount=100&"), 40)

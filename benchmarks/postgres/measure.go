@@ -46,7 +46,7 @@ func measure(ctx context.Context, d *database, name string, callers, processes i
 	}
 	children := make([]*worker, processes)
 	for i := range children {
-		// What is left over goes to the first ones.
+		// The remaining callers go to the first workers.
 		n := callers/processes + min(1, max(0, callers%processes-i))
 		if children[i], err = startWorker(ctx, d.through, name, n, max(1, poolSize/processes), runs); err != nil {
 			return f, errors.Join(err, stopAll(children[:i]))

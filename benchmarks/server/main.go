@@ -1,4 +1,4 @@
-// Server books payments over HTTP by a handler of package server, and by what one could write instead, in one run: the same
+// Server books payments over HTTP by a handler of package server, and by three alternatives, in one run. These are the same
 // handler without keys, keys by hand in three commits, and Fiber's middleware.
 //
 //	go run .                     on SQLite and on PostgreSQL
@@ -6,7 +6,7 @@
 //	go run . -rows 1000000       Atomic beside so many receipts, and beside none
 //
 // SQLite's files are made in a folder of -dir, and a PostgreSQL server of its own in the system's temporary folder (TMPDIR).
-// Compare only within one run: what a disk does varies from one to the next.
+// Compare only within one run: the speed of a disk varies from one to the next.
 package main
 
 import (

@@ -120,8 +120,8 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 	ref := onceward.Ref{ID: inv.ID + "/charge"}
 	for {
 		if !gone {
-			// A deploy ends the client, not its callers: what they wait for is parked then,
-			// and goes on in the next process. A caller whose own context ends gives up.
+			// A deploy ends the client, not its callers: their operations are parked then, and go on in the next
+			// process. A caller whose own context ends gives up.
 			err := charge(onceward.WithOperation(context.WithoutCancel(ctx), ref.ID), client.HTTPClient(), at, inv)
 			if ctx.Err() != nil {
 				return false, context.Cause(ctx)
@@ -130,7 +130,7 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 				return false, err
 			}
 		}
-		// Whatever a single call was told, this is what became of it.
+		// The journal has the outcome, even if a single call returned an error.
 		op, err := client.Lookup(ctx, ref)
 		switch {
 		case err != nil:

@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// Variable of the environment says, by its number, which clause is taken away in a
-// binary that was built with what Removable returns. Without it none is.
+// Variable is an environment variable with the number of a clause. A binary built with the files of Removable runs
+// without that clause. If it is unset, no clause is taken away.
 const Variable = "ONCEWARD_MUTANT"
 
 // Files has sources by the path of the file that they are compiled in place of.

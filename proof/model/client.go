@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// clientSteps are what client i may do, or may happen to it, from where it is. The
-// functions stand for those of the root package of the same name.
+// clientSteps emits the steps of client i, and the faults that may happen to it. The functions stand for those of the
+// root package of the same name.
 func (x *explorer) clientSteps(s *state, i int) {
 	p := x.client(s, i)
 	if n, ok := x.spend(s, crashes); ok && (p.Phase != idle || x.op(s).Holder == sessions[i]) {
@@ -47,7 +47,7 @@ func (x *explorer) clientSteps(s *state, i int) {
 	}
 }
 
-// disturb is what may happen to a run at any time.
+// disturb emits the faults that may happen to a run at any time.
 func (x *explorer) disturb(s *state, i int, p client) {
 	if n, ok := x.spend(s, pauses); ok && x.Clock {
 		q := p
@@ -212,7 +212,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 	x.emit(s, ev, f)
 }
 
-// toDeliver is what a client does next with an outcome that is its to deliver.
+// toDeliver returns the client that has to deliver an outcome, or the idle one if there is none to deliver.
 func (x *explorer) toDeliver(op *record) client {
 	if !x.OnSettled || op.Delivered || op.State <= journal.StateInFlight {
 		return client{}
@@ -297,14 +297,14 @@ func (x *explorer) attempt(s *state, i int, p client) {
 	x.emit(&n, event{kind: sendStep, client: i, arg: int(k)}, f)
 }
 
-// judge decides what an answer, or its absence, leads to.
+// judge decides the run's next step after an answer, or without one.
 func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty bool) {
 	p := x.client(s, i)
 	ev.says, ev.cut = v, cut
 	before := p.Held.MayHaveRun || p.Open
 	if v != notSent {
 		p.Sent = true
-		if !p.Held.Terms.Guard { // else it is not asked for
+		if !p.Held.Terms.Guard { // else the rule does not need it
 			p.Held.Ended = max(stamp(p.Held.Last)*stepMillis, 0)
 		}
 	}
@@ -445,7 +445,7 @@ func (x *explorer) record(s *state, i int, p client) {
 			f.serveOwn(&n, p.Held.Life, p.Answer)
 		case out.decision != journal.Recorded && op.State == journal.StateCompleted && f.serve(&n, op):
 		case out.decision == journal.Recorded:
-			n.Told = true // else it is told that somebody else is at it
+			n.Told = true // else it learns that another caller is at it
 		}
 	}
 	next := client{}

@@ -15,7 +15,7 @@ const (
 	step      = 11*time.Hour + 45*time.Minute
 	retention = 24 * time.Hour   // the window is 23 hours: one step is inside, two are in the margin, three are past
 	handling  = 2 * time.Hour    // of providers without a guard
-	pause     = 30 * time.Minute // what a parked operation rests: until the next step
+	pause     = 30 * time.Minute // the pause of a parked operation: until the next step
 	past      = 3                // age, in steps, from which on nothing changes any more
 )
 
@@ -31,37 +31,37 @@ type Config struct {
 	PUT      bool           // the method is idempotent (RFC 9110 section 9.2.2)
 
 	Provider Provider
-	Terms    []journal.Terms // what each Begin may say of the provider, the first one first
+	Terms    []journal.Terms // what each Begin may state about the provider, in the order of the releases
 
 	OnSettled bool // the clients have one
 	NamedOnly bool // Config.NamedOnly
 	Others    bool // callers may ask for another request under the name
 	Clock     bool // time passes
 	Patient   bool // contexts have deadlines of days: a run outlives a step of the clock
-	Reaps     bool // what is past its keep is reaped
-	Backups   bool // the journal may be backed up, and restored where the budget says so
+	Reaps     bool // operations past their keep are reaped
+	Backups   bool // the journal may be backed up, and restored if the budget allows it
 	Corrected bool // the first terms are wrong, and nothing has come of it before a release with the last ones
 	Forms     bool // clients of two releases put the key in different places: to the provider, two keys
-	Finds     bool // looks and events find out what became of it; who looks states a handling time, and has a control
-	Lags      bool // what took effect is not visible to looks until the clock's next step
+	Finds     bool // looks and events may settle it; a look states a handling time, and has a canary
+	Lags      bool // an effect is not visible to looks until the clock's next step
 	Straggles bool // a request may be executed after the stated handling time
-	Alike     bool // one reference, the caller's, for all generations: events don't tell which
-	Withdrawn bool // somebody may say that it is not wanted, and that it is
-	Holds     bool // somebody may put the operation on hold, and let it go
+	Alike     bool // one reference, the caller's, for all generations: events don't show the generation
+	Withdrawn bool // a person may withdraw it, and take that back
+	Holds     bool // a person may put the operation on hold, and release it
 	Enqueues  bool // callers may enqueue it
 	Late      bool // … for half a step of the clock, and not after that
-	Outlived  bool // whoever lives when the journal is restored goes on, and learns of it later
+	Outlived  bool // clients that live when the journal is restored go on, and learn of it later
 
 	Budget, Full Budget // of the short search and of the full one
 }
 
-// InFull is the world with its full budget.
+// InFull returns the world with its full budget.
 func (c Config) InFull() Config {
 	c.Budget, c.Messages = c.Full, 3
 	return c
 }
 
-// Provider is how the provider behaves, whatever the terms say of it.
+// Provider is the provider's true behavior, which the terms may get wrong.
 type Provider struct {
 	Remembers providers.Memory
 	Guard     bool
@@ -78,7 +78,7 @@ type Budget struct {
 	Local                                            int // an attempt is refused before it leaves
 	ClockSteps                                       int // the clock goes ahead or back by a step of itself
 	Restores                                         int
-	Looks                                            int // somebody looks at all there is, and is right; or, where there are Finds, at what is visible
+	Looks                                            int // a person looks at all the facts, and is right; with Finds, a look at the visible objects
 	Finds                                            int // an event of an effect comes
 }
 
@@ -91,7 +91,7 @@ var (
 	successes  = journal.Terms{Remembers: providers.Successes, Retention: retention, Guard: true}
 )
 
-// String lists what the budget has, in words.
+// String returns the parts of the budget in words.
 func (b Budget) String() string {
 	var parts []string
 	for _, part := range []struct {

@@ -17,7 +17,6 @@ var (
 // say lists the terms that callers give, in the order of a process's releases.
 func say(terms ...journal.Terms) []journal.Terms { return terms }
 
-// byReference are providers of which one takes two requests with one reference for one.
 var ()
 
 // shown is a provider that remembers no key. Its objects are looked for.

@@ -3,26 +3,29 @@
 // faults.
 //
 // The state machine and the resend rule are not modelled: each step asks
-// journal.Next and journal.MaySend themselves, with real times. What is modelled is
-// what is around them. The clients do between two commits what the root package
-// does (begin, attempt, judge, record; Resume's claim; a crash, a pause, a context
-// that ends, a journal that fails); the network delivers, dawdles and loses; the
-// provider executes, remembers and forgets as its contract says, and no better.
+// journal.Next and journal.MaySend themselves, with real times. The model has the
+// parts around them:
 //
-// Beside the journal's record a state holds what an onlooker knows: the effects,
-// the true first send, who was given which answer. The seventeen Invariants compare
-// the two. A search is breadth first, so that the history of a violation is a
-// shortest one.
+//   - The clients act between two commits as the root package does: begin, attempt,
+//     judge, record, and Resume's claim. A client may crash or pause, its context may
+//     end, and its journal may fail.
+//   - The network delivers, dawdles and loses.
+//   - The provider executes, remembers and forgets as its contract says, and no better.
+//
+// Beside the journal's record a state has the facts that an onlooker knows: the
+// effects, the true first send, and the answer that each caller got. The seventeen
+// Invariants compare the two. A search is breadth first, so that the history of a
+// violation is a shortest one.
 //
 // # Why it is finite
 //
 //   - The clock goes by steps that are longer than any call and shorter than the
-//     window: a stamp's age is inside the window for one step, in the margin at two
-//     and past the retention at three. Times are kept as ages, and one that is past
-//     everything does not grow further; so the clock itself has no end.
+//     window. A stamp's age is inside the window for one step, in the margin at two
+//     and past the retention at three. Times are kept as ages, and an age that is past
+//     everything does not grow further. So the clock itself has no end.
 //   - Claims are renamed in their order: Next only compares them.
 //   - The two clients are interchangeable, and a crashed client is a new one.
-//   - Whatever costs a fault has a budget, of Budget. Attempts, claims, and answers
+//   - Each kind of fault has a budget, in Budget. Attempts, claims, and answers
 //     that prove that nothing ran have none.
 //
 // # What it assumes
@@ -33,34 +36,34 @@
 //   - With no in-flight guard, a request arrives, if it ever does, and is worked off
 //     within the stated handling time after our attempt ended.
 //
-//   - Of a provider that remembers lost answers and forgets failures, a request arrives
-//     while its client waits for the answer, or never: one that dawdles would be executed
-//     after a failure that its repeat was answered by.
+//   - A provider may remember lost answers and forget failures. There a request arrives
+//     while its client waits for the answer, or never. If it dawdled, it would be executed
+//     after its repeat was answered with a failure.
 //
-//   - Between a check and what it allows nothing happens: between the checks before an
-//     attempt and its first byte, and between a claim and its first attempt, as far as
-//     the loss of the session goes. A process that is stopped there sends late.
+//   - Nothing happens between a check and the step that it allows: between the checks
+//     before an attempt and its first byte, and, for the loss of the session, between a
+//     claim and its first attempt. A process that is stopped there sends late.
 //
-//   - A clock that is wrong by more than the margin is seen by the journal, and set
-//     right within a step; until it has gone on for journal.Confirmation no time passes
+//   - The journal sees a clock that is wrong by more than the margin, and the clock is set
+//     right within a step. Until it has gone on for journal.Confirmation no time passes
 //     otherwise. It is wrong by less than journal.Leap.
 //
 //   - A backup that is restored has the operation's record, and no generation of it
 //     began after the backup was made, unless the backup has it as cancelled, unknown
 //     or completed.
 //
-//   - Where absence is proven, a request is executed within the stated handling time after
-//     our attempt ended, or never, and what took effect is visible within the stated time.
-//     One world has the first of it be wrong: then the proof counts as a false word, and what
-//     must hold is that the late effect is recorded.
+//   - If absence is proven, a request is executed within the stated handling time after
+//     our attempt ended, or never. An effect is visible within the stated time. In one
+//     world the first of these is wrong. There the proof counts as a false decision, and
+//     the late effect has to be recorded.
 //
-// The first three and the last three are bounds of what can be promised; package journal
-// says what follows where they don't hold.
+// The first three and the last three are bounds of any promise. Package journal says
+// what follows if they don't hold.
 //
 // # What is left out
 //
 // Requests that the provider calls a misuse of their key, changed credentials, calls
-// that share an execution within one process, and Shutdown, which parks as a caller
-// does that gives up, and ends the session. Of looks and events: leases, refusals, other
-// accounts, objects of other operations, and looks without a control.
+// that share an execution within one process, and Shutdown, which parks operations like
+// a caller that gives up, and ends the session. Of looks and events: leases, refusals,
+// other accounts, objects of other operations, and looks without a canary.
 package model

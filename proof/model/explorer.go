@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Rules are the two functions that a search asks, and what its clients leave out.
+// Rules are the two functions that a search asks, and the checks that its clients leave out.
 type Rules struct {
 	Next    func(journal.Operation, bool, journal.Event) (journal.Operation, journal.Decision, error)
 	MaySend func(journal.Question) journal.Permission
@@ -39,20 +39,20 @@ type explorer struct {
 
 // facts are the facts about a step, for the invariants that speak of steps.
 type facts struct {
-	faulty   bool // a fault, or what is not bound to happen
+	faulty   bool // a fault, or another step that need not happen
 	sent     bool // an attempt began
 	unsafe   bool // … that may take effect beside another
 	seen     bool // … by a client that knows that its session is lost
-	executed bool // a Begin or Claim was told to send
+	executed bool // a Begin or Claim returned Execute
 	released bool // a park, doubt or cancel was recorded
 	rightful bool // … of the current claim's holder
 	served   answer
-	differs  bool // … from what was served of that generation before
+	differs  bool // … from the answer served for that generation before
 	forgot   bool // a record was removed, or an answer
 	lawful   bool // … as it may be
-	told     bool // an effect was told of
+	told     bool // a look or an event reported an effect
 	object   string
-	dropped  bool // what others had left pending was cancelled, through no fault of its own
+	dropped  bool // another caller's pending operation was cancelled, because this client ended
 }
 
 func newExplorer(cfg *Config, rules Rules) *explorer {

@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// event is what happened in one step.
+// event is one step's event.
 type event struct {
 	kind     stepKind
 	client   int // or -1

@@ -2,7 +2,7 @@ package model
 
 import "github.com/onceward/onceward/journal"
 
-// Invariant is what must hold in every reachable state.
+// Invariant is a condition that holds in every reachable state.
 type Invariant struct {
 	Number    int
 	Name      string
@@ -42,7 +42,7 @@ var Invariants = []Invariant{
 		switch op.State {
 		case journal.StateCompleted:
 			if op.Tombstone {
-				return true // it was told when the answer came
+				return true // this was checked when the answer came
 			}
 			if op.Answer == refusal {
 				return s.effects() == 0 && !s.mayTakeEffect(c.Config, 0) && !s.mayTakeEffect(c.Config, 1)

@@ -45,7 +45,7 @@ func (s stamp) aged(steps, oldest int) stamp {
 	return s
 }
 
-// answer is what was recorded, or is on its way to be.
+// answer is an answer that was recorded, or is on its way to be.
 type answer uint8
 
 const (
@@ -91,8 +91,7 @@ func (a answer) String() string {
 	return [...]string{"none", "success", "refusal", "by hand", "success, cut", "shown"}[a]
 }
 
-// record is a journal.Operation without what the decisions of Next don't depend on,
-// comparable.
+// record is a journal.Operation with only the fields that Next's decisions depend on. It is comparable.
 type record struct {
 	State      journal.State
 	Naming     journal.Naming
@@ -116,13 +115,13 @@ type record struct {
 	Settled, Due, Wake   stamp
 	By                   stamp // NotAfter
 	Answer               answer
-	Answered             int // the generation that Answer is of
+	Answered             int // the generation of Answer
 
 	Told, ByHand, Delivered, Tombstone bool
-	Held                               bool // somebody holds it
+	Held                               bool // it is on hold
 	SecondEffects                      int
 
-	Left                    uint8 // the earlier generations of which an attempt may have left
+	Left                    uint8 // the earlier generations with an attempt that may have left
 	Object                  string
 	Dead, Unwanted, Adopted bool
 	Seen                    [maxSeen]evidence
@@ -168,7 +167,7 @@ func (r *record) operation() journal.Operation {
 
 var ref = journal.Ref{ID: "invoice-991/charge"}
 
-// recordOf keeps of an operation what may still matter in this world.
+// recordOf returns the fields of an operation that may still matter in this world.
 func (c *Config) recordOf(op *journal.Operation) record {
 	if op.State == journal.StateAbsent {
 		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never, By: never}

@@ -14,7 +14,7 @@ import (
 type Result struct {
 	States, Transitions int
 	Depth               int        // the longest of the shortest ways to a state
-	Edges               []Edge     // what events made of records, each once
+	Edges               []Edge     // the changes of records by events, each once
 	Violation           *Violation // nil: every invariant holds in every state
 }
 

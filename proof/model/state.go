@@ -50,7 +50,7 @@ type client struct {
 	Generation int
 }
 
-// held is what a run knows of its operation, from its claim on.
+// held is a run's knowledge of its operation, from its claim on.
 type held struct {
 	Generation int
 	Life       uint8
@@ -102,7 +102,7 @@ const (
 	answered
 )
 
-// verdict is what an answer, or its absence, means.
+// verdict is the meaning of an answer, or of its absence.
 type verdict uint8
 
 const (
@@ -130,7 +130,7 @@ func newMessage(owner, life, key uint8, late bool) message {
 	return m
 }
 
-func (m message) owner() uint8       { return uint8(m >> 1 & 3) } // 0: nobody waits for its answer; else the client's number and one
+func (m message) owner() uint8       { return uint8(m >> 1 & 3) } // 0: no client waits for its answer; else the client's number plus one
 func (m message) life() uint8        { return uint8(m >> 3 & 1) }
 func (m message) key() uint8         { return uint8(m >> 4 & 1) }
 func (m message) late() bool         { return m>>5&1 == 1 } // it was sent when the window was over
@@ -146,7 +146,7 @@ func (m message) answered(v verdict) message {
 	return m&^(3<<6) | message(answered)<<6 | message(v)<<8
 }
 
-// memory is what the provider has of a key.
+// memory is the provider's memory of a key.
 type memory struct {
 	Status memoryStatus
 	Age    uint8 // steps since it first saw the key
@@ -175,16 +175,16 @@ type state struct {
 	First     [2]uint8 // true age of each key's first send, in steps
 	Served    [2]answer
 
-	FalseNot  bool // somebody said "not executed" and was wrong
+	FalseNot  bool // a person said "not executed" and was wrong
 	FalseDone bool // … "executed" …
 	Named     bool // the name has had an answer
 	Begun     bool
-	Told      bool    // a caller was told that it failed, and has not asked again
-	Reached   bool    // the recorded answer reached somebody
+	Told      bool    // a caller got an error, and has not asked again
+	Reached   bool    // the recorded answer reached a caller or OnSettled
 	Deployed  bool    // the last release is out
-	Doubted   bool    // it was unknown, and nobody has said anything of it since
+	Doubted   bool    // it was unknown, and has not been resolved since
 	Jumped    bool    // the clock stands behind, and is not believed yet
-	Hidden    [2]bool // what this life made is not visible to looks yet
+	Hidden    [2]bool // the object of this life is not visible to looks yet
 	Looked    look
 
 	Ahead int8 // the clock's error, in steps: -1, 0, 1
@@ -195,7 +195,7 @@ type state struct {
 
 // look is the result of a look: the record's claim and generation, and the facts of that time.
 type look struct {
-	Claim, Generation uint8 // Claim 0: nobody has looked
+	Claim, Generation uint8 // Claim 0: no look
 	Clean             bool  // nothing had happened, and nothing could any more
 	Ran               bool  // it had taken effect
 }

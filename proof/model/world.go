@@ -258,7 +258,7 @@ func (x *explorer) journal(s *state) {
 			f := facts{forgot: x.op(&n).place() != before.place(), lawful: before.Delivered && before.State.Settled() &&
 				(!x.OnSettled || before.State != journal.StateCompleted || s.Reached)}
 			if x.Naming != journal.Named && x.op(&n).State == journal.StateAbsent {
-				n.Effects, n.Served, n.Named = [2]uint8{}, [2]answer{}, false // who uses its key again begins another operation
+				n.Effects, n.Served, n.Named = [2]uint8{}, [2]answer{}, false // a caller that uses its key again begins another operation
 			}
 			x.emit(&n, event{kind: reapStep, client: -1}, f)
 		}
@@ -382,7 +382,7 @@ func (x *explorer) wrong(s *state, kind stepKind, by int8) {
 	} else {
 		n.Last++
 	}
-	n.Jumped = kind == backStep && n.Last > 0 // one that leaps on from there was wrong
+	n.Jumped = kind == backStep && n.Last > 0 // a clock that leaps on from there was wrong
 	x.emit(&n, event{kind: kind, client: -1}, facts{faulty: !right})
 }
 

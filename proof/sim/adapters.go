@@ -105,7 +105,7 @@ type box struct {
 	under int // requests that a fault was scripted for, and that have not ended
 }
 
-// script has a fault befall the next request, until met.
+// script sets the fault of the next request, until met is called.
 func (b *box) script(f providertest.Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +215,7 @@ func (b *box) losesAnswers() bool {
 	return slices.ContainsFunc(b.stated.Endpoints, func(e providers.Endpoint) bool { return e.Remembers == providers.SuccessesLostAnswers })
 }
 
-// boxes passes a request on to an adapter's provider, which meets the fault that was drawn for it.
+// boxes passes a request on to an adapter's provider, which meets it with the fault that was drawn.
 func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, error) {
 	errand := errandIn(string(body))
 	if errand == "" {
@@ -232,7 +232,7 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 	defer l.still.pass("the answer of", b.host())
 	_, f, random := l.draw(b.host(), errand)
 	l.tell("provider", l.process, "%s is sent to %s: %v", errand, b.stated.Name, f)
-	if late := l.isLate(errand); late > 0 { // whose connection the client leaves unused
+	if late := l.isLate(errand); late > 0 { // the client leaves its connection unused
 		resp, err := l.passes(req, b, body)
 		if err == nil {
 			l.fault("%s is sent for the first time, %v after it was not to be", errand, late)
@@ -263,7 +263,7 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 		fault = providertest.Status(status, nil)
 	case fails:
 		fault = providertest.FailAfter(http.StatusInternalServerError)
-		if dawdles && b.losesAnswers() { // where no request arrives that its client has given up (providers.SuccessesLostAnswers)
+		if dawdles && b.losesAnswers() { // there a request that its client has given up never arrives (providers.SuccessesLostAnswers)
 			fault = providertest.Status(http.StatusInternalServerError, nil)
 		}
 	case gateway:
@@ -272,7 +272,7 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 		fault = providertest.PageBefore(http.StatusGatewayTimeout)
 	}
 	if l.still.isLapsed(errand) {
-		return l.passes(req, b, body) // whose connection the client leaves unused: that takes nothing from the script
+		return l.passes(req, b, body) // the client leaves its connection unused, so the script stays for another request
 	}
 	l.heedsRegret(errand)
 	ends := l.begins(errand)
@@ -284,7 +284,7 @@ func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, er
 	resp, err := l.passes(req, b, body)
 	b.met()
 	if err == nil {
-		ends() // what is answered has no effect any more
+		ends() // a request that is answered has no later effect
 	}
 	return resp, err
 }

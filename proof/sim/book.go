@@ -27,7 +27,7 @@ type book struct {
 	open  sync.Map // transactions
 	left  int      // events that it lives for; below 0: no matter
 	after bool     // it is killed after that commit, not before
-	held  sync.Map // since when what is in flight here is so, by its Ref
+	held  sync.Map // the time since which an operation is in flight here, by its Ref
 }
 
 var errAiling = errors.New("the disk is full")
@@ -80,9 +80,9 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		if res.Decision == journal.Recorded {
 			switch name := b.life.ledgerName(ev.Ref); {
 			case ev.Resolution == journal.NotExecuted, ev.Kind == journal.EventEvidence && res.Operation.ByHand:
-				b.life.world.decides(name) // a hook's word too: whoever asks after that asks anew
+				b.life.world.decides(name) // by a hook's finding too: a later caller begins anew
 			case ev.Resolution == journal.SendAgain:
-				b.life.world.forgives(name) // a person's word counts for more than what the provider asked for before
+				b.life.world.forgives(name) // a person's decision overrides an earlier Retry-After
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (b *book) claims(res journal.Result) {
 	switch {
 	case res.Decision != journal.Recorded || op.State != journal.StateCancelled:
 	case strings.Contains(op.Cause, "not to be sent after"):
-		l.world.forgives(name) // who asks again does so themselves
+		l.world.forgives(name) // a later caller need not wait
 	default:
 		l.world.cancels(name)
 	}

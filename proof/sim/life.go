@@ -47,9 +47,9 @@ type life struct {
 	behind     []leap // of clocks, so far
 	putOff     map[journal.Ref]bool
 	firstRead  sync.Once
-	firstLeaps bool // the first clock that the journal has seen was far ahead, or behind: it has no other to tell by
+	firstLeaps bool // the first clock that the journal has seen was far ahead, or behind, and it has no other to compare with
 	wants      []*errand
-	wrong      bool // the tables in use promise more than is kept, for now
+	wrong      bool // the tables in use promise more than the providers keep, for now
 	quoted     bool // the key is sent in a form that is not the providers', for now
 	over       bool
 	asks       sync.WaitGroup
@@ -58,24 +58,24 @@ type life struct {
 	scoped     map[string]string // errands, by scope and name
 	booked     map[string]int    // outcomes, by OnSettledTx
 	onDisk     bool              // the journal lies in a database
-	tellers    map[string]string // the errand whose caller was told of an effect, by the answer
+	tellers    map[string]string // the errand whose caller got an answer, by its body
 }
 
-// errand is something that the business wants done once.
+// errand is a task that the business wants done once.
 type errand struct {
-	name          string // that its effect is told by
+	name          string // the name in the request
 	host          string
-	told          map[string]bool // IDs of effects that callers were told
+	told          map[string]bool // bodies of the answers that callers got
 	asked         int
 	naming        int // 0: by name; 1: by its own key; 2: by neither
 	alone         bool
-	key           string    // that is brought along; "": none
+	key           string    // the caller's own; empty means none
 	trip          *trip     // it is a flow
-	ledger        string    // that its effect is told by: its name, or what several errands' request is of, alike in each
+	ledger        string    // the ledger's name of its effect: its own, or one that the same request of several errands has
 	shares        bool      // its key is another's, too
-	blind         bool      // a process has begun it that has no table of its provider, so that nothing said where its key is
-	contends      bool      // its second asker has another request
-	promised      bool      // its latest caller was told that it will be sent
+	blind         bool      // a process without its provider's table has begun it, so that nothing said where its key is
+	contends      bool      // its second caller has another request
+	promised      bool      // the latest answer to a caller says that it will be sent
 	outbox        bool      // it is enqueued in a transaction
 	gives         bool      // … that is rolled back each time, until it is given up
 	queued        bool      // … that was committed
@@ -83,10 +83,10 @@ type errand struct {
 	due, notAfter time.Time // likewise
 	shared        string    // its name, which is another errand's too, in another scope
 	scope         string    // likewise
-	accounts      bool      // its second asker is of another account
-	seller        string    // who was answered first
-	other         int       // how often its only asker has taken another name
-	regretted     bool      // … which it does no more, as somebody has set out to say that it is not wanted
+	accounts      bool      // its second caller is of another account
+	seller        string    // the account that was answered first
+	other         int       // how often its only caller has taken another name
+	regretted     bool      // … which it does no more, since a person may withdraw it
 }
 
 func newLife(p plan, j journal.Journal) *life {
@@ -223,7 +223,7 @@ type process struct {
 	dying     chan struct{} // closed once it was killed
 }
 
-// die is what kill -9 does.
+// die kills the process as kill -9 does.
 func (p *process) die() {
 	p.dieOnce.Do(func() {
 		_ = p.book.Cut()
@@ -431,7 +431,7 @@ func (l *life) end(p *process, how ending) {
 	p.book.leaves()
 }
 
-// live has processes come and go until the life is over.
+// live starts and ends processes until the life is over.
 func (l *life) live() {
 	var group sync.WaitGroup
 	for i := range l.processes {
@@ -471,7 +471,7 @@ func (l *life) live() {
 					}
 				}
 				if random.IntN(6) == 0 {
-					l.wrong, l.quoted = false, false // somebody corrects the table
+					l.wrong, l.quoted = false, false // an operator corrects the table
 				}
 				l.mu.Unlock()
 				how := []ending{killed, stopped, shutDown, shutDown}[random.IntN(4)]
@@ -530,7 +530,7 @@ func (l *life) operate() {
 			}
 		}
 		if made == 0 && more > 0 {
-			continue // nobody can know
+			continue // the operator can't know
 		}
 		quicker := l.has(colleagues) && as != onceward.Executed
 		if quicker {
@@ -691,7 +691,7 @@ func (l *life) pursue(e *errand, asker int) {
 	}
 	for n := range patience {
 		p := l.anyProcess(random)
-		if p == nil || e.naming != 0 && !p.knows[e.host] { // what has no name would pass there
+		if p == nil || e.naming != 0 && !p.knows[e.host] { // without a table, an unnamed request would pass unprotected
 			time.Sleep(time.Minute)
 			continue
 		}
@@ -797,7 +797,7 @@ func (l *life) ask(p *process, e *errand, asker int, random dice) (content bool)
 	p.still.pass("a caller of", e.name)
 	select {
 	case <-p.line.dead:
-		return false // whoever asked died with the process
+		return false // the caller died with the process
 	default:
 	}
 	if err == nil && resp.StatusCode/100 == 2 {
@@ -857,13 +857,13 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	made, more := l.world.count(e.ledger)
 	counts := e.ledger == e.name && !l.inGap(e.name, e.key)
 	if !counts || l.world.misled(e.ledger) {
-		made, more = 0, 0 // nobody can know which are its own
+		made, more = 0, 0 // it is not known which are its own
 	}
 	if made > 0 && l.isForgotten(e, l.world.latest(e.ledger), effect{at: time.Now()}) {
-		made = 0 // its key is one that nobody has seen
+		made = 0 // its key counts as new
 	}
 	if err == nil || errors.Is(err, onceward.ErrNotSent) {
-		l.world.forgives(e.ledger) // who asks again now does so themselves
+		l.world.forgives(e.ledger) // a later caller need not wait
 	}
 	switch {
 	case err == nil && resp.StatusCode/100 == 2:
@@ -929,7 +929,7 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	}
 	l.hearsRegret(e, err, made, more)
 	l.hearsBlind(p, e, since, err)
-	if !e.alone && made+more > 0 { // the other asker may have begun since it was cancelled
+	if !e.alone && made+more > 0 { // the other caller may have begun since it was cancelled
 		made, more = l.world.countBefore(e.ledger, since, p.name)
 	}
 	if errors.Is(err, onceward.ErrNotSent) && made+more > 0 && !l.hasForgotten(e.ledger) {
@@ -968,7 +968,7 @@ func (l *life) heedsAsker(p *process, e *errand, err error) {
 		patience += 2 * clockError // the two clocks differ
 	}
 	if p.still.stood(last.at) {
-		return // it asked by a time that is long past
+		return // it asked with a reading that is long past
 	}
 	if last.book == nil || last.book.clock.leapt(last.at) || p.book.clock.leapt(last.at) || !p.book.clock.off().in(op.DueAt).After(now) {
 		return
@@ -977,7 +977,7 @@ func (l *life) heedsAsker(p *process, e *errand, err error) {
 		l.fault("%s: its caller is put off by a pause of the client's own that began %v ago, and nothing has run", e.name, since)
 	}
 	if op.Enqueued && op.Attempts == 0 && !op.DueAt.After(e.due) {
-		return // by who enqueued it
+		return // its enqueuer set that time
 	}
 	if until := op.DueAt.Sub(l.began); !op.DueOwn && since > patience && !l.world.namedUntil(e.ledger).After(now) {
 		l.fault("%s: its caller is put off until %v, which no provider asked for, and nothing has run: %s", e.name, until, op.Cause)
@@ -1141,7 +1141,7 @@ func (l *life) judge() (unknown map[string]int) {
 				break // left to tests
 			}
 			if l.has(modes) && strings.Contains(op.Cause, "the credential is another one") {
-				break // likewise, where its table does not say what is a test's
+				break // likewise, if its table does not recognize test credentials
 			}
 			if op.Enqueued && op.DueAt.After(time.Now()) && slices.ContainsFunc(l.wants, func(e *errand) bool { return e.name == op.ID && e.misdated }) {
 				break // its caller may have meant that date
@@ -1150,7 +1150,7 @@ func (l *life) judge() (unknown map[string]int) {
 				break
 			}
 			if op.Provider == "" && l.has(partialTables) {
-				break // begun where nobody knew its provider: left to those
+				break // begun by a process without the table, and left to such processes
 			}
 			l.fault("%s is still %v, due %v, to be looked at %v: %s", op.ID, op.State, op.DueAt.Sub(l.began), op.WakeAt.Sub(l.began), op.Cause)
 		case journal.StateUnknown:

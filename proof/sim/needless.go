@@ -10,10 +10,10 @@ import (
 
 // knowing has the facts that show whether an operation became unknown without need.
 type knowing struct {
-	firstHeld map[string]held   // by key: since when it counts as sent
+	firstHeld map[string]held   // by key: the time from which it counts as sent
 	changed   map[string]change // by operation
 	doubted   map[doubt]bool
-	leapers   map[*book]bool // whose clocks were far ahead, or behind, since a right one was seen
+	leapers   map[*book]bool // journals of processes whose clocks were far ahead, or behind, since a right one was seen
 }
 
 // held is the time from which a key counts as sent.
@@ -94,7 +94,7 @@ func (l *life) notes(b *book, res journal.Result) {
 // that was stopped in between.
 func (l *life) explains(b *book, op *journal.Operation, c contract, first held, agree bool) bool {
 	if op.Naming == journal.Generated && (b.process.namedOnly || !strings.Contains(op.Cause, "its process ended")) {
-		return true // its caller was told, and nobody could ask for it again
+		return true // its caller got an answer, and no caller could ask for it again
 	}
 	for _, why := range []struct {
 		cause string

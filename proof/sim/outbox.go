@@ -339,7 +339,7 @@ func (w *world) span(errand string) (between, bool) {
 	span, there := w.spans[errand]
 	first := w.asked[errand] == 1
 	w.mu.Unlock()
-	return span, there && first && !w.has(clocks) && !w.restored() // what a copy holds may have been sent
+	return span, there && first && !w.has(clocks) && !w.restored() // an operation in a copy may have been sent
 }
 
 // between is the span in which an operation may be sent for the first time.
@@ -357,7 +357,7 @@ func (l *life) judgeOutbox(states map[string]journal.Operation) {
 		case !e.outbox:
 		case e.gives && (made > 0 || there):
 			l.fault("%s was enqueued and rolled back each time, and is %v, with %d effects", e.name, op.State, made)
-		case e.queued && !there && (made > 0 && e.other == 0 || !l.has(shortKeep)): // what was cancelled is reaped, and asked for by another name
+		case e.queued && !there && (made > 0 && e.other == 0 || !l.has(shortKeep)): // a cancelled operation is reaped, and asked for by another name
 			l.fault("%s was enqueued, and is lost", e.name)
 		case e.queued && op.State == journal.StateCompleted:
 			l.visit("enqueued and completed")

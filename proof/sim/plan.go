@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// plan is what a life is made of: drawn from its seed, and made smaller by flags.
+// plan describes a life: drawn from its seed, and made smaller by flags.
 type plan struct {
 	seed      uint64
 	processes int
@@ -22,39 +22,39 @@ type plan struct {
 	sqlite    bool
 }
 
-// habit is something that lives have in them or not.
+// habit is a behavior or a fault that some lives have.
 type habit int
 
 const (
 	outages        habit = iota // providers that are down for a while
 	refusedTokens               // providers that take no credential for a while
-	wrongTables                 // tables that promise more time than there is, until somebody corrects them
-	wrongMemory                 // … that promise to recognise more than is recognised
+	wrongTables                 // tables that promise more time than there is, until an operator corrects them
+	wrongMemory                 // … that promise to recognise more than the provider does
 	quotedKeys                  // a form of the key that is not the provider's, likewise
 	partialTables               // processes that don't know every provider
 	withheld                    // credentials, which the journal withholds and Authorize adds
 	sealedVaults                // … or fails to, for a while
 	panics                      // hooks that panic
-	pages                       // gateways that answer by a page of 200
-	operators                   // somebody who resolves what is unknown
+	pages                       // gateways that answer with a page of 200
+	operators                   // an operator who resolves unknown operations
 	kills                       // processes that are killed, at any moment
-	killedInCommit              // … and between a commit and what comes before or after it
-	stops                       // processes whose Run is ended first
+	killedInCommit              // … and just before or after a commit
+	stops                       // processes that end Run before they shut down
 	deadlines                   // callers with little time
-	cancels                     // callers who go away
-	doubles                     // two askers at once
-	carriedKeys                 // callers who bring a key instead of a name
-	unnamed                     // callers who bring neither
-	otherNames                  // callers who take another name once nothing took effect
-	hurried                     // callers who ask again at once
+	cancels                     // callers that go away
+	doubles                     // two callers at once
+	carriedKeys                 // callers with a key instead of a name
+	unnamed                     // callers with neither
+	otherNames                  // callers that take another name once nothing took effect
+	hurried                     // callers that ask again at once
 	noOnSettled                 // processes without OnSettled
 	secrets                     // keys that follow from names
 	shortMemory                 // providers that forget within the life
-	otherRequests               // a second asker with another request by the same name or key
-	keyUnderName                // callers who bring a key along under their name, of their own or a new one each time
-	sharedKeys                  // and one that another errand has, too
+	otherRequests               // a second caller with another request by the same name or key
+	keyUnderName                // callers with a name and a key, the same or a new one each time
+	sharedKeys                  // … that another errand has, too
 	modes                       // test and live credentials
-	ownTokens                   // credentials that only who asks has
+	ownTokens                   // credentials that only the caller has
 	ailingJournal               // a journal that fails for a while, before or after its commits
 	flows                       // functions of several calls
 	flowChanges                 // … that are changed between versions, with and without saying so
@@ -62,24 +62,24 @@ const (
 	disasters                   // a journal on SQLite that is lost, and restored from a backup
 	clocks                      // clocks that are wrong, by less than the margin, jump, and are set right
 	corrections                 // wrong tables that are corrected while a provider is down for longer than it remembers
-	colleagues                  // a second operator, who is quicker with the same evidence
-	blips                       // networks that are down for seconds, while much is asked for
-	looks                       // Config.Reconcile, and providers that show what they have made
-	webhooks                    // … and tell of it, lost, late, doubled and out of order
+	colleagues                  // a second operator, quicker with the same evidence
+	blips                       // networks that are down for seconds, during many calls
+	looks                       // Config.Reconcile, and providers that show their objects
+	webhooks                    // … and send events: lost, late, doubled and out of order
 	lookless                    // … at half of the processes
 	lookHooks                   // … and a look-up of the business's own
 	outboxes                    // operations that are enqueued in transactions, which commit or roll back
 	boxed                       // a provider of this module's tables, by providertest
 	settledTx                   // Config.OnSettledTx, at every process
-	stricts                     // Config.Strict, and requests that nobody protects
+	stricts                     // Config.Strict, and unprotected requests
 	scopes                      // one name in two scopes
-	accounts                    // a second asker for another account
+	accounts                    // a second caller for another account
 	budgets                     // Config.RetryBudget, that is soon used up
 	standstills                 // processes that stand still for a while, also for longer than their session lasts
-	regrets                     // somebody who does not want any more what was asked for
-	undos                       // flows that are given up more, and undone by two calls each, between which that may fail
-	releases                    // operators who hold what is pending, and let it go again
-	returns                     // callers who ask once more when all is well, for what was cancelled long ago
+	regrets                     // a person who withdraws operations
+	undos                       // flows that are given up more often, each step undone by two calls, with failures between them
+	releases                    // operators who put pending operations on hold, and release them
+	returns                     // callers that ask again when all is well, for operations that were cancelled long ago
 	fickle                      // providers that decline a second request while the first one dawdles
 	habitCount
 
@@ -97,7 +97,7 @@ var habitNames = [habitCount]string{
 
 func (h habit) String() string { return habitNames[h] }
 
-// set is one of habits or fates, by number.
+// set is a set of habits or of fates, by number.
 type set uint64
 
 func (s set) has(n int) bool { return s&(1<<n) != 0 }
@@ -214,7 +214,7 @@ func (p plan) flags() string {
 	return strings.Join(flags, " ")
 }
 
-// only makes a plan smaller, by what the flags say.
+// only returns the plan made smaller by the flags.
 func (p plan) only(processes int, errands, without string) (plan, error) {
 	if processes > 0 {
 		p.processes = min(p.processes, processes)

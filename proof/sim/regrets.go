@@ -13,8 +13,8 @@ import (
 
 // regretted has the withdrawn errands, by their names in the ledger.
 type regretted struct {
-	now  map[string]bool // … and what nobody has taken back
-	told map[string]bool // … of whose effect OnSettled was told
+	now  map[string]bool // … and not wanted again since
+	told map[string]bool // … and reported to OnSettled as completed
 }
 
 // regret has a person withdraw operations, and at times take that back.
@@ -38,10 +38,10 @@ func (l *life) regret() {
 		op := seen[random.IntN(len(seen))]
 		name := l.ledgerName(op.Ref)
 		if op.Unwanted != nil && random.of(2) {
-			// Whatever the call says, it may have been lifted from here on.
+			// Even if the call fails, the withdrawal may have been lifted from here on.
 			l.regretted.is(l, name, false)
-			l.world.forgives(name) // a person's word counts for more than what the provider asked for before
-			l.world.decides(name)  // also where nobody heard that it was not wanted: it was cancelled by that
+			l.world.forgives(name) // a person's decision overrides an earlier Retry-After
+			l.world.decides(name)  // also if the withdrawal was never seen: it has cancelled the operation
 			_, err := p.client.Wanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
 			l.tell("person", p.name, "wants %s after all: %v", name, err)
 			l.visit("wanted after all")
@@ -60,7 +60,7 @@ func (l *life) regret() {
 		}
 		l.visit("unwanted, and " + op.State.String())
 		l.regretted.is(l, name, true)
-		l.world.decides(name) // whoever asks after that asks anew
+		l.world.decides(name) // a later caller begins anew
 		if made, more := l.world.count(name); op.State == onceward.StateCancelled && made+more > 0 && !l.world.misled(name) && !l.inGap(name) {
 			l.fault("%s: whoever does not want it was told that it is cancelled, and %d took effect, %d may", name, made, more)
 		}
@@ -74,7 +74,7 @@ func (l *life) mayRegret(op onceward.Operation) bool {
 	case l.ledgerName(op.Ref) == "", op.State == onceward.StateCompleted, strings.HasSuffix(op.ID, "~"):
 		return false
 	case op.Parent != "":
-		return !l.has(flowChanges) // where two steps are one thing to the ledger
+		return !l.has(flowChanges) // there two steps can have one name in the ledger
 	}
 	return true
 }

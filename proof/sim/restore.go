@@ -22,10 +22,10 @@ type disaster struct {
 	waiting sync.WaitGroup
 
 	mu      sync.Mutex
-	backed  bool            // the backup was made: what is recorded from here on is lost
+	backed  bool            // the backup was made: later records are lost
 	lost    bool            // the backup is in place
 	refuses bool            // and was not adopted yet
-	begun   map[string]bool // what the ledger calls the operations that were begun meanwhile
+	begun   map[string]bool // the ledger's names of the operations that were begun meanwhile
 	gap     map[string]bool // … and do not come back by their keys
 }
 

@@ -21,10 +21,10 @@ import (
 // shows is how a provider shows its objects, as its table states.
 type shows struct {
 	finds    bool // by a look-up, by reference
-	proves   bool // … which shows all there is, at once
+	proves   bool // … which lists every object, at once
 	tells    bool // by webhooks
-	identity bool // whose a credential is
-	heedless bool // a look-up's filter is not heeded: all there is is listed
+	identity bool // it shows the account of a credential
+	heedless bool // it ignores a look-up's filter, and lists every object
 }
 
 // handlingTime is the longest that a request dawdles, if its table states no other limit.
@@ -146,7 +146,7 @@ func (l *line) looksUp(req *http.Request) (*http.Response, error) {
 	asked := l.patience[l.process+" "+host]
 	l.mu.Unlock()
 	l.tell("provider", l.process, "%s is asked for %s: %v", host, req.URL.RequestURI(), f)
-	// Of two looks at one moment neither knows what the other is answered.
+	// Of two looks at one moment, neither knows the other's answer.
 	if left := time.Until(asked.until); left > time.Millisecond && time.Now().After(asked.at) && !l.still.stood(asked.at) {
 		l.fault("%s: looked at again %v before the time that it named", host, left)
 	}
@@ -288,7 +288,8 @@ func (l *life) judgeUnknown(op *journal.Operation) {
 		}
 		switch shown := l.world.shown(host, op.Reference); {
 		case strings.HasSuffix(op.Attention, "took effect twice") && l.has(lookHooks) && l.has(standstills):
-			// A hook that reads the ledger by names was asked of one generation and answered by another's effect.
+			// A hook that reads the ledger by names was asked about one generation, and answered with another's
+			// effect.
 		case len(shown) == 1:
 			l.fault("%s is unknown, though its provider shows it: %s; %s; looked for %d times; %v", op.ID, op.Cause, op.Attention, op.Looks, op.Evidence)
 		case len(shown) > 1:

@@ -30,13 +30,13 @@ type stillness struct {
 	until  time.Time
 	lapsed map[string]bool   // sessions that others have taken for dead
 	counts time.Time         // when they did so last
-	holds  map[string]string // by what the ledger calls an operation: the session under which this process may send it
+	holds  map[string]string // by an operation's name in the ledger: the session under which this process may send it
 }
 
 // halt is one stop of a process.
 type halt struct {
 	gate   int  // the number of gates before it, of its kind
-	claims bool // that kind: what is asked for all the time, also where nothing is due
+	claims bool // that kind: calls that the process makes all the time, also if nothing is due
 	lasts  time.Duration
 	lapses bool
 }

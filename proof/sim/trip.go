@@ -44,7 +44,7 @@ func (l *life) trips(p *process, drawn *chance, right bool) []*flow.Func[trip, s
 	return []*flow.Func[trip, string]{v1, v2}
 }
 
-// tripOf is the function of a version. The second one insures what was booked.
+// tripOf returns a version's function. The second version also insures the booking.
 func (l *life) tripOf(p *process, drawn *chance, version int, charge string) *flow.Func[trip, string] {
 	return flow.Define("trip", version, func(ctx context.Context, t trip) (string, error) {
 		step := func(ctx context.Context, name, of, host string, undone bool) (string, error) {
@@ -74,7 +74,7 @@ func (l *life) tripOf(p *process, drawn *chance, version int, charge string) *fl
 				return "", err
 			}
 		}
-		// Whatever the step is called, it is the same charge to the business.
+		// Under either step's name, it is the same charge to the business.
 		paid, err := step(ctx, charge, "charge", t.Hosts[1], true)
 		if errors.Is(err, errDeclined) {
 			return "", flow.GiveUp(err)
@@ -101,7 +101,7 @@ func (l *life) tripOf(p *process, drawn *chance, version int, charge string) *fl
 		for i, name := range []string{"letter", "note"} {
 			group.Go(func() {
 				defer func() {
-					if v := recover(); v != nil { // nobody above could
+					if v := recover(); v != nil { // no function above could
 						errs[i] = errors.New("a panic in a step")
 					}
 				}()
@@ -149,7 +149,7 @@ func (l *life) call(ctx context.Context, p *process, name, host string) (string,
 	return "", fmt.Errorf("%s: %s", name, resp.Status)
 }
 
-// askTrip asks for a flow, and tells whether its caller is content.
+// askTrip asks for a flow, and reports whether its caller is content.
 func (l *life) askTrip(ctx context.Context, p *process, e *errand) (content bool) {
 	l.mu.Lock()
 	e.asked++
@@ -194,8 +194,7 @@ func (l *life) askTrip(ctx context.Context, p *process, e *errand) (content bool
 	return true
 }
 
-// effectsOf tells how many effects too many a flow's step had with right tables, and how
-// many at all.
+// effectsOf returns the number of a flow step's surplus effects with right tables, and of all its effects.
 func (l *life) effectsOf(e *errand, step string) (trusted, all int) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -208,7 +207,7 @@ func (l *life) effectsOf(e *errand, step string) (trusted, all int) {
 	return trusted, len(made)
 }
 
-// finished holds what a finished flow says against the ledger.
+// finished compares a finished flow with the ledger.
 func (l *life) finished(e *errand) {
 	for _, step := range []string{"book", "charge"} {
 		if _, n := l.effectsOf(e, step); n == 0 {
@@ -218,14 +217,14 @@ func (l *life) finished(e *errand) {
 	l.notUndone(e)
 }
 
-// undone holds what a flow that was given up says against the ledger.
+// undone compares a flow that was given up with the ledger.
 func (l *life) undone(e *errand) {
 	if l.inGap(e.name) {
 		return
 	}
 	for _, step := range undoable {
 		if l.world.misled(e.name+"/"+step) || l.world.misled(e.name+"/"+step+"/undo") || l.hasForgotten(e.name+"/"+step) {
-			continue // nobody can know what is to be undone
+			continue // it is not known which steps are to be undone
 		}
 		_, made := l.effectsOf(e, step)
 		if _, undone := l.effectsOf(e, step+"/undo"); (made > 0) != (undone > 0) {
@@ -235,7 +234,7 @@ func (l *life) undone(e *errand) {
 	l.undoneInOrder(e)
 }
 
-// judgeTrip holds a flow's end against the ledger.
+// judgeTrip compares a flow's end with the ledger.
 func (l *life) judgeTrip(e *errand) {
 	for _, step := range []string{"book", "insure", "charge", "letter", "note", "book/undo", "insure/undo", "charge/undo", "book/notice/undo", "insure/notice/undo", "charge/notice/undo"} {
 		if more, all := l.effectsOf(e, step); more > 0 {
@@ -318,7 +317,7 @@ func (l *life) operateTrips(p *process, random dice) {
 				name += "/undo"
 			}
 			if made, _ := l.world.count(name); made == 0 || undo && !l.isUndone(f.ID, of) {
-				continue // nobody states what was not made
+				continue // an operator states no result of a step that was not made
 			}
 			_, err := p.runner.ResolveStep(ctx, f.Ref, step, name, onceward.ResolveOptions{By: "somebody", Why: "the ledger"})
 			l.tell("person", p.name, "states the result of %s of %s: %v", step, f.ID, err)

@@ -16,7 +16,7 @@ import (
 type undoing int
 
 const (
-	goesOn          undoing = iota // it gives up only where what it can't do without is declined
+	goesOn          undoing = iota // it gives up only if a step that it needs is declined
 	turnsBack                      // it gives up once it has charged
 	needsTheirReply                // it gives up if its letter is declined
 )
@@ -72,7 +72,7 @@ func (l *life) undoneInOrder(e *errand) {
 			return
 		}
 		if later.After(undone) && l.wasRestored() {
-			return // a person had it sent again, of what a backup holds as adopted
+			return // a person had the restored operation sent again
 		}
 		if made.After(later) {
 			later = made

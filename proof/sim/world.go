@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// contract is what a provider really does, and the table that says so.
+// contract is a provider's true behavior, and the source of its table.
 type contract struct {
 	name      string
 	host      string
@@ -30,7 +30,7 @@ type contract struct {
 	box *box // nil: the contract is kept by the world itself
 }
 
-// leastRetention is how long the provider remembers keys, those that it remembers for the shortest; 0: none.
+// leastRetention returns the provider's shortest retention of a key, or 0 for none.
 func (c contract) leastRetention() time.Duration {
 	least := c.retention
 	if c.box != nil {
@@ -53,7 +53,8 @@ var contracts = []contract{
 	{name: "short", memory: providers.Everything, guard: true, retention: 2 * time.Hour},
 }
 
-// table is the contract as a table; wrong ones promise that more is remembered, or for longer.
+// table returns the contract as a table. A wrong one promises a longer retention (retains) or a better memory
+// (remembers).
 func (c contract) table(retains, remembers bool) providers.Provider {
 	if c.box != nil {
 		return c.box.stated.Clone()
@@ -83,7 +84,7 @@ func (c contract) table(retains, remembers bool) providers.Provider {
 	return p
 }
 
-// fate is what becomes of one request.
+// fate is the way that one request goes.
 type fate int
 
 const (
@@ -103,12 +104,12 @@ const (
 	fails      // 500
 	gateway    // a gateway's page of 502, after the effect
 	pretends   // a gateway's page of 200, without any
-	blackHole  // no connection, and nobody says so
+	blackHole  // no connection, and no error until a timeout
 	goAway     // the provider restarts, and has not read it
 	goAwayLate // … and has executed it
 	movedHere  // 307 to another path of the same host
 	movedAway  // 307 to another host
-	movedAfter // 303 to what it has made
+	movedAfter // 303 to the new object
 	fateCount
 )
 
@@ -119,9 +120,9 @@ type world struct {
 	contracts  map[string]contract // by host
 	memory     map[string]*remembered
 	effects    map[string][]effect    // by errand
-	underway   map[string][]time.Time // by errand: when requests began that may still be executed
-	asks       map[string]wish        // by errand: what was last asked for by a Retry-After
-	named      map[string]time.Time   // by errand: until when a Retry-After has asked for patience
+	underway   map[string][]time.Time // by errand: when the requests began that may still be executed
+	asks       map[string]wish        // by errand: the last Retry-After
+	named      map[string]time.Time   // by errand: the latest time of a Retry-After
 	untrusted  map[string]bool        // by errand: it was sent by wrong tables
 	befalls    func(host string) (f fate, there bool)
 	restored   func() bool // the journal is a copy
@@ -129,21 +130,21 @@ type world struct {
 	fault      func(format string, args ...any)
 	asked      map[string]int                        // by errand: requests so far
 	looked     map[string]int                        // by host: looks so far
-	patience   map[string]wish                       // by process and host: before which no other look is to be made
-	references map[string]string                     // the key that each was first sent with
-	objects    map[string][]object                   // by host: what it has made and shows
+	patience   map[string]wish                       // by process and host: the time before which no other look may come
+	references map[string]string                     // the key that each was first sent with, by reference
+	objects    map[string][]object                   // by host: the objects that it shows
 	spent      map[string]*spending                  // by process and host
 	spans      map[string]between                    // by errand: when it may be sent for the first time
-	delivers   func(c contract, o object, id string) // tells of it
+	delivers   func(c contract, o object, id string) // sends events about it
 	well       bool                                  // nothing goes wrong any more
 	outage     func(string) bool                     // whether a host is down now
-	unwanted   func(string) bool                     // whether nobody wants an errand any more
+	unwanted   func(string) bool                     // whether an errand is withdrawn
 	refused    func(string) bool                     // whether it takes no credential now
 	tell       func(kind, process, format string, args ...any)
 	visited    map[string]int
 }
 
-// remembered is what a provider knows of a key.
+// remembered is a provider's memory of a key.
 type remembered struct {
 	first  time.Time
 	body   string
@@ -155,24 +156,24 @@ type answer struct {
 	body   string
 	page   bool
 	header [2]string // one more
-	heard  func()    // is called as the client gets it; nil: that makes no difference
+	heard  func()    // called when the client gets it, if not nil
 }
 
-// wish is a provider's, not to be asked again before a time.
+// wish is a provider's request not to be asked again before a time.
 type wish struct {
 	process, key, account string
 	at, until             time.Time
-	cancelled             bool // the operation is, of which it was said
+	cancelled             bool // the operation was cancelled since
 }
 
-// effect is one thing that a provider has done.
+// effect is one effect at a provider.
 type effect struct {
 	at    time.Time
 	key   string
 	by    string // the process that sent it
 	trust bool   // its sender's table was right then
 	knew  bool   // its sender had a table
-	mode  string // of the credential that it was asked for with
+	mode  string // of the request's credential
 	id    string
 	body  string // that it was answered by
 }
@@ -306,7 +307,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	case says429, says503, says409, says401:
 		a := answer{status: map[fate]int{says429: 429, says503: 503, says409: 409, says401: 401}[f], body: `{"error":"not now"}`}
 		if f != says401 {
-			a.header, a.heard = l.asksFor(errand, key, account, f == says409 && !c.keyless, random) // whose table has no 409
+			a.header, a.heard = l.asksFor(errand, key, account, f == says409 && !c.keyless, random) // a table without keys has no 409
 		}
 		done <- a
 	case gateway, movedAfter:
@@ -320,7 +321,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		done <- answer{status: 502, body: "<html>bad gateway</html>", page: true}
 	case movedHere:
 		l.mu.Lock()
-		l.spends(l.process, req.URL.Host).free++ // where it is followed, that is no attempt of its own
+		l.spends(l.process, req.URL.Host).free++ // if the client follows it, that is no attempt of its own
 		l.mu.Unlock()
 		done <- answer{status: 307, header: [2]string{"Location", "https://" + req.URL.Host + "/moved"}}
 	case movedAway:
@@ -682,8 +683,8 @@ func (w *world) work(r request, with fate) (a answer, kept bool) {
 			return answer{status: 500, body: `{"error":"failed"}`}, false
 		}
 		if r.memory != providers.SuccessesLostAnswers || len(w.underway[r.errand]) <= 1 {
-			// Else a resend that fails with an effect would meet one that dawdled: nobody
-			// promises anything of that.
+			// Else a resend that fails with an effect would meet a request that dawdled. No contract promises
+			// anything of that.
 			takes()
 		}
 		return answer{status: 500, body: `{"error":"failed"}`}, false
