@@ -131,8 +131,8 @@ func serve(ctx context.Context) (err error) {
 	case <-ctx.Done():
 	}
 
-	// Both shut down at once. The server lets no new request in. A caller that waits for a provider is told to ask
-	// again, and does not keep the server.
+	// Both shut down at once. The server lets no new request in. A caller that waits for a provider gets an error to
+	// ask again, and does not keep the server.
 	ends, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	drained := make(chan error, 1)
