@@ -246,7 +246,7 @@ func (c *Config) forms() []string {
 	return []string{oneForm}
 }
 
-// today returns the provider's terms in the releases that may be running.
+// today returns the provider's terms in the latest releases of the clients.
 func (x *explorer) today(s *state) []journal.Terms {
 	switch {
 	case x.Corrected && s.Deployed:
