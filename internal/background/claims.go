@@ -36,11 +36,11 @@ func (w *waiting) also(other waiting) {
 	}
 }
 
-// claim claims what is due by then and has a slot, and starts it. It tells whether there
-// may be more now, and what is passed over for the time being.
+// claim claims the operations that are due by then and have a slot, and starts them. It reports whether there may be
+// more now, and what is passed over for the time being.
 //
-// Each claim asks for no more than there are slots for what it may find, so that the
-// journal need not look through a backlog whose turn has not come.
+// Each claim asks for no more operations than there are slots for them, so that the journal need not read a backlog
+// whose turn has not come.
 func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
 	p.recoverLostClaims(ctx, session)
 	now := p.worker.Now()
@@ -154,8 +154,8 @@ const apartFor = 10 * time.Minute
 // idleOnes is what the claim of providers is called whose slots are all free.
 const idleOnes = "idle"
 
-// booking is one claim's hold on slots: what is claimed counts as sent if its process is
-// killed, so that nothing is claimed that has none.
+// booking is one claim's hold on slots. A claimed operation counts as sent if its process is killed, so none is
+// claimed without a slot.
 type booking struct {
 	worker *Worker
 	waiting
@@ -191,8 +191,8 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 	}
 }
 
-// today tells what an operation's contract says by now, or that it is not to be
-// claimed: nobody here knows the contract, or its credential, or there is no slot.
+// today returns the terms of an operation's contract now. It returns false if the operation must not be claimed: this
+// process lacks the contract or the credential, or there is no slot.
 func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,9 +273,9 @@ var (
 	errRests       = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
 )
 
-// barred tells why nobody here can send an operation that nobody else holds, or finds
-// its contract and where it goes. A dead process's is claimed all the same if only its
-// credential is missing, since that leaves it to those who have it.
+// barred returns why this process cannot send an operation that no session holds, or else its contract and target. If
+// only the credential is missing, a dead process's operation is claimed all the same. That leaves it to the processes
+// that have the credential.
 func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
@@ -294,8 +294,8 @@ func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.
 	return route, to, nil
 }
 
-// passedOver tells of operations that are due and that nobody here can send: Resume in
-// its report, Run once for each provider.
+// passedOver reports the due operations that this process cannot send. Resume puts them into its report, and Run logs
+// them once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
 	var unclaimed []string // providers of what is in flight somewhere
 	for op, err := range p.worker.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {

@@ -12,9 +12,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Backlog holds the events that the journal failed to record. They are tried
-// until they are written; who asks for such an operation meanwhile is served
-// from here.
+// Backlog holds the events that the journal failed to record. It retries each until it is written. Meanwhile it
+// answers callers that ask for such an operation.
 type Backlog struct {
 	journal journal.Journal
 	closing <-chan struct{}
@@ -135,7 +134,8 @@ func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 	}
 }
 
-// dropDelivery drops the caller's delivery of what nobody wants any more by now: whoever does not want it is not who asked.
+// dropDelivery drops the unsaved delivery to the caller of an operation that was marked unwanted meanwhile. The
+// process that marked it is not the caller. It reports whether there was one.
 func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()
 	events := b.unsaved[ref]

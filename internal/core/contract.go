@@ -41,8 +41,8 @@ func SameContract(op *journal.Operation, route tables.Route) bool {
 	return route.Listed && op.Provider == route.Provider.KeysUnder
 }
 
-// ListedSince tells whether an operation was begun at a host that a provider serves by
-// now, and none did then. It had no terms under which it is sent again.
+// ListedSince reports whether an operation was begun at a host that no provider served then and one serves now. Such
+// an operation has no recorded terms for sending it again.
 func ListedSince(op *journal.Operation, route tables.Route) bool {
 	return op.Provider == "" && route.Listed
 }
@@ -65,7 +65,7 @@ func AsRead(body []byte) []byte {
 	return body
 }
 
-// Parsed is nil for what is no URL.
+// Parsed returns the URL that rawURL spells, or nil if it is malformed.
 func Parsed(rawURL string) *url.URL {
 	u, _ := url.Parse(rawURL)
 	return u
@@ -137,8 +137,8 @@ func TargetOf(op *journal.Operation, route tables.Route, host string) throttle.T
 	return to
 }
 
-// AccountHeaders are the values of the headers by which a provider's requests say on whose
-// behalf they are made.
+// AccountHeaders returns the values of the headers that name the account a request is made for, as the provider's
+// table lists them.
 func AccountHeaders(p *providers.Provider, h http.Header) string {
 	var values []string
 	for _, name := range p.AccountHeaders {

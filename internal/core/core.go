@@ -61,7 +61,8 @@ type Settings struct {
 	Keep            time.Duration
 }
 
-// Now is the time by the journal's clock, where it has one (journal.Clock); else by this machine's, which contexts go by.
+// Now returns the journal's time if the journal has a clock (journal.Clock), and this machine's otherwise. Contexts
+// go by this machine's clock.
 func (c *Core) Now() time.Time { return c.Clock() }
 
 // Until returns a context that ends at a time of Now's.
@@ -94,7 +95,7 @@ func (c *Core) Sleep(ctx context.Context, pause time.Duration, ends time.Time) b
 	return false
 }
 
-// Wake has Run look now for what is due.
+// Wake makes Run look for due operations now.
 func (c *Core) Wake() {
 	select {
 	case c.Wakes <- struct{}{}:
@@ -129,7 +130,8 @@ func IsUndone(err error) bool {
 	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored)
 }
 
-// Composer makes requests of what was frozen, with the credentials of a caller; nil: with those of the background.
+// Composer returns a composer of requests from the frozen request. They carry the credentials of caller, or the
+// background's if it is nil.
 func (c *Core) Composer(caller *http.Request, query string, route *tables.Route, frozen *journal.Request) wire.Composer {
 	return wire.Composer{Authorize: c.Authorize, Jar: c.HTTPClient.Jar, Caller: caller, Query: query, Route: route, Frozen: frozen}
 }

@@ -22,7 +22,7 @@ type idleSince struct {
 	since      time.Time
 }
 
-// MaxIdle are kept. What is forgotten waits anew.
+// MaxIdle is the number of operations that Idle keeps. Beyond it all of them are dropped, and their wait begins anew.
 const MaxIdle = 10_000
 
 // See notes an operation as it stands now.

@@ -174,7 +174,7 @@ func (c *Core) Settled(ctx context.Context, op *journal.Operation, err error) {
 	}
 }
 
-// Resolved tells that somebody's word on an operation was recorded.
+// Resolved calls the hook of the same name after a resolution of the operation was recorded.
 func (c *Core) Resolved(ctx context.Context, op *journal.Operation, resolution journal.Resolution) {
 	if hook := c.Observer.Resolved; hook != nil {
 		hook(ctx, copied(op), resolution)

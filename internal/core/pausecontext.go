@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// PauseContext is the context under which a run waits between two attempts. It ends with
-// the run's own and when the client is shut down, by which an attempt under way is not
-// broken off, and with the run: what is derived from it may outlive that for a moment, and
-// package context panics where Done is closed and Err tells of nothing.
+// PauseContext is the context under which a run waits between two attempts. It ends with the run's context, with the
+// run itself, and when the client is shut down. Shutdown does not break off an attempt under way.
+//
+// A context derived from it may outlive the run for a moment. Err is never nil then, because package context panics
+// if Done is closed and Err returns nil.
 type PauseContext struct {
 	ctx       context.Context // the run's
 	lifecycle *Lifecycle
@@ -23,7 +24,7 @@ func (l *Lifecycle) NewPauses(ctx context.Context) PauseContext {
 	return PauseContext{ctx: ctx, lifecycle: l}
 }
 
-// Under has the run go on under another context. It is called before anybody asks for the end.
+// Under moves the run to another context. It must be called before the first call of Done.
 func (c *PauseContext) Under(ctx context.Context) { c.ctx = ctx }
 
 // Deadline is that of the run's context.

@@ -23,7 +23,8 @@ type Session struct {
 	lost    func(context.Context)
 }
 
-// NewSession returns that of a client which has not joined its journal. lost is told of each session that turns out lost.
+// NewSession returns the session of a client that has not joined its journal yet. It calls lost for each session that
+// turns out to be lost.
 func NewSession(j journal.Journal, lost func(context.Context)) *Session {
 	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost}
 }
@@ -112,8 +113,8 @@ func (s *Session) Holds(id string) bool {
 	return s.present != nil && s.present.ID() == id && !s.present.Lost()
 }
 
-// End ends the session for good: nobody would end another, by which what is still under way after Shutdown
-// would be held for as long as the process lives.
+// End ends the session and prevents another. No code would end a session begun after Shutdown: its operations under
+// way would stay held for as long as the process lives.
 func (s *Session) End(ctx context.Context) error {
 	s.mu.Lock()
 	s.over = true

@@ -55,10 +55,11 @@ func (r *run) answer(res journal.Result) (Answer, error) {
 	}
 }
 
-// isOutcome tells whether the last attempt's answer is the operation's: it was recorded
-// as that, or was a refusal, nothing may have taken effect, and the operation is
-// cancelled. Whoever got another, a refusal of a later attempt for one, would take it
-// for the outcome, and pay by another name.
+// isOutcome reports whether the last attempt's answer is the operation's outcome. It is if the journal recorded it as
+// that. A refusal is too if nothing may have taken effect and the operation is cancelled.
+//
+// A caller that got any other answer, such as the refusal of a later attempt, would take it for the outcome and pay
+// under another name.
 func (r *run) isOutcome(op *journal.Operation) bool {
 	a := &r.attempt
 	switch op.State {
@@ -130,8 +131,8 @@ func (e *Engine) replay(op *journal.Operation) Answer {
 	return Answer{Response: resp, Operation: *op, Replayed: true, Source: Recorded}
 }
 
-// cutShort is how a body ends that came to no end: who reads it is told whether the
-// operation is done all the same.
+// cutShort returns the error at the end of a body that was cut off. It tells the reader if the operation is completed
+// all the same.
 func (e *Engine) cutShort(op *journal.Operation) error {
 	if op.State != journal.StateCompleted {
 		return io.ErrUnexpectedEOF

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// attempt is one try, and what came of it.
+// attempt is one try and its result.
 type attempt struct {
 	started time.Time
 	ctx     *wire.AttemptContext // nil: it was not made
@@ -35,9 +35,8 @@ type attempt struct {
 	judged  tables.Judgement
 }
 
-// makeAttempt sends what was frozen, if it may still be sent, and reads the answer. What
-// comes of it is in r.attempt; what it returns is that which the transport did, or why
-// there was no attempt.
+// makeAttempt sends the frozen request, if it may still be sent, and reads the answer. It leaves the result in
+// r.attempt. It returns the transport's response and error, or the reason why there was no attempt.
 func (r *run) makeAttempt() (*http.Response, error) {
 	r.answered = r.lastResponse()
 	r.attempt = attempt{}
@@ -87,7 +86,7 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// guard is for wire.Guard. What hooks of an attempt ask with does not change with its run.
+// guard implements wire.Guard. The facts that an attempt's hooks ask for do not change with its run.
 type guard struct{ engine *Engine }
 
 func (g guard) Holds(session string) bool { return g.engine.Session.Holds(session) }
@@ -207,8 +206,8 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 	return to
 }
 
-// readAnswer reads the response's body up to Config.MaxResponseBody. What is over it stays a
-// stream for the caller, without the attempt's deadline.
+// readAnswer reads the response's body up to Config.MaxResponseBody. The rest of a longer body stays a stream for the
+// caller, without the attempt's deadline.
 func (r *run) readAnswer() {
 	a := &r.attempt
 	ctx := a.ctx
@@ -239,8 +238,8 @@ func (r *run) readAnswer() {
 	a.resp.Body = http.NoBody
 }
 
-// readOn reads more of a body that is over MaxResponseBody, where what the answer means
-// depends on it. The stream has it all the same.
+// readOn reads more of a body that is longer than MaxResponseBody, if the answer's meaning depends on it. The
+// caller's stream repeats those bytes.
 func (r *run) readOn(body io.Reader) error {
 	a := &r.attempt
 	a.whole = a.body
@@ -256,7 +255,7 @@ func (r *run) readOn(body io.Reader) error {
 	return err
 }
 
-// answerHead is the head of what was answered, as the provider's table reads it.
+// answerHead returns the status and headers of the response in the form that the provider's table reads.
 func (r *run) answerHead() tables.Answer {
 	resp := r.attempt.resp
 	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}

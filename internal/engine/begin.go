@@ -149,8 +149,9 @@ func (k *call) lead() (*core.Flight, Answer, error) {
 	}
 }
 
-// heed waits until the time that the provider has named to another's call, or to what a look of this call has shown to
-// be without an effect: who had asked before that was known asks no sooner. Who can't wait for so long is told at once.
+// heed waits until the time that the provider has named. It named that time to another call, or to an attempt of this
+// operation that a look-up has shown to be without effect. Callers that were already waiting also honor it. A caller
+// whose deadline is earlier fails immediately.
 func (k *call) heed(until time.Time) error {
 	e := k.engine
 	pause := until.Sub(e.Now())
@@ -292,10 +293,9 @@ func (k *call) failed(err error) error {
 	return k.fail(fault.ErrJournal, err)
 }
 
-// notBegun is the error for a call that ends before its intent is recorded. It has sent
-// nothing, but an earlier call by the same name or key may have: only the journal tells
-// whether nothing took effect. No more of the record is told, since it may be of
-// another request.
+// notBegun returns the error for a call that ends before its intent is recorded. The call has sent nothing, but an
+// earlier call by the same name or key may have. Only the journal can tell whether nothing took effect. The error
+// says no more of the record, which may belong to another request.
 func (k *call) notBegun(cause error) error {
 	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
 		return k.fail(fault.ErrNotSent, cause)
@@ -330,7 +330,7 @@ func (k *call) otherMode(op *journal.Operation) bool {
 	return op.Mode != "" && k.intent.Mode != "" && op.Mode != k.intent.Mode
 }
 
-// mayShare tells whether the outcome of somebody else's call is this one's too.
+// mayShare reports whether the outcome of another call is also this call's.
 func (k *call) mayShare(op *journal.Operation) bool {
 	if k.intent.Another(op) || op.Tombstone {
 		return false
@@ -393,7 +393,7 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Ans
 	return Answer{}, k.failWith(op, fault.ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
 }
 
-// gaveUpWaiting is for a call that waited for somebody else's in vain.
+// gaveUpWaiting returns the error for a call that waited in vain for another call of the operation.
 func (k *call) gaveUpWaiting(op *journal.Operation) error {
 	if op == nil {
 		op = &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, State: journal.StateInFlight}

@@ -38,13 +38,12 @@ func (k *call) keyHeld(op *journal.Operation) *Failure {
 	return f
 }
 
-// keyFromBefore is an operation that has the call's key, and was begun before the account
-// was told apart: without the label that says now whose it is or, by its recorded header,
-// for the same account when the table did not know that header for one. It may be the
-// same effect. Where the call's own operation is known, it is none.
+// keyFromBefore returns an operation that has the call's key and was begun before the table told accounts apart, or
+// nil. Its record lacks the account's label. Or its recorded header, which the table did not know as an account's
+// then, names the same account. It may be the same effect. It returns nil if the call's own operation is known.
 //
-// Or it is an operation without a name whose key was made for it, and brought along
-// under a name by a caller who has read it in an error: that has no alias.
+// It also returns an operation without a name whose key was made for it. A caller may have read that key in an error
+// and now uses it together with a name. Such an operation has no alias.
 func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
 	if k.intent.Alias == (journal.Ref{}) {
 		return nil, nil
@@ -109,8 +108,8 @@ func (k *call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation,
 	return &op, nil
 }
 
-// ofItsVersion is the error for a key that the request brings along and that has not the
-// version that the table asks for, unless it asks for what was begun with it before.
+// ofItsVersion returns an error if the request's own key has another UUID version than the table asks for. It returns
+// nil if an operation was begun with that key before and is not cancelled.
 func (k *call) ofItsVersion() error {
 	if k.wrongVersion == nil {
 		return nil

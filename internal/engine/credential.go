@@ -50,8 +50,8 @@ func (r *run) keysAreScoped() bool {
 	return !r.route.Listed || r.route.Provider.CredentialScoped
 }
 
-// checkMode has an operation go out in one mode, such as "test" or "live", where its
-// credentials show that.
+// checkMode returns an error if the operation's credential has changed its mode, such as "test" or "live". It returns
+// nil if the credential does not show one.
 func (r *run) checkMode(req *http.Request) error {
 	if !r.route.Listed {
 		return nil
@@ -69,8 +69,8 @@ func (r *run) checkMode(req *http.Request) error {
 	return nil
 }
 
-// sign has the intent say what the journal keeps of the credential: its mode, where it
-// shows that, and a digest, where the provider knows the key under that one only.
+// sign records in the intent the facts that the journal keeps of the credential. It records the mode, if the
+// credential shows one. It records a digest, if the provider knows the key only under that credential.
 func (k *call) sign() error {
 	p, looks := k.route.Provider, k.engine.finder.LooksFor(k.route)
 	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 && !looks {

@@ -9,10 +9,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// fetch gets what an AlreadyDone answer points to, where the contract says that it
-// can be had, and makes it the attempt's answer. It takes one request without a key,
-// within the attempt's time, which is not an attempt itself. Whatever else than a
-// whole 2xx comes of it, the answer stays as it is.
+// fetch gets the object that an AlreadyDone answer points to, if the contract allows that, and makes it the attempt's
+// answer. It sends one request without a key, within the attempt's time; that is not an attempt itself. Unless it
+// gets a whole 2xx answer, the attempt's answer stays as it is.
 func (r *run) fetch() {
 	a := &r.attempt
 	if a.judged.Verdict != providers.AlreadyDone || !r.route.Endpoint.FetchPointer || a.cut != nil || a.partial {

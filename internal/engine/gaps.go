@@ -25,11 +25,11 @@ type gaps struct {
 	warned map[string]bool
 }
 
-// maxWarned bounds what is remembered of hosts and endpoints, which may be anybody's; those
-// beyond it are not warned of.
+// maxWarned limits how many hosts and endpoints gaps remembers, since a caller may send to any host. Beyond it gaps
+// logs no warnings.
 const maxWarned = 1024
 
-// isFirst reports whether a gap has to be logged: nothing was said of it so far.
+// isFirst reports whether a gap has to be logged, since it was not logged before.
 func (g *gaps) isFirst(gap string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// call is one mutating request that somebody makes under an operation.
+// call is one mutating request that a caller makes under an operation.
 type call struct {
 	engine  *Engine
 	ctx     context.Context // the caller's

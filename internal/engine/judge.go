@@ -235,9 +235,9 @@ func (r *run) abandon(due time.Time, cause string) {
 // it is parked, and not cancelled: the flow is not to be undone for that.
 func (r *run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Parent) }
 
-// givesUp is how a run ends that can't go on, through no fault of the operation's: it
-// is cancelled where nothing may have run, and its own caller asked for it first. What
-// was pending before, others were told of: it stays pending.
+// givesUp returns the event that ends a run which cannot go on through no fault of the operation's. It cancels the
+// operation if nothing may have run and the run's own caller began it. An operation that was pending before stays
+// pending, since other callers know that.
 func (r *run) givesUp() journal.EventKind {
 	if r.caller == nil || r.op.Found.State == journal.StatePending {
 		return journal.EventPark
@@ -251,8 +251,8 @@ func (r *run) undated() bool {
 	return !r.tally.maybeSent || r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
 }
 
-// mayHaveRun is what the resend rule is asked with while the claim lives: what it
-// found, and what its own attempts left open.
+// mayHaveRun reports whether the operation may have run: before the claim, or in one of the claim's own attempts. The
+// resend rule takes it while the claim lives.
 func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHaveRun }
 
 // retryOrEnd decides on another attempt. busy: the provider is still working on an
@@ -317,8 +317,8 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	r.engine.Delayed(r.ctx, &r.op, r.wait)
 }
 
-// delay is what the provider asks for, else the policy's. Where it is busy with an
-// earlier attempt it is never less than that: such attempts are not counted.
+// delay returns the delay that the provider asks for, or else the policy's. If the provider is busy with an earlier
+// attempt, the delay is never less than the policy's, since such attempts are not counted.
 func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, asked bool) {
 	if r.delays == nil {
 		r.delays = retry.NewDelays(policy)
@@ -337,8 +337,8 @@ func (r *run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	return own, false
 }
 
-// soonest is when the provider's last answer, if there is one, wants to be asked again. Where it is busy with an
-// earlier attempt that is never at once.
+// soonest returns the earliest time that the provider's last answer, if there is one, allows for another attempt. If
+// the provider is busy with an earlier attempt, that time is never now.
 func (r *run) soonest() time.Time {
 	now, policy := r.engine.Now(), r.engine.Backoff.WithDefaults()
 	if r.attempt.resp == nil {
@@ -351,8 +351,8 @@ func (r *run) soonest() time.Time {
 	return now.Add(asked)
 }
 
-// askedUntil is the time before which the provider asked by its last answer not to be asked again by anybody; what
-// it says of a credential is for that one alone.
+// askedUntil returns the time before which no caller may ask the provider again, according to its last answer. It
+// returns the zero time for an answer about a credential, which concerns that credential only.
 func (r *run) askedUntil() time.Time {
 	switch {
 	case r.attempt.judged.Credential:
@@ -363,7 +363,8 @@ func (r *run) askedUntil() time.Time {
 	return r.soonest()
 }
 
-// afterRefusal is when what was refused is tried again, where it stays pending, and whether that is by our own word.
+// afterRefusal returns when a refused operation that stays pending is tried again. own reports whether our policy,
+// not the provider, set that time.
 func (r *run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.engine.Now()
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
@@ -464,8 +465,7 @@ func (r *run) comparesRequests() bool {
 	return false
 }
 
-// madeKey tells whether the key was made here and at random, so that nobody else
-// can have used it.
+// madeKey reports whether the key was made here and at random, so that no other party can have used it.
 func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
 }

@@ -48,9 +48,9 @@ func (k *call) read() error {
 	return nil
 }
 
-// understand finds what only the body tells: that the request has no effect (a
-// GraphQL query, a tidy token request), for which it returns false, or else the key that
-// it carries. It then freezes the request.
+// understand reads the facts that only the body holds, and freezes the request. It returns false for a request
+// without an effect, such as a GraphQL query or a tidy token request. Otherwise it also finds the key that the
+// request carries.
 func (k *call) understand() (effect bool, err error) {
 	m := k.message()
 	k.route = k.route.For(m)
@@ -150,8 +150,8 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// freeze fills in what is journaled of the request, and its fingerprint, which is
-// made without the key wherever that travels.
+// freeze fills in the journaled part of the request and its fingerprint. The fingerprint leaves the key out, wherever
+// the request carries it.
 func (k *call) freeze(m tables.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
 	keyless := m

@@ -23,9 +23,8 @@ func (r *run) begun() {
 	}
 }
 
-// record writes the end of the run to the journal. What can't be written is kept
-// and tried again; the caller gets what it would have got. What stands is in the result also where a hook panics that
-// is told of it.
+// record writes the end of the run to the journal. An event that the journal fails to record is kept and tried again,
+// and the caller gets the same answer. result holds the recorded state even if a hook panics.
 func (r *run) record(result *journal.Result) {
 	e := r.end
 	ev := journal.Event{

@@ -9,9 +9,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// refer finds the reference that the request has, or decides to fill one in. It is
-// recorded before anything is sent: what is looked for later is what was in the request,
-// whatever the table says by then.
+// refer finds the reference that the request has, or decides to fill one in. The journal records it before anything
+// is sent, so that a look-up searches for the value in the request, even if the table has changed.
 func (k *call) refer(m tables.Message) {
 	if !k.engine.finder.LooksFor(k.route) {
 		return

@@ -65,7 +65,7 @@ func repeat(ctx context.Context, method string, to *url.URL, first try, attempts
 	_, _ = e.client.Do(&e.request) // what it returns is known from the attempt already
 }
 
-// RoundTrip stands in for the network. What it is asked to send is not what is sent.
+// RoundTrip stands in for the network. It makes the next attempt, and does not send the request that it is given.
 func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	if first := e.first; first != nil {
 		e.first, e.last = nil, *first
@@ -77,13 +77,12 @@ func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 
 var errEnded = errors.New("onceward: the run has ended")
 
-// noHeader is the header of what is never sent, and nobody writes to.
+// noHeader is the empty header of the request that is never sent. No code writes to it.
 var noHeader = http.Header{}
 
 func answerRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// mayRepeat asks go-retryablehttp's own policy about a safe request. Of those only the
-// policy is its: see pass.
+// mayRepeat asks go-retryablehttp's own policy about a safe request. Only the policy is used for those: see pass.
 func mayRepeat(ctx context.Context, resp *http.Response, err error) bool {
 	again, _ := retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 	return again

@@ -15,9 +15,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// run is one claim being worked off: what the journal said when it allowed it, the attempt
-// under way, and what becomes of the operation. One goroutine works a run off; Shutdown
-// reaches it by pauses and sending.
+// run is one claim that is being worked off: the record at the time of the claim, the attempt under way, and the
+// operation's end. One goroutine works a run off. Shutdown reaches it by pauses and sending.
 type run struct {
 	engine *Engine
 

@@ -12,10 +12,9 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 )
 
-// pass sends what is no operation. A safe request is sent again as go-retryablehttp
-// would, by Config.Backoff and within the provider's budget, as long as its caller has
-// no response yet; nothing of it is recorded. Its last response, or error, is the
-// caller's as it is.
+// pass sends a request that is not an operation. It repeats a safe request as go-retryablehttp would, by
+// Config.Backoff and within the provider's budget, until its caller has a response. The journal records nothing of
+// it. The caller gets its last response or error unchanged.
 func (e *Engine) pass(req *http.Request) Answer {
 	resp, err := e.passed(req)
 	return Answer{Passed: true, Response: resp, Err: err}
@@ -114,14 +113,13 @@ func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 	return wait, true
 }
 
-// maxDrained and drainTime bound what is read of a response that nobody gets, so that
-// its connection can be used again.
+// maxDrained and drainTime limit how much of a discarded response is read, so that its connection can be used again.
 const (
 	maxDrained = 64 << 10
 	drainTime  = time.Second
 )
 
-// drainAway ends a response that nobody gets. Its body is closed once.
+// drainAway ends a response that no caller gets. It closes the body once.
 func drainAway(resp *http.Response) {
 	if resp == nil || resp.Body == nil {
 		return

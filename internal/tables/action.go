@@ -16,8 +16,7 @@ const (
 	unknown // until the body has been read
 )
 
-// asking is a message whose route is looked for. What many endpoints ask of it is
-// read once.
+// asking is a message whose route is looked for. Parts that many endpoints need are read once.
 type asking struct {
 	Message
 	read    bool

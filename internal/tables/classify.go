@@ -89,11 +89,10 @@ func (rt Route) Classify(a Answer) Judgement {
 	return j
 }
 
-// defaultRules read what a provider's own rules leave. They only trust what
-// holds for any HTTP server, and take the rest for what does the least harm: a
-// repeat with the same key where the status promises that the next answer may
-// differ (the resend rule still has to allow it), reconciling elsewhere. 409
-// and the other client errors mean something else at each provider.
+// defaultRules classify the answers that a provider's own rules leave. They trust only facts that hold for any HTTP
+// server, and otherwise choose the verdict that does the least harm. That is a repeat with the same key if the status
+// promises that the next answer may differ, and reconciling elsewhere. The resend rule still has to allow the repeat.
+// 409 and the other client errors mean something else at each provider.
 var defaultRules = slices.Concat([]providers.Rule{
 	{Status: 200, Through: 299, Verdict: providers.Final, Source: "RFC 9110 section 15.3: received, understood and accepted [D]"},
 }, rules(status.Passing, providers.Retry), []providers.Rule{

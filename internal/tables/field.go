@@ -140,8 +140,8 @@ func (r *reading) array(on pathSet, steps, depth int) bool {
 	}
 }
 
-// object consumes an object. One that has a member on a path twice has nothing of
-// that path, since parsers differ on which one counts.
+// object consumes an object. If a member on a path occurs twice, it reads none of that path, since parsers differ on
+// which one counts.
 func (r *reading) object(on pathSet, steps, depth int) bool {
 	t := &r.text
 	t.take('{')

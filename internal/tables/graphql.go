@@ -20,8 +20,8 @@ type gqlToken struct {
 	span
 }
 
-// gqlLexer cuts a document into tokens (GraphQL specification of October 2021,
-// section 2.1): what stands in comments and strings is neither braces nor names.
+// gqlLexer cuts a document into tokens (GraphQL specification of October 2021, section 2.1). Text in comments and
+// strings is neither braces nor names.
 type gqlLexer struct {
 	in  string
 	pos int

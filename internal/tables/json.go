@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep JSON and GraphQL may be nested; what is nested deeper
-// is not read.
+// maxDepth limits how deep JSON and GraphQL may be nested. Deeper texts are not read.
 const maxDepth = 200
 
 // jsonText walks a JSON text once, strictly by the grammar of RFC 8259.
@@ -322,9 +321,9 @@ const (
 	isCompressed = "the body has a Content-Encoding: send it as it is, for the key to stand in"
 )
 
-// locate finds the member at a path of names. A path that is there twice, however
-// the names are escaped, is a problem, since parsers differ on which one counts;
-// so is a text that is not a JSON object, or not one all the way.
+// locate finds the member at a path of names. It returns a problem for a path that occurs twice, however the names
+// are escaped, since parsers differ on which one counts. It also returns one for a text that is not a JSON object, or
+// not one all the way.
 func locate(text []byte, path []string) (place jsonPlace, problem string) {
 	t := &jsonText{in: text}
 	if t.ended() {

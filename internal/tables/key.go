@@ -17,7 +17,7 @@ type KeyError struct {
 	// Name is what carries the key, as in [providers.Key].
 	Name string
 
-	// Reason says what is wrong and, where there is something to do, what.
+	// Reason says which part is wrong and, if the caller can mend it, how.
 	Reason string
 }
 

@@ -29,7 +29,7 @@ func (k Key) carriedPair(text string) (key string, present bool, err error) {
 	return key, true, nil
 }
 
-// checkForm finds what keeps a body from being read as a form.
+// checkForm returns the reason why a body cannot be read as a form, or nil.
 func (k Key) checkForm(m Message) error {
 	switch {
 	case m.coded():

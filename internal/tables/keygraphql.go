@@ -23,11 +23,10 @@ const (
 	gqlShared     = "the variable that the key would go into stands elsewhere too: give the key a variable of its own"
 )
 
-// readGraphQL reads a request and finds the operation in it that is executed.
-// Where that is not certain the request can't be read: a body that says that it is
-// not JSON, which a server may read as a form, operations in the URL, which some
-// servers prefer to those in the body, a document that is not there (a persisted
-// one) or does not say which of its operations is meant.
+// readGraphQL reads a request and finds the operation in it that is executed. It returns a problem if that is not
+// certain. That is so for a body that says that it is not JSON, since a server may read it as a form. It is so for
+// operations in the URL, since some servers prefer them to those in the body. It is so for a document that is missing
+// (a persisted one), or does not say which of its operations is meant.
 func readGraphQL(m Message) (r gqlRequest, problem string) {
 	switch {
 	case m.coded():
@@ -177,8 +176,8 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 	}
 }
 
-// uses counts where a variable stands, apart from its definition: in the operation
-// and in the fragments, any of which it may use.
+// uses counts the places of a variable other than its definition: in the operation and in the fragments, any of which
+// it may use.
 func (r *gqlRequest) uses(variable string) (n int) {
 	l := gqlLexer{in: r.document}
 	others := r.others
@@ -342,8 +341,7 @@ func decoded(literal []byte) string {
 	return string(out)
 }
 
-// encodedOffset returns where in a JSON string the byte stands that is at offset
-// in what it says.
+// encodedOffset returns the position in a JSON string of the byte that is at offset in its decoded text.
 func encodedOffset(literal []byte, offset int) int {
 	at := 1
 	for seen := 0; seen < offset && at < len(literal)-1; {
@@ -354,9 +352,8 @@ func encodedOffset(literal []byte, offset int) int {
 	return at
 }
 
-// decodeNext returns the length of the byte or escape at a place in a valid JSON
-// string, and what it says. Escaped surrogates without their other half say
-// U+FFFD, as in encoding/json.
+// decodeNext returns the length and the decoded text of the byte or escape at a position in a valid JSON string. An
+// escaped surrogate without its other half decodes to U+FFFD, as in encoding/json.
 func decodeNext(literal []byte, at int) (n int, text string) {
 	if literal[at] != '\\' {
 		return 1, string(literal[at : at+1])

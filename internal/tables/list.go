@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// MaxListBody is the length of a list's body up to which it is read: a page of a hundred
-// objects is longer than any answer of one.
+// MaxListBody is the largest body of a list that is read, in bytes. A page of a hundred objects is longer than any
+// answer of one.
 const MaxListBody = 16 << 20
 
-// MaxListItems is how many items of a body are read.
+// MaxListItems is the largest number of items of a body that are read.
 const MaxListItems = 10_000
 
-// Items returns the items of a list, a JSON text each as it stands in the body, and what
-// keeps it from being read, without a word of the body. The path is that of
-// [providers.Lookup.Items]: "data[]", "[]", "orders[].refunds[]"; empty, the body is the
-// one item. The list has to be there wherever the path leads, and be an array.
+// Items returns the items of a list, each a JSON text as it stands in the body. Otherwise it returns the problem that
+// keeps the body from being read, without a word of the body. The path is that of [providers.Lookup.Items]: "data[]",
+// "[]", "orders[].refunds[]". If it is empty, the body is the one item. The list has to be there wherever the path
+// leads, and be an array.
 //
 // It takes time in proportion to the body's length. The items are parts of body.
 func Items(header http.Header, body []byte, path string) (items [][]byte, problem string) {
@@ -95,9 +95,9 @@ func (l *lister) list(steps []step, depth int) bool {
 	return l.elements(func() bool { return l.walk(steps, depth+1) })
 }
 
-// Member returns the text of the scalar at a dotted path of names in a body that is a JSON
-// object; empty where it is missing, null or empty. clear is false where that can't be told:
-// it, or what it stands in, is there twice, or it is an object or an array.
+// Member returns the text of the scalar at a dotted path of names in a body that is a JSON object. It returns "" if
+// the scalar is missing, null or empty. clear is false if the value is ambiguous: it or an object around it occurs
+// twice, or it is itself an object or an array.
 func Member(body []byte, path string) (text string, clear bool) {
 	place, problem := locate(body, strings.Split(path, "."))
 	switch {
@@ -188,9 +188,9 @@ func (t Texts) Only(path string) (text string, ok bool) {
 	return texts[0], true
 }
 
-// Sent reads what a request says in fields: by dotted paths into a JSON body, by the names of
-// the fields of a form, or, where there is no body, of the query's parameters. A field that is
-// there more than once, or in a body that is compressed or of another kind, is not read.
+// Sent returns the values of a request's fields. It reads them by dotted paths from a JSON body, by name from a form,
+// or, if there is no body, from the query's parameters. It skips a field that occurs more than once, and all fields
+// of a body that is compressed or of another kind.
 func Sent(m Message, fields []string) map[string]string {
 	said := map[string]string{}
 	switch {
@@ -249,7 +249,7 @@ func wildcards(pattern string) (names []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "$" })
 }
 
-// deaf is where a mux may write what nobody reads.
+// deaf discards what a mux writes.
 type deaf struct{}
 
 func (deaf) Header() http.Header         { return http.Header{} }

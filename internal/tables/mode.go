@@ -9,10 +9,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Mode returns what a request's credential is for, by its prefix; "" if it has none
-// of those in p.CredentialModes, or p is nil. It looks at Authorization, of which it
-// reads Bearer, Basic (the user, then the password) and a bare key, and then at
-// X-Api-Key and Api-Key. The credential itself is neither returned nor kept.
+// Mode returns the mode of a request's credential, by its prefix. It returns "" if the credential has none of the
+// prefixes in p.CredentialModes, or p is nil. It looks at Authorization, of which it reads Bearer, Basic (the user,
+// then the password) and a bare key, and then at X-Api-Key and Api-Key. It neither returns nor keeps the credential
+// itself.
 func Mode(p *providers.Provider, h http.Header) string {
 	if p == nil || len(p.CredentialModes) == 0 {
 		return ""

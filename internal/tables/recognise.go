@@ -9,18 +9,15 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Recognises reports whether an answer with a 2xx is the provider's own, as far as
-// the media types in p.Answers tell it. body is the answer's, decoded, or a prefix
-// of it; nil where it is not known.
+// Recognises reports whether an answer with a 2xx is the provider's own, as far as the media types in p.Answers tell.
+// body is the decoded body or its beginning, or nil if it is not known.
 //
-// HTML is not, unless it is listed, and neither is markup, unless a type that
-// ends in xml or HTML is, or what calls itself JSON and isn't; a body of another type than those listed is, if
-// application/json is listed and the body begins as an object or array of JSON
-// does. Without a body an answer is the provider's whatever its type, but HTML.
-// Everything is where p.Answers is empty, or p is nil.
+// It returns true for every answer if p is nil or p.Answers is empty. It returns false for HTML, unless HTML is
+// listed, and for markup, unless a type that ends in xml or HTML is listed. It also returns false for markup that is
+// labelled as JSON. It returns true for a type that is not listed if application/json is and the body begins like a
+// JSON object or array. Without a body, it returns true for every type but HTML.
 //
-// It can be asked of a recorded answer as well as of a new one, and is safe for
-// concurrent use.
+// It works for a recorded answer as well as for a new one, and is safe for concurrent use.
 func Recognises(p *providers.Provider, status int, header http.Header, body []byte) bool {
 	if !success(status) {
 		return false

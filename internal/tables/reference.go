@@ -16,10 +16,10 @@ func (r Reference) key() Key {
 	return Key{Place: r.Place, Name: r.Name, MaxLength: r.MaxLength, Alphabet: r.Alphabet}
 }
 
-// Carried returns the reference that a request has, as its caller wrote it, whatever the
-// table says of lengths; present is false where it has none. The error is a [*KeyError] for a
-// request whose reference can't be told, since it is there twice, is not a text, or stands in
-// a body of another kind: such a request has none to be recognised by, and takes none either.
+// Carried returns the reference that a request has, as its caller wrote it, even if it is longer than the table
+// allows. present is false if there is none. The error is a [*KeyError] for a request whose reference is ambiguous:
+// it occurs twice, is not a text, or stands in a body of another kind. Such a request cannot be recognised by a
+// reference, and none can be added to it.
 func (r Reference) Carried(m Message) (reference string, present bool, err error) {
 	k := r.key()
 	switch r.Place {

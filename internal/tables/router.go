@@ -210,9 +210,8 @@ func (r *Router) ListsHosts() bool { return len(r.exact)+len(r.below) > 0 }
 // maxHost is more than a host name and its port can have (RFC 1035 section 2.3.4).
 const maxHost = 300
 
-// target is the handler under which an endpoint is known to its mux. The mux's
-// own answers (a redirect to a cleaner path, 404, 405) are not targets, so that
-// none of them is taken for a match.
+// target is the handler under which a mux knows an endpoint. The mux's own answers (a redirect to a cleaner path,
+// 404, 405) are not targets, so that they are not taken for a match.
 type target struct{ endpoints []*listed }
 
 func (target) ServeHTTP(http.ResponseWriter, *http.Request) {}

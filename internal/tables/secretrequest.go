@@ -73,9 +73,9 @@ func (rt *Route) SecretInQuery(m Message) bool {
 	return s.found.Found
 }
 
-// Shown reports whether an answer with this header and body must not be kept either: it repeats a secret of the
-// request, or what it says can't be read. If the request held a credential, or no table says what its secrets are,
-// so does an answer with a credential.
+// Shown reports whether an answer with this header and body must not be kept either. That is so if it repeats a
+// secret of the request, or if its text cannot be read. If the request held a credential, or no table lists its
+// secrets, an answer with a credential must not be kept either.
 func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	switch {
 	case !s.Found || len(body) == 0:
@@ -326,7 +326,8 @@ func (s *secretSearch) leave(depth int, wasSecret bool) {
 	}
 }
 
-// kindOf returns the kind of the field that the search has come to. What the table lists counts like a card's number.
+// kindOf returns the kind of the field at the search's position. Fields that the table lists count like a card's
+// number.
 func (s *secretSearch) kindOf() secret.Kind {
 	n := s.names
 	switch {
@@ -405,7 +406,8 @@ func (s *secretSearch) value(t *jsonText, depth int) bool {
 // maxTexts is how many texts within texts are read.
 const maxTexts = 4
 
-// text looks at a text, which a JSON literal may hold escaped. What is JSON itself is read, and so is a GraphQL document.
+// text looks at a text, which a JSON literal may hold escaped. It also reads a text that is itself JSON or a GraphQL
+// document.
 func (s *secretSearch) text(plain, literal []byte) bool {
 	if s.inside > 0 || mayHoldFields(plain) {
 		if literal != nil && bytes.IndexByte(plain, '\\') >= 0 {
@@ -433,8 +435,8 @@ func (s *secretSearch) text(plain, literal []byte) bool {
 // mayHoldFields reports whether a text may be JSON or a GraphQL document.
 func mayHoldFields(text []byte) bool { return bytes.IndexByte(text, '{') >= 0 }
 
-// document looks at what a GraphQL document gives to its arguments. It reads tokens only: a name and a colon in front of
-// a text, a number or a variable is a field, whatever it stands in.
+// document looks at the arguments in a GraphQL document. It reads tokens only: a name and a colon in front of a text,
+// a number or a variable is a field, wherever it stands.
 func (s *secretSearch) document(document string) bool {
 	l := gqlLexer{in: document}
 	depth := len(s.at)

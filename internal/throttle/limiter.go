@@ -22,7 +22,7 @@ type limiter struct {
 // Verdict says whether an operation may be sent.
 type Verdict uint8
 
-// The verdicts, in the order of what they keep waiting.
+// The verdicts, ordered by how much they keep waiting.
 const (
 	Admitted Verdict = iota
 	Full             // every slot is taken

@@ -42,7 +42,7 @@ func (p *Permit) Free() {
 	})
 }
 
-// Cancel gives back a permit for which nothing was sent. The next one need not wait for it.
+// Cancel gives back a permit under which nothing was sent. The next permit need not wait for the gap after it.
 func (p *Permit) Cancel() {
 	p.under(func() {
 		for i, l := range p.levels {

@@ -38,7 +38,7 @@ type Throttle struct {
 	freed    chan struct{} // closed when a slot becomes free; nil: nobody waits
 }
 
-// key names a limiter: that of a site, of a scope at it, or of what needs one credential in that scope.
+// key identifies a limiter: of a site, of a scope at it, or of the operations in that scope that need one credential.
 type key struct {
 	Site
 	isScope               bool
@@ -49,7 +49,7 @@ func (to *Target) scope() key { return key{to.Site, true, to.Scope, to.Account, 
 
 func (to *Target) needing(what string) key { return key{to.Site, true, to.Scope, to.Account, what} }
 
-// New returns a Throttle of which every breaker is closed.
+// New returns a Throttle whose circuit breakers are all closed.
 func New(s Settings) *Throttle {
 	s.Backoff = s.Backoff.WithDefaults()
 	return &Throttle{settings: s, limiters: map[key]*limiter{}}
@@ -136,8 +136,8 @@ func (t *Throttle) Enter(to Target, now time.Time) (*Permit, Refusal) {
 	return p, Refusal{}
 }
 
-// Opened reports whether a breaker keeps operations back, and what was answered to another one of the scope; nil: it is
-// the site's.
+// Opened reports whether a circuit breaker keeps operations back. cause is why another operation of the scope failed;
+// it is nil if the breaker is the site's.
 func (t *Throttle) Opened(to Target) (cause error, is bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,8 @@ func (t *Throttle) Opened(to Target) (cause error, is bool) {
 	return nil, false
 }
 
-// Missing is what an operation needs of which it was found that it can't be supplied; "": nothing.
+// Missing returns the first credential that an operation needs and that could not be supplied before, or "" if there
+// is none.
 func (t *Throttle) Missing(to Target) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

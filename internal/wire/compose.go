@@ -20,9 +20,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Composer makes the requests of one operation: what was frozen of it, with the
-// credentials that are not. It has no state: a claim has one for its attempts, and a call
-// one for the digest of its credential.
+// Composer makes the requests of one operation from its frozen request and the credentials, which are not frozen. It
+// has no state. A claim has one for its attempts, and a call has one for the digest of its credential.
 type Composer struct {
 	Authorize func(*http.Request) error // Config.Authorize; nil: nothing is added
 	Jar       http.CookieJar            // its cookies go out in the background; nil: none do
@@ -37,9 +36,9 @@ type Composer struct {
 	FirstSent time.Time
 }
 
-// Compose makes the request of one attempt: what was frozen, the caller's
-// credentials, the key, and what Authorize adds, which may be a signature over all
-// of it. It is sent under sent; Authorize sees ctx.
+// Compose makes the request of one attempt. It adds to the frozen request the caller's credentials, the key, and the
+// additions of Authorize, which may be a signature over the whole. The request is sent under sent; Authorize sees
+// ctx.
 func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
 	req := c.Frame(sent, c.Frozen.Method, to)
 	body, err := c.Reference.put(req, c.Frozen.Body)
@@ -148,7 +147,7 @@ func (e *MissingCredentialError) Error() string {
 // Is reports whether target is its kind.
 func (e *MissingCredentialError) Is(target error) bool { return target == fault.ErrCredentialMissing }
 
-// Confidential reports whether nobody on the way reads what a request to u carries.
+// Confidential reports whether a request to u cannot be read on the way: it goes by HTTPS, or to this machine.
 func Confidential(u *url.URL) bool {
 	if strings.EqualFold(u.Scheme, "https") {
 		return true
@@ -180,10 +179,9 @@ func (c *Composer) sameKey(before, after string) bool {
 	return errors.Join(err, err2) == nil && is == was
 }
 
-// SetBody gives each attempt a reader of its own. GetBody stays nil and an empty
-// body is not http.NoBody, since net/http would else send a request with an
-// Idempotency-Key again by itself when a kept-alive connection turns out dead, and over
-// HTTP/2 after a PROTOCOL_ERROR. What it proves unprocessed is an attempt of ours: see
+// SetBody gives each attempt a reader of its own. GetBody stays nil, and an empty body is not http.NoBody. Otherwise
+// net/http would itself resend a request with an Idempotency-Key if a kept-alive connection turns out dead, and over
+// HTTP/2 after a PROTOCOL_ERROR. If net/http proves a request unprocessed, the next try is an attempt of ours: see
 // unsent.go.
 func SetBody(req *http.Request, body []byte) {
 	req.Body = io.NopCloser(bytes.NewReader(body))

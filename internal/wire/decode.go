@@ -16,10 +16,10 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Legible returns an answer as the provider's table reads it. Where what it means depends on
-// its body, that is decoded: a caller that asks for a coding itself gets the body as it
-// came, and net/http leaves it alone. body is all of it, or a prefix of one that is too
-// large to be looked at. ok: whatever the table looks for in it can be seen.
+// Legible returns an answer in the form that the provider's table reads. It decodes the body if the answer's meaning
+// depends on it. A caller that asks for a coding itself gets the encoded body, and net/http does not decode it. body
+// is the whole body, or the beginning of one that is too large to be read. ok reports whether the table can see all
+// that it looks for.
 func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
 	answer.Body = body
 	if !route.NeedsBody(answer) {
@@ -55,9 +55,8 @@ func EndsWithin(h http.Header, body []byte) bool {
 
 const maxCodings = 4
 
-// decoded takes the codings of a body off, the last first. It returns false for one that
-// is not known, for a body that is not what it is said to be, and for what gets larger
-// than is looked at.
+// decoded removes the codings of a body, the last first. It returns false for an unknown coding, for a body that does
+// not match its coding, and for a decoded body above the limit.
 func decoded(body []byte, codings []string) ([]byte, bool) {
 	names := strings.Split(strings.ToLower(strings.Join(codings, ",")), ",")
 	if len(names) > maxCodings {

@@ -10,13 +10,12 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 )
 
-// cutHeader is the header of a recorded answer, and so of a replay, that names the
-// headers of which something was not kept: a credential in a URL, or all of it, since
-// the headers were too large.
+// cutHeader is a header of a recorded answer, and so of a replay. It names the headers of which a part was not kept:
+// a credential in a URL, or the whole header, since the headers were too large.
 const cutHeader = "Onceward-Cut"
 
-// isMark tells the headers by which we mark replays. A provider's own of such a name
-// are not kept: they would be taken for ours.
+// isMark reports whether a header is one by which we mark replays. A provider's own headers of such a name are not
+// kept, since they would be taken for ours.
 func isMark(name string) bool {
 	const prefix = "Onceward-"
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
@@ -112,11 +111,10 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 	return kept, isCut
 }
 
-// FreezeHeader parts a request's headers into those that are journaled and the names of
-// those that are withheld, as they carry credentials, which a URL can hold as well, or go
-// with a signature, as its date does. Of a Referer only these are taken out: it is nothing
-// that anybody would have to give again. What propagates a trace is in neither: it is its
-// caller's alone.
+// FreezeHeader splits a request's headers into those that are journaled and the names of those that are withheld. A
+// header is withheld if it carries a credential, which may be in a URL, or goes with a signature, such as the signed
+// date. Only the credentials are cut out of a Referer, since no caller has to supply it again. Headers that propagate
+// a trace are in neither result: they belong to their caller only.
 func FreezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
 	frozen = make(http.Header, len(h))
 	dated := among(secret.Dated(h))

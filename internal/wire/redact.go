@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WithoutQuery takes the query of u, which may hold a credential, out of an error's
-// text. What a transport returns often repeats the URL.
+// WithoutQuery removes the query of u, which may hold a credential, from an error's text. Errors of a transport often
+// repeat the URL.
 func WithoutQuery(err error, u *url.URL) error {
 	for {
 		e, ok := err.(*url.Error)

@@ -85,8 +85,8 @@ func eachMember(text []byte, take func(name string, value json.RawMessage) bool)
 	return err == io.EOF
 }
 
-// textMembers returns the members of a JSON object all of which are texts, or lists of
-// texts, and no two called alike.
+// textMembers returns the members of a JSON object. ok is false unless every member is a text or a list of texts, and
+// no name occurs twice.
 func textMembers(body []byte) (members map[string]string, ok bool) {
 	members = map[string]string{}
 	ok = eachMember(body, func(name string, value json.RawMessage) bool {

@@ -48,14 +48,14 @@ func isHTTP1(conn net.Conn) bool {
 	return !ok || secured.ConnectionState().NegotiatedProtocol != "h2"
 }
 
-// unsent is proven by the hooks, where a connection was asked for and none was got;
-// by the mark of a transport that refused by itself; or by what net/http says of a
-// connection that it got. One that calls no hooks and sets no mark proves nothing.
+// unsent reports whether it is proven that nothing was sent. There are three proofs. The hooks saw a connection asked
+// for and none got. The transport marked its error as a refusal of its own. Or the error of net/http says so of a
+// connection that it got. A transport that calls no hooks and sets no mark proves nothing.
 func (t *connTrace) unsent(err error) bool {
 	return !t.got.Load() && !t.hopped && (t.asked.Load() || fault.IsMarkedNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
 }
 
-// follow is the context under which requests are followed.
+// follow returns the context under which requests are followed.
 func (t *connTrace) follow(ctx context.Context) context.Context {
 	t.hooks.GetConn = func(string) { t.asked.Store(true) }
 	t.hooks.GotConn = func(info httptrace.GotConnInfo) {
@@ -88,13 +88,11 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &t.hooks)
 }
 
-// What net/http and x/net/http2 say of a request that got a connection, and that no
-// server has processed. Their types are not exported, so it is their words that count,
-// and only where the hooks agree: another release's are not recognised, and the request
-// may have run.
+// These are the errors of net/http and x/net/http2 for a request that got a connection and that no server has
+// processed. Their types are not exported, so the texts count, and only if the hooks agree. The texts of another
+// release are not recognised: the request may have run then.
 //
-// The same words around PROTOCOL_ERROR, for which net/http would send again too, prove
-// nothing.
+// The same texts around PROTOCOL_ERROR prove nothing, although net/http would send again after it too.
 var (
 	// RFC 9113 section 6.8: what is above the last stream of a GOAWAY was not processed;
 	// section 8.7: nor was what is refused by REFUSED_STREAM.

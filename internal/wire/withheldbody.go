@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// WithBody returns a frozen request whose body was withheld, with that of a caller, which
-// means the same: the fingerprint says so. What describes its bytes comes with it.
+// WithBody returns a frozen request whose body was withheld, now with the body of a caller. Both mean the same: their
+// fingerprints are equal. The headers that describe the body's bytes are the caller's.
 func WithBody(frozen, asked journal.Request, body []byte) journal.Request {
 	header := make(http.Header, len(frozen.Header))
 	for name, values := range frozen.Header {
