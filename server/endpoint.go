@@ -31,8 +31,8 @@ type Endpoint struct {
 	// no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
 	Limit time.Duration
 
-	// Held is how long the request's transaction may be open. Default: 5 seconds on SQLite, where no process records anything
-	// meanwhile.
+	// Held is how long the request's transaction may be open. Default: 5 seconds on SQLite, since the journal records
+	// nothing else meanwhile.
 	Held time.Duration
 
 	// Wait is how long a request waits for one with the same key that this process is serving. Default: 0, a 409 at once.

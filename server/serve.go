@@ -28,7 +28,7 @@ type Outcome struct {
 	Problem  string // Problem.Name, if What is Refused or Failed
 }
 
-// What became of a request with a key.
+// What is the outcome of a request with a key.
 type What string
 
 // The outcomes.
@@ -76,12 +76,14 @@ func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
 	return s.endpoint(name, h, e, false)
 }
 
-// Repeatable serves a handler that may run more than once for a key, until one of its answers is recorded. The first recorded
-// answer is everybody's. It is for handlers whose effects are calls through Options.Client under the request's context, or
-// a flow: each call takes effect once, however often the handler runs. It has no transaction.
+// Repeatable serves a handler that may run more than once for a key, until one of its answers is recorded. Every
+// request with the key gets the first recorded answer. It is for handlers whose effects are calls through
+// Options.Client under the request's context, or a flow: each call takes effect once, however often the handler runs.
+// It has no transaction.
 //
-// The handler makes the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded. After any other
-// the handler runs again, and gets the same answers from its calls. Repeatable panics as Atomic does, and without Options.Client.
+// The handler must make the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded.
+// After any other the handler runs again, and gets the same answers from its calls. Repeatable panics as Atomic does,
+// and without Options.Client.
 func (s *Server) Repeatable(name string, h http.Handler, e Endpoint) http.Handler {
 	if s.inbound == nil {
 		panic("server: endpoint " + name + ": Repeatable needs Options.Client, by which the calls of its handler take effect once")

@@ -18,13 +18,13 @@ import (
 
 // Caller says whose request it is, as the authentication says; never what a body or an unproven header says.
 type Caller struct {
-	// Tenant is whose keys these are: a tenant's key reaches nothing of another tenant. It has 1 to 512 bytes. Where there is
-	// one tenant, write its name.
+	// Tenant identifies the owner of the keys: a tenant's key reaches nothing of another tenant. It has 1 to 512
+	// bytes. If there is only one tenant, write its name.
 	Tenant string
 
-	// Who made the request, if a tenant has several callers who must not see each other's answers. It is a stable identifier
-	// of a user or an API key, never a session or a token: a caller who logs in again has to find the answer. Another caller
-	// with the same key is refused. Empty: callers are not compared.
+	// Who identifies the caller, if a tenant has several callers who must not see each other's answers. It is a
+	// stable identifier of a user or an API key, never a session or a token: a caller who logs in again has to find
+	// the answer. Another caller with the same key is refused. Empty: callers are not compared.
 	Who string
 }
 
@@ -61,10 +61,11 @@ type Options struct {
 	// Flavour is how refusals are worded. nil: IETF("").
 	Flavour Flavour
 
-	// Observe is told what became of each request with a key. It is called concurrently, and must not block. nil: nothing is.
+	// Observe receives the outcome of each request with a key. It is called concurrently, and must not block.
+	// Default: none.
 	Observe func(context.Context, Outcome)
 
-	// Logger is told of what an operator ought to know of: never of keys, bodies or tenants. nil: slog.Default().
+	// Logger receives messages for the operator, never with keys, bodies or tenants. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -171,8 +172,8 @@ func (s *Server) Run(ctx context.Context) error {
 // request is what is compared of a request, under each secret.
 type prints []fingerprint.Print
 
-// printsOf makes them. The method stands beside the caller: what is always the same tells a fingerprint that was made under
-// another secret from one of another request.
+// printsOf returns the request's fingerprints, one for each secret. The method stands beside the caller. The fixed
+// value in its place tells a fingerprint that was made under another secret from the fingerprint of another request.
 func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string) (prints, error) {
 	in.Account = http.Header{"Method": {in.Method}, "Who": {who}}
 	in.Method, in.Secret = "RECEIVED", true

@@ -70,7 +70,7 @@ func JournalTx(ctx context.Context) (journal.Tx, error) {
 	return r.begin()
 }
 
-// Release keeps nothing of the request: what it wrote is rolled back, the answer goes out, and the key is free. It does
+// Release keeps nothing of the request: its writes are rolled back, the answer goes out, and the key is free. It does
 // nothing outside of a request.
 func Release(ctx context.Context) {
 	if r := runUnder(ctx); r != nil {
@@ -109,7 +109,7 @@ func (r *run) begin() (journal.Tx, error) {
 	return r.tx, nil
 }
 
-// reserve begins the transaction. What it decides, other than to go on, is the request's answer.
+// reserve begins the transaction and reserves the key. Its decision, unless it is to go on, is the request's answer.
 func (r *run) reserve() (err error) {
 	held, cancel := context.WithTimeout(r.ctx, r.held)
 	r.over = cancel

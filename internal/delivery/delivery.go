@@ -27,7 +27,8 @@ func (h *Hooks) Settles() bool { return h.OnSettled != nil || h.OnSettledTx != n
 // Tells reports whether any hook gets operations.
 func (h *Hooks) Tells() bool { return h.Settles() || h.OnUnknown != nil }
 
-// Deliveries are the outcomes of one client's operations on their way to whoever gets them. They may be used concurrently.
+// Deliveries are the outcomes of one client's operations on their way to their recipients. They may be used
+// concurrently.
 type Deliveries struct {
 	*core.Core
 	Hooks
@@ -83,7 +84,7 @@ func (d *Deliveries) Offer(ctx context.Context, op *journal.Operation) (queued b
 	return true
 }
 
-// needsPerson reports whether OnUnknown is to get an operation, whatever else gets it.
+// needsPerson reports whether OnUnknown gets an operation, whichever other hooks get it.
 func (d *Deliveries) needsPerson(op *journal.Operation) bool {
 	return op.Attention != "" && d.OnUnknown != nil
 }

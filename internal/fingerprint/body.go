@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The forms in which a body is hashed. Each is written before what it is the form of, so that a canonical body never
-// meets another one's bytes.
+// The forms in which a body is hashed. Each is written before the bytes in that form, so that a canonical body never
+// equals another body's bytes.
 const (
 	formEmpty     = "empty"
 	formBytes     = "bytes"
@@ -90,8 +90,8 @@ func writeMultipart(d *digester, in *Input) {
 
 var errNoForm = errors.New("not multipart/form-data")
 
-// writeParts hashes the parts of a form, in their order: what tells the part (a name, a file's name), its other header
-// fields and its content. The boundary, which clients make up anew for each request, stays out.
+// writeParts hashes the parts of a form, in their order: the names of the part (its own and a file's), its other
+// header fields and its content. It leaves out the boundary, which clients make up anew for each request.
 func writeParts(d *digester, in *Input) error {
 	_, params, err := mime.ParseMediaType(in.ContentType)
 	if err != nil {

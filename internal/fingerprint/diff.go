@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// The versions of a fingerprint. In one that is plain, the digests can be made by anybody who has the request. In the
-// others they stand under a salt of the fingerprint's own, and in one that is keyed under a secret kept elsewhere, too.
-// One that is blind is salted and has no digest of the body: a salt beside it would let a card's number be found by trying
-// them all. Earlier releases made salted ones of such bodies.
+// The versions of a fingerprint. Anyone who has the request can compute the digests of a plain one. Those of the
+// others are made under a salt of the fingerprint's own. Those of a keyed one are made under a secret kept elsewhere,
+// too. A blind one is salted and has no digest of the body: trying all card numbers with the salt beside it would
+// find the number. Earlier releases made salted ones of such bodies.
 const (
 	plainVersion  = "v1"
 	saltedVersion = "v2"
@@ -27,7 +27,7 @@ var (
 	ErrVersion = errors.New("fingerprint: unknown version")
 	// ErrMalformed is returned for a string that is no fingerprint.
 	ErrMalformed = errors.New("fingerprint: malformed")
-	// ErrKey is returned for a fingerprint that was made under a key, where there is none.
+	// ErrKey is returned for a fingerprint that was made under a key, if the caller has no key.
 	ErrKey = errors.New("fingerprint: made under a key that is not here")
 )
 
@@ -68,8 +68,9 @@ func (p *Print) Same(stored string) bool {
 	return err == nil && len(differ) == 0
 }
 
-// Diff names the parts in which the request of a fingerprint differs from the print, of "method", "URL", "account" and
-// "body", in this order; none if they are the same request. The error is [ErrVersion], [ErrMalformed] or [ErrKey].
+// Diff returns the names of the parts in which the request of a stored fingerprint differs from the print: "method",
+// "URL", "account" and "body", in this order. It returns none if they are the same request. The error is
+// [ErrVersion], [ErrMalformed] or [ErrKey].
 func (p *Print) Diff(stored string) ([]string, error) {
 	theirs, err := parse(stored)
 	if err != nil {

@@ -50,7 +50,7 @@ func (d *digester) bytes(b []byte) {
 	d.h.Write(b)
 }
 
-// sum goes by way of scratch too, so that what it is written to stays off the heap.
+// sum writes the digest by way of scratch too, so that into stays off the heap.
 func (d *digester) sum(into *[sha256.Size]byte) { copy(into[:], d.h.Sum(d.scratch[:0])) }
 
 func (d *digester) length(n int) {

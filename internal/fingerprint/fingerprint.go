@@ -1,6 +1,6 @@
-// Package fingerprint tells a retry from a misuse: two requests with one fingerprint are the same request, and of two
-// fingerprints that differ it says in which part. A fingerprint is stored in the journal, so what a version gives to a
-// request never changes. All functions are safe for concurrent use.
+// Package fingerprint tells a retry from a misuse. Two requests with the same fingerprint are the same request, and
+// of two different fingerprints it names the parts that differ. A fingerprint is stored in the journal, so a
+// version's fingerprint of a request never changes. All functions are safe for concurrent use.
 package fingerprint
 
 import (
@@ -24,8 +24,9 @@ type Input struct {
 	URL *url.URL
 	// Account holds the header fields that say on whose behalf the request is made, and no others.
 	Account http.Header
-	// ContentType says how Body is compared: JSON, a form or multipart/form-data by what it means, anything else by
-	// its bytes. What can't be read, or not without loss, is compared by its bytes too. It is not itself compared.
+	// ContentType says how Body is compared: JSON, a form or multipart/form-data by its meaning, any other type by
+	// its bytes. A body that cannot be read, or not without loss, is compared by its bytes too. ContentType is not
+	// itself compared.
 	ContentType string
 	// ContentEncoding is the coding of Body; with any but "" and identity, Body is compared by its bytes.
 	ContentEncoding string
@@ -33,13 +34,14 @@ type Input struct {
 	Body []byte
 	// OmitQuery reports which query parameters are left out, by their unescaped names; nil leaves out none.
 	OmitQuery func(name string) bool
-	// Counted is a query, as it is encoded, of withheld parameters that are part of the request all the same: what they
-	// say tells two requests apart, as their URL, and no two fingerprints of them are alike.
+	// Counted is an encoded query of withheld parameters that are part of the request all the same. Their values tell
+	// two requests apart, as their URL does, and no two fingerprints of them are alike.
 	Counted string
 	// Secret says that the body is a secret. With a Key it tells two requests apart.
 	Secret bool
-	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made, and
-	// compared. Without one the fingerprint has nothing of the body: a card's number can be had by trying them all.
+	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made and
+	// compared. Without it the fingerprint leaves the body out, since a card's number can be found by trying them
+	// all.
 	Key []byte
 	// OmitFields names what is left out of Body, so that a request with it and one without it are the same: in JSON
 	// the member at a path of names with dots between ("meta.sent_at"; members of arrays have no path), in a form the
@@ -96,7 +98,7 @@ func Of(in Input) string {
 	return p.Fingerprint()
 }
 
-// parts are in the order in which they stand in a fingerprint and in which Diff names them.
+// parts are the parts of a fingerprint, in the order in which it and Diff list them.
 var parts = [...]string{"method", "URL", "account", "body"}
 
 func writeMethod(d *digester, in *Input) {

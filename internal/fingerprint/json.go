@@ -13,11 +13,12 @@ import (
 // maxDepth bounds the scanner's recursion. Bodies nested deeper are compared by their bytes.
 const maxDepth = 200
 
-// canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing:
-// if no two bodies that differ in what they mean have the same. RFC 8785 reads every number as a float64, says nothing
-// of duplicate names, and knows no text that is not Unicode; a body with any of these stays in bytes, the omitted
-// members cut away. What is not JSON stays whole. The content is the scanner's own until it scans again. Once the watch
-// has ended it means nothing.
+// canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing: no
+// two bodies that differ in meaning have the same form. RFC 8785 reads every number as a float64, says nothing of
+// duplicate names, and knows no text that is not Unicode. A body with any of these stays in bytes, with the omitted
+// members cut away. A body that is not JSON stays whole.
+//
+// The content is the scanner's own until it scans again. It is meaningless once the watch has ended.
 func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, content []byte) {
 	*s = scanner{
 		in: body, watch: w, lossless: utf8.Valid(body), plain: true,
@@ -64,13 +65,13 @@ type member struct {
 	from, to int
 }
 
-// What a scanner keeps between two bodies, at most.
+// The memory that a scanner keeps between two bodies, at most.
 const (
 	maxIdle        = 64 << 10 // bytes
 	maxIdleMembers = 1 << 10
 )
 
-// forget lets go of the body, and of memory that only a large one needs.
+// forget drops the body, and the memory that only a large body needs.
 func (s *scanner) forget() {
 	if cap(s.out) > maxIdle || cap(s.sorting) > maxIdle || cap(s.members) > maxIdleMembers {
 		*s = scanner{}

@@ -8,8 +8,8 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// maxPlainInteger is how many digits a natural number may have to be its own canonical form: any of 15 is below 2^53,
-// up to which a float64 holds every integer.
+// maxPlainInteger is the largest number of digits of a natural number that is its own canonical form. Any number of
+// 15 digits is below 2^53, up to which a float64 holds every integer.
 const maxPlainInteger = 15
 
 // canonicalNumber returns a JSON number in the form of RFC 8785, and whether that is the same number. It is not where

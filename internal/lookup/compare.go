@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// equal compares what an object says with what it should. Neither is ever empty: what is
-// missing is the same as nothing.
+// equal reports whether an object's value equals the wanted one. It returns false if either is empty, since an empty
+// value is as good as a missing one.
 func equal(as providers.Comparison, is, want string) bool {
 	switch {
 	case is == "" || want == "":
@@ -23,8 +23,7 @@ func equal(as providers.Comparison, is, want string) bool {
 	return is == want
 }
 
-// lower puts ASCII letters in lower case, and no others: the case of the others depends on who
-// is asked.
+// lower puts ASCII letters in lower case, and no others, whose case depends on the language.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -11,12 +11,12 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Controls reports whether an operation that is known to have taken effect can show that a
-// look-up sees what it should of another one, of the same endpoint and account: it was first
-// sent after the other's last attempt ended and could be worked on no more, and for both the
-// look-up reads the same list. Where it can, and the look-up finds its object within the
-// other's window, then the credential, the permission, the filter and the paging are right,
-// and the provider's index has come that far. why says what is missing.
+// Controls reports whether an operation that is known to have taken effect can serve as a canary for another one of
+// the same endpoint and account. It must have been first sent when no server could work on the other's last attempt
+// any more. The look-up must read the same list for both.
+//
+// If the look-up finds the canary's object within the other's window, then the credential, the permission, the filter
+// and the paging are right, and the provider's index has come that far. why says which condition is not met.
 func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, control, other *Subject) (ok bool, why string) {
 	if e.Object == "" {
 		return false, "the table does not say what kind of object the endpoint creates"
@@ -58,13 +58,15 @@ func sameHost(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
 
-// margin is the least that is waited on top of what is stated, before an absence is believed.
+// margin is the least time that is waited beyond the stated times before an absence is believed.
 const margin = 15 * time.Minute
 
-// Provable returns from when a look that finds nothing can prove that an operation had no
-// effect, for all that time has to do with it: its last attempt is certainly over, and what it
-// made would be seen. own is the margin for clocks of the operation's own terms. It is zero where
-// no time is enough: the table states no handling time, or not when objects become visible.
+// Provable returns the time from which a look-up that finds nothing can prove that an operation had no effect. By
+// then its last attempt is certainly over, and an object that it made would be visible. Conditions other than time
+// are not checked. own is the margin for clocks in the operation's own terms.
+//
+// It returns the zero time if no wait is long enough: the table states no handling time, or not when objects become
+// visible.
 func Provable(e *providers.Endpoint, look *providers.Lookup, last time.Time, own time.Duration) time.Time {
 	if e.HandlingTime <= 0 || !look.Absent.Consistent && look.Absent.VisibleAfter <= 0 {
 		return time.Time{}
@@ -72,8 +74,8 @@ func Provable(e *providers.Endpoint, look *providers.Lookup, last time.Time, own
 	return last.Add(e.HandlingTime + look.Absent.VisibleAfter + max(own, margin))
 }
 
-// Identify returns the request that asks whose credential it is that the operation is sent
-// with, or nil if the provider can't be asked. What comes of it is for [Account].
+// Identify returns the request that asks the provider for the account of the operation's credential, or nil if the
+// provider cannot be asked. [Account] reads its response.
 func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*http.Request, error) {
 	if p.Identity.Path == "" {
 		return nil, nil

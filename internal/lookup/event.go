@@ -17,8 +17,8 @@ type Heard struct {
 	// Rule is the rule.
 	Rule *providers.EventRule
 
-	// ID tells the event from others: its own id, or a digest of what it says where it has
-	// none, which is the same for each delivery.
+	// ID identifies the event. It is the event's own id or, if it has none, a digest of its content, which is the
+	// same for each delivery.
 	ID string
 
 	// Key, Reference and Object are by what its operation is found; empty where the event
@@ -145,11 +145,10 @@ func says(texts tables.Texts, same providers.Same, want string) bool {
 	return slices.ContainsFunc(texts.All(same.Field), func(is string) bool { return equal(same.As, is, want) })
 }
 
-// Of reports whether the event is of the operation, which was sent to the endpoint: by its key,
-// its reference or its known object, by times, and by all that the rule compares. A reference
-// that is the caller's own counts only with the object's time of creation and something else
-// that is the same. exact says that it is told by what is the operation's alone; why, what does
-// not fit.
+// Of reports whether the event is of the operation, which was sent to the endpoint. It compares its key, its
+// reference or its known object, times, and all that the rule compares. A reference that is the caller's own counts
+// only together with the object's time of creation and another value that is the same. exact reports whether a mark
+// of this operation alone identifies it. why says which comparison failed.
 func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
 	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {
 		return false, false, "it speaks of requests to another endpoint"

@@ -76,7 +76,7 @@ type Finding struct {
 	// Body is the object as it was read; nil where the endpoint's answers are secrets.
 	Body []byte
 
-	// Why says, unless it is Found, what was seen and what can be done.
+	// Why says, unless Kind is Found, why the look-up settles nothing and which action would help.
 	Why string
 }
 
@@ -109,10 +109,10 @@ type object struct {
 	dated   bool
 }
 
-// rank orders outcomes by how much they say: what happened later, or for good.
+// rank orders outcomes: a later or more final one ranks higher.
 var rank = map[providers.Outcome]int{providers.InProgress: 1, providers.Refused: 2, providers.TookEffect: 3, providers.Reversed: 4}
 
-// objects returns what the items say, by their ids.
+// objects returns the objects of the items, by their ids.
 func (s *Sweep) objects() map[string]*object {
 	objects := map[string]*object{}
 	for i, item := range s.items {
@@ -274,9 +274,8 @@ func (s *Sweep) found(f Finding, id string, o *object) Finding {
 	return f
 }
 
-// Fetch returns the request that gets a found object itself, or nil where the item is all there
-// is to get. What comes of it is for [Sweep.Fetched]. Before it is sent, the account has to be
-// known to be the operation's.
+// Fetch returns the request that gets a found object itself, or nil if the table names no such request.
+// [Sweep.Fetched] reads its response. Before the request is sent, the account has to be known to be the operation's.
 func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if s.look.Fetch == "" || f.Kind != Found {
 		return nil, nil
@@ -298,8 +297,8 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	return newRequest(s.endpoint, &about, http.MethodGet, &u, "", s.accept())
 }
 
-// Fetched returns the finding with what came of [Sweep.Fetch]'s request. An object that can't
-// be got, though it was listed, makes it inconclusive.
+// Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. It is inconclusive if the
+// object could not be fetched, though it was listed.
 func (s *Sweep) Fetched(f Finding, status int, header http.Header, body []byte) Finding {
 	why := answerUnfit(s.provider, status, header, body, s.look.Needs)
 	if why == "" {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// MaxPages is how many pages of one window are read. What is longer is read in halves
-	// of the window, where the look-up asks for windows.
+	// MaxPages is the largest number of pages of one window that are read. A longer list is read in halves of the
+	// window, if the look-up asks for windows.
 	MaxPages = 20
 
 	// MaxRequests is how many requests a sweep makes in all.
 	MaxRequests = 100
 
-	// MaxID is how long the id of an object may be, in bytes. What is longer is none: it would
-	// be kept, and printed.
+	// MaxID is the longest id of an object that is used, in bytes. A longer text does not count as an id, since it
+	// would be kept and printed.
 	MaxID = 500
 
 	// MaxBody is how long the body of a page may be, decoded. Read one byte more, to have
@@ -36,13 +36,13 @@ const (
 	maxHeld = 64 << 20
 )
 
-// PassedOver says why a look-up does not serve an operation, whatever it would find.
+// PassedOver is the error of a look-up that cannot serve an operation, whatever its result would be.
 type PassedOver struct{ Why string }
 
 // Error returns why.
 func (e *PassedOver) Error() string { return "the look-up is passed over: " + e.Why }
 
-// Sweep is one look: the requests of one look-up, and what came of them.
+// Sweep is one pass of a look-up: its requests and their results.
 type Sweep struct {
 	provider *providers.Provider
 	endpoint *providers.Endpoint
@@ -155,7 +155,7 @@ func lastID(look *providers.Lookup) string {
 	return look.ID
 }
 
-// unfit says why an operation can't be told by a look-up.
+// unfit returns why the look-up cannot identify an operation, or "" if it can.
 func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string {
 	switch {
 	case look.By == providers.ByKey && about.Key == "":
@@ -293,9 +293,9 @@ func (s *Sweep) Serves(about *Subject) (why string) {
 	return ""
 }
 
-// Next returns the request to send next, with a context of its own, or nil when all is read
-// or the sweep is inconclusive. Send it to nobody but its host, follow no redirect, and hand
-// what comes of it to [Sweep.Read], or to [Sweep.Fail].
+// Next returns the request to send next, with a context of its own, or nil when all is read or the sweep is
+// inconclusive. Send it to no other host, follow no redirect, and pass its response to [Sweep.Read], or its failure
+// to [Sweep.Fail].
 func (s *Sweep) Next() *http.Request {
 	if s.why != "" || len(s.windows) == 0 {
 		return nil
@@ -352,8 +352,8 @@ func (s *Sweep) accept() string {
 
 const acceptJSON = "application/json"
 
-// newRequest makes a request with what is left of the operation's headers. It says what is
-// accepted, if they don't.
+// newRequest makes a request with the operation's headers, except those that belong to the write. It adds an Accept
+// header if they have none.
 func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body, accept string) (*http.Request, error) {
 	if method == "" {
 		method = http.MethodGet

@@ -148,7 +148,7 @@ func (s *Sweep) halve() {
 	s.reopen()
 }
 
-// turn finds what asks for the page behind this one.
+// turn finds the cursor or link that asks for the next page.
 func (s *Sweep) turn(header http.Header, body []byte, raw [][]byte) (next goesOn, why string) {
 	by := s.look.Next
 	if s.look.Items == "" {
@@ -220,7 +220,8 @@ func (s *Sweep) cursor(header http.Header, body []byte) (cursor string, clear bo
 	return values[0], len(values) == 1
 }
 
-// follow takes the query of a link to the next page, where it is one of this list.
+// follow takes the query of a link to the next page, if the link is to a page of this list. Otherwise it returns why
+// not.
 func (s *Sweep) follow(link string) (why string) {
 	here := *s.about.URL
 	here.RawQuery, here.RawPath = "", s.page.path

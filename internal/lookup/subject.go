@@ -35,7 +35,7 @@ type Subject struct {
 	// Account is whose the credential is, as [Account] told; empty if that is not known.
 	Account string
 
-	// Object is the id of its object, where that is known.
+	// Object is the id of the operation's object, or "" if that is not known.
 	Object string
 
 	// First is when the operation was first sent, Last when its last attempt ended, or the
@@ -43,9 +43,9 @@ type Subject struct {
 	First, Last time.Time
 }
 
-// Values returns what the look-ups of an endpoint, and the events that speak of it, compare
-// of a request: values by the names of their placeholders, "path.id" and "request.amount".
-// What the request does not have is missing.
+// Values returns the values of a request that the look-ups of an endpoint, and the events about it, compare. They are
+// keyed by the names of their placeholders, such as "path.id" and "request.amount". Values that the request does not
+// have are missing.
 func Values(p *providers.Provider, e *providers.Endpoint, method string, u *url.URL, m tables.Message) map[string]string {
 	names := map[string]bool{}
 	add := func(text string, place template.Place) {
@@ -132,12 +132,11 @@ const (
 // Window is a span of time that objects were created in.
 type Window struct{ Since, Until time.Time }
 
-// Window returns the one in which the operation's object can have been created, as seen
-// now: from twenty minutes before it was first sent, a day where its reference is its alone,
-// until now.
+// Window returns the window in which the operation's object can have been created, as seen now. It begins twenty
+// minutes before the operation was first sent, or a day before it if its reference is its alone. It ends now.
 func (s *Subject) Window(now time.Time) Window { return Window{s.read(), now} }
 
-// read is from when on objects are read.
+// read returns the time from which objects are read.
 func (s *Subject) read() time.Time {
 	if s.ours() {
 		return s.since()

@@ -9,7 +9,7 @@ import "fmt"
 // more. The numbers are those in the journal.
 type Memory uint8
 
-// What package providers calls by these names.
+// The memories that package providers has under these names.
 const (
 	Nothing Memory = iota
 	Successes

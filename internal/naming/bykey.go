@@ -13,15 +13,16 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// keyParent begins the Ref.Parent of operations whose ID is a key, as they have no name.
-// A space follows, so that it is no parent that anybody can name, and no key is a name.
+// keyParent begins the Ref.Parent of operations whose ID is a key, as they have no name. A space follows, so that no
+// caller can name such a parent, and no key is a name.
 const keyParent = "key"
 
-// RefsOfKey returns where an operation is found by its key: by ref where it has no name, by
-// alias whatever its name, if the key was carried. The ref holds nothing that a
-// configuration or a table says, but of the account: what was begun before these were
-// corrected is found after it. The alias is one within a provider, over all scopes
-// unless its table says that these never meet there.
+// RefsOfKey returns the references that find an operation by its key. ref finds it if it has no name. alias finds it
+// whatever its name, if the key was carried.
+//
+// Of the configuration and the table, ref holds nothing but the account, so that it still finds an operation that was
+// begun before they were corrected. alias is one within a provider, over all scopes unless its table says that keys
+// of several scopes never meet.
 func RefsOfKey(p *providers.Provider, u *url.URL, scope string, account http.Header, key string) (ref, alias journal.Ref) {
 	whose := digestOfAccount(account)
 	host := "at " + hostOf(u)

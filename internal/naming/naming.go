@@ -64,8 +64,8 @@ func (c *namingContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Without returns a context that names nothing, for what happens inside an attempt: nothing there is the operation that
-// ctx names.
+// Without returns a context without a name, for the calls inside an attempt. None of them is the operation that ctx
+// names.
 func Without(ctx context.Context) context.Context {
 	if ctx.Value(contextKey{}) == nil {
 		return ctx

@@ -12,8 +12,8 @@ import (
 // Parent is what the operations under a context are steps of. A context holds a pointer to it, and all contexts made from
 // that one share it.
 type Parent struct {
-	// Ref stands in Ref.Parent: the parent's key, where it is one of our own. Else a word and a space come before it, so that
-	// it equals no key, which holds no space.
+	// Ref is the Ref.Parent of the operations below. It is the parent's key if that is one of our own. Otherwise it
+	// begins with a word and a space, so that it equals no key, since a key holds no space.
 	Ref string
 
 	Endpoint string // of an inbound request: its steps are refused at any other; "": not compared
@@ -23,8 +23,8 @@ type Parent struct {
 	Steps   *Ordinals                       // makes up the steps of unnamed calls
 	Invalid error                           // why its key can't be one; nil: it can
 
-	// Of an inbound request without a key: whose the names are that stand outside of it.
-	// Where Steps is nil, unnamed calls do, too.
+	// Tenant is set for an inbound request without a key. It returns the tenant of the names that stand outside of
+	// it. If Steps is nil, unnamed calls stand outside too.
 	Tenant func() (string, error)
 
 	Flow *seam.Parent // of a flow, whose steps have their own names; nil: of none
@@ -36,7 +36,7 @@ func OwnParent(key string) *Parent {
 	return &Parent{Ref: key, Derive: derive, Steps: &Ordinals{}}
 }
 
-// whose tells whose the operations below are; nil: nobody says.
+// whose returns the function that names the tenant of the operations below, or nil if none does.
 func (p *Parent) whose() func() (string, error) {
 	if p.Tenant == nil && p.Scope != "" {
 		return func() (string, error) { return p.Scope, nil }

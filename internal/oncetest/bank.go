@@ -135,7 +135,7 @@ func (l *Teller) Beside(p providers.Provider, r *onceward.Reconcile) *Teller {
 	return &Teller{Process: process, Box: l.Box, Log: l.Log}
 }
 
-// Offline is another process of the teller's, which reaches nobody.
+// Offline returns another process of the teller's that reaches no server.
 func (l *Teller) Offline() *Teller {
 	l.T.Helper()
 	refused := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
@@ -258,9 +258,9 @@ func (l *Teller) Charge() (charge onceward.Operation) {
 	return charge
 }
 
-// Bank is an API that forgets keys as soon as it has answered, so that a lost answer leaves
-// an operation unknown. Its payments can be found by their key and by the caller's reference, its
-// transfers, which take no key, by what they look like.
+// Bank returns the table of an API that forgets keys as soon as it has answered, so that a lost answer leaves an
+// operation unknown. Its payments can be found by their key and by the caller's reference. Its transfers take no key,
+// and can be found by their fields.
 func Bank() providers.Provider {
 	means := []providers.Meaning{
 		{Field: "status", Equals: "failed", Is: providers.Refused},
@@ -330,7 +330,7 @@ func AtBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provide
 	return Another(t, OpenBank(t, adjust...), cfg)
 }
 
-// OpenBank is a bank in a box, to which a credential is an account.
+// OpenBank starts a bank in a box that takes each credential for an account.
 func OpenBank(t *testing.T, adjust ...func(*providers.Provider)) *providertest.Server {
 	t.Helper()
 	p := Bank()

@@ -33,8 +33,8 @@ func Serving(t *testing.T, p providers.Provider, watch func(providertest.Request
 	return srv
 }
 
-// Calling makes a process that calls srv. What cfg leaves empty is a SQLite file of
-// its own and a quick policy.
+// Calling starts a process that calls srv. Fields that cfg leaves empty get defaults: a SQLite file of its own and a
+// quick policy.
 func Calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Process {
 	t.Helper()
 	if cfg.Journal == nil {

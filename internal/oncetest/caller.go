@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// OfTenant is for tests: a program takes the tenant from what it has authenticated.
+// OfTenant returns the tenant in the header Tenant, or tenant-1. It is for tests: a program takes the tenant from the
+// caller that it has authenticated.
 func OfTenant(r *http.Request) (string, error) {
 	if name := r.Header.Get("Tenant"); name != "" {
 		return name, nil
@@ -39,7 +40,7 @@ func (p *Process) LosesSession() {
 	}
 }
 
-// LookedAt is what somebody sees of an operation now.
+// LookedAt returns the facts of an operation that a look at it shows now.
 func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
 	p.T.Helper()
 	op, err := p.Lookup(p.T.Context(), ref)

@@ -43,7 +43,7 @@ type Charge struct {
 	ID string `json:"id"`
 }
 
-// Post makes a charge of what is given, which [Line.Descriptions] lists.
+// Post makes a charge with this description, which [Line.Descriptions] lists.
 func (p *Process) Post(ctx context.Context, what string) (Charge, error) {
 	var c Charge
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, strings.NewReader("description="+what))
@@ -80,7 +80,7 @@ func (p *Process) Sequence(names ...string) func(context.Context) error {
 	}
 }
 
-// Distinct is the set of what is listed.
+// Distinct returns the set of the listed texts.
 func Distinct(all []string) map[string]bool {
 	set := map[string]bool{}
 	for _, one := range all {

@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Failing is a journal that fails on the events it is told to.
+// Failing is a journal that fails on the kinds of events given to Fails.
 type Failing struct {
 	journal.Journal
 	mu    sync.Mutex

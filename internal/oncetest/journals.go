@@ -57,8 +57,8 @@ func EachJournal(t *testing.T, f func(t *testing.T, open func() journal.Journal)
 	})
 }
 
-// SeesTheClock has somebody begin another operation, and cancel it: a clock that is
-// days ahead of what the journal has seen is not believed at once.
+// SeesTheClock begins another operation from another session at that time, and cancels it. A clock that is days ahead
+// of the times that the journal has seen is not believed at once.
 func SeesTheClock(t *testing.T, j journal.Journal, at time.Time) {
 	t.Helper()
 	s, err := j.Join(context.Background())

@@ -126,10 +126,10 @@ const (
 // BeforeEvent is when an event is about to be recorded.
 func BeforeEvent(k journal.EventKind) Point { return Point("before " + k.String()) }
 
-// AfterEvent is when an event was recorded, and nobody has been told.
+// AfterEvent returns the point at which an event was recorded and its caller does not know yet.
 func AfterEvent(k journal.EventKind) Point { return Point("after " + k.String()) }
 
-// Doom says where a process is killed, or stopped, by itself.
+// Doom says at which point a process kills or stops itself.
 type Doom struct {
 	At       Point
 	Pass     int  // how often the point is passed before

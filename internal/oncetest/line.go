@@ -128,7 +128,7 @@ func (l *Line) Keys() (keys []string) {
 	return keys
 }
 
-// Descriptions lists what charges were asked for, where a body is description=...
+// Descriptions returns the descriptions of the requested charges: of each body description=... its text.
 func (l *Line) Descriptions() (all []string) {
 	for _, s := range l.Sent() {
 		all = append(all, strings.TrimPrefix(s.Body, "description="))
@@ -185,7 +185,7 @@ func (BrokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // ErrReset is the error of [Loses].
 var ErrReset = errors.New("connection reset by peer")
 
-// Loses gives no answer, and nobody knows whether the request was executed.
+// Loses returns a reply without an answer: the caller cannot know whether the request was executed.
 func Loses() Reply {
 	return Reply{Answer: func(*http.Request) (*http.Response, error) { return nil, ErrReset }}
 }
@@ -241,7 +241,7 @@ func Doing(f func(), r Reply) Reply {
 	}}
 }
 
-// What Stripe says of a charge that it refuses, or can't make.
+// The answers of Stripe to a charge that it refuses or cannot make.
 var (
 	Declined    = Says(402, `{"error":{"type":"card_error","code":"card_declined"}}`)
 	InUse       = Says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, "Retry-After", "3")

@@ -44,8 +44,8 @@ var Quick = backoff.Policy{Initial: time.Millisecond, Max: 5 * time.Millisecond}
 // Once makes a single attempt in each call.
 var Once = backoff.Policy{MaxAttempts: 1}
 
-// Start makes a process. What cfg leaves empty is a journal in memory, Stripe, and
-// an http.Client over via.
+// Start starts a process. Fields that cfg leaves empty get defaults: a journal in memory, Stripe, and an http.Client
+// over via.
 func Start(t *testing.T, via http.RoundTripper, cfg onceward.Config) *Process {
 	t.Helper()
 	p := usual(&cfg, via)
@@ -92,7 +92,7 @@ func (p *Process) Crash() {
 // Crashed reports whether the process was ended by Crash.
 func (p *Process) Crashed() bool { return p.Journal.Alive() != nil }
 
-// Outcome is what a caller got: a response, or an error and what it says of one.
+// Outcome is the result of a call: a response, or an error, with the facts that they show of the operation.
 type Outcome struct {
 	Status int
 	Body   string

@@ -26,7 +26,7 @@ type link struct {
 	awaited []*armed // of the exchanges that the server has not answered whole: each one's fault, or nil
 	dropped *armed   // the fault that took the client away, and not the server
 
-	// What the reader of requests knows of the connection.
+	// The facts that the reader of requests knows of the connection.
 	exchanges  int
 	statements map[string]string // SQL by the name of a prepared statement
 	portals    map[string]string // … by the name of a portal
@@ -43,7 +43,7 @@ func (l *link) cut() {
 	}
 }
 
-// reset closes a connection so that the other side is told at once, and not after what is still to be read.
+// reset closes a connection so that the other side sees the end at once, before it has read the bytes under way.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -1,11 +1,9 @@
-// Package pgproxy stands between tests and a PostgreSQL server, and fails as it is told:
-// it delays round trips, cuts or holds a connection at any byte of what one side says, and
-// cuts everybody off.
+// Package pgproxy stands between tests and a PostgreSQL server, and injects faults. It delays round trips, cuts or
+// holds a connection at any byte of one side, and cuts off all clients.
 //
-// It understands as much of the protocol as that takes (version 3: where a message begins and
-// ends, where an exchange does, and which SQL was asked for;
-// https://www.postgresql.org/docs/15/protocol-message-formats.html) and changes none of it. Without
-// TLS, which it declines.
+// It understands as much of the protocol as that takes, and changes none of it (version 3: where a message begins and
+// ends, where an exchange does, and which SQL it executes;
+// https://www.postgresql.org/docs/15/protocol-message-formats.html). It declines TLS.
 package pgproxy
 
 import (
@@ -112,7 +110,8 @@ func (p *Proxy) CutOff() {
 	}
 }
 
-// Heal has everything pass again. What stood open while everybody was cut off is reset, if it is still there.
+// Heal ends the cut-off, so that all bytes pass again. It resets connections that were open during the cut-off, if
+// they are still there.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	cutOff := p.cutOff
@@ -131,8 +130,8 @@ func (p *Proxy) Links() int {
 	return len(p.links)
 }
 
-// Exchange is what a client asks for up to the point at which the server is to answer: a pipeline with its
-// Sync, or one simple query. Startup is none.
+// Exchange is a client's messages up to the point at which the server has to answer: a pipeline with its Sync, or one
+// simple query. The startup is not an exchange.
 type Exchange struct {
 	Link   int      // the number of its connection, from 1
 	Number int      // its place in the connection, from 1
@@ -145,11 +144,11 @@ type Fault struct {
 	// Match picks the exchange: the first of any connection for which it is true. nil: the next.
 	// It must not call the proxy.
 	Match func(Exchange) bool
-	// Side and Byte are where it happens: after so many bytes of what the client asks, or of the server's
-	// answer, have passed. A Byte past the end of it, or End, is its end.
+	// Side and Byte are the point of the fault: after so many bytes of the client's request, or of the server's
+	// answer, have passed. A Byte past the end, or End, means the end.
 	Side Side
 	Byte int
-	// Then is what happens.
+	// Then is the action at that point.
 	Then Action
 	// Tag picks a statement of the exchange for Doubt. "": COMMIT.
 	Tag string
@@ -177,11 +176,12 @@ const (
 	// Drop resets the client's connection; the server's gets what the client had asked up to that point, and
 	// an orderly end when the fault is released.
 	Drop
-	// Hold stops what the fault's side says until the fault is released, and then passes it on, though the
+	// Hold keeps back the bytes of the fault's side until the fault is released. It then passes them on, though the
 	// client may have gone away meanwhile.
 	Hold
-	// Doubt has COMMIT, or the first statement whose tag begins with Fault.Tag, answered by 40003, whose completion is
-	// unknown, and those after it by nothing, whatever became of them: an answer, at whichever byte.
+	// Doubt lets the server execute COMMIT, or the first statement whose tag begins with Fault.Tag, and answers it by
+	// 40003 (statement completion unknown). Later statements of the exchange get no answer, whatever their result. It
+	// replaces an answer, whatever Byte is.
 	Doubt
 )
 
@@ -277,7 +277,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// pass waits while everybody is cut off. It returns false for a link that was cut meanwhile.
+// pass waits while clients are cut off. It returns false if it had to wait, since the link is reset then.
 func (p *Proxy) pass(l *link) bool {
 	p.mu.Lock()
 	cutOff := p.cutOff

@@ -1,5 +1,5 @@
-// Package planted makes journals with an operation in every situation that somebody may be shown,
-// names and bodies that nobody should trust among them: for tests of what shows journals.
+// Package planted makes journals with an operation in every situation that a person may be shown, some with hostile
+// names and bodies. It is for tests of code that shows journals.
 package planted
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Card and Secret must be nowhere but in bodies that are told by their shape.
+// Card and Secret may stand only in bodies of which a rendering shows the shape.
 const (
 	Card   = "4242424242424242"
 	Secret = "sk_live_canary51H8sX"
 )
 
-// Names of what Plant makes.
+// Names of the operations that Plant makes.
 const (
 	Completed = "invoice-1/charge"
 	Unknown   = "invoice-2/charge"
@@ -158,7 +158,8 @@ func Plant(ctx context.Context, j journal.Journal, now time.Time) (journal.Sessi
 	return session, p.err
 }
 
-// twice is asked for again after somebody said that it had no effect, and then the first answer came.
+// twice makes an operation that was sent again after an operator said that it had no effect. Then the first answer
+// came.
 func (p *planter) twice(at time.Time) {
 	first := p.begin(at, "", Twice)
 	ev := p.event(journal.EventDoubt, first, at.Add(time.Second), "no answer")

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What PlantReceipts makes.
+// The receipts that PlantReceipts makes.
 const (
 	Tenant       = "acme"
 	AnsweredKey  = "receipt-answered-0123456789abcdef" // of Tenant

@@ -47,7 +47,7 @@ func hasUniqueMarker(op *journal.Operation) bool {
 	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
-// proven is the account in which a look can prove absence.
+// proven returns the account in which a look-up can prove absence.
 func (w identity) proven() string { return w.account }
 
 // bound is the credential that every request of the look must have. "" means that no result depends on its account.

@@ -35,8 +35,9 @@ func NewDelays(p backoff.Policy) *Delays {
 }
 
 // Next returns how long to wait before the next attempt, and moves on. The delay has full jitter: it is drawn evenly
-// from 10 ms up to a ceiling, which is [backoff.Policy].Initial at first and grows by Multiplier until it is Max. Clients that
-// failed together thus don't come back together. Where the ceiling is below 10 ms, the delay is the ceiling.
+// from 10 ms up to a ceiling, so that clients which failed together do not come back together. The ceiling is
+// [backoff.Policy].Initial at first and grows by Multiplier until it is Max. If it is below 10 ms, the delay is the
+// ceiling.
 func (d *Delays) Next() time.Duration {
 	ceiling := d.ceilings.NextBackOff()
 	floor := min(minDelay, ceiling)

@@ -1,3 +1,3 @@
-// Package retry says when the next attempt is made: after the delays of a [backoff.Policy], or as long as the provider's
-// answer asks, and within the [backoff.Budget] of everybody together.
+// Package retry says when the next attempt is made. It waits for the delays of a [backoff.Policy], or as long as the
+// provider's answer asks. It keeps within the [backoff.Budget] that all operations share.
 package retry

@@ -10,10 +10,11 @@ import (
 // LongestPause limits the pauses of our own.
 const LongestPause = time.Hour
 
-// Pause returns how long an operation rests once a call has used up its attempts, of which there were so many by now since it
-// was created, age ago. It starts at the policy's longest delay and doubles with each call's attempts, up to an hour or the
-// operation's age. It is drawn from the upper half, so that operations which failed together don't come back together. If the
-// provider is busy it does not grow, because the polls are not counted as attempts.
+// Pause returns how long an operation rests once a call has used up its attempts. attempts counts those since the
+// operation was created, which was age ago. The pause starts at the policy's longest delay and doubles with each
+// call's attempts, up to an hour or the operation's age. It is drawn from the upper half, so that operations which
+// failed together do not come back together. If the provider is busy it does not grow, because the polls are not
+// counted as attempts.
 func Pause(policy backoff.Policy, attempts int, age time.Duration, busy bool) time.Duration {
 	policy = policy.WithDefaults()
 	longest := policy.Max

@@ -1,6 +1,6 @@
-// Package seam is what a client and package flow know of each other beyond what
-// everybody may. A client offers the work in the background, its lifecycle and clock,
-// and the naming of calls; package flow offers to resume, run and wake its flows.
+// Package seam connects a client with package flow, beyond their public API. A client offers the work in the
+// background, its lifecycle and clock, and the naming of calls. Package flow offers to resume, run and wake its
+// flows.
 package seam
 
 import (
@@ -31,7 +31,7 @@ func Certain(err error) bool {
 // that the field holds nothing but random numbers.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// TraceParent is what a journal keeps of somebody's traceparent: "" of what is none.
+// TraceParent returns the given traceparent as a journal keeps it, or "" if it is malformed.
 func TraceParent(said string) string {
 	if !traceParent.MatchString(said) {
 		return ""
@@ -85,7 +85,7 @@ type Client interface {
 	Kind(s journal.State) error
 	TookEffect(op *journal.Operation) bool
 
-	// Explained puts a journal's error in package onceward's words, where it has any.
+	// Explained returns a journal's error as the error of package onceward that explains it, if there is one.
 	Explained(err error) error
 }
 
@@ -126,8 +126,7 @@ type Parent struct {
 
 // Step lets the calls of a step be made. It may be used concurrently.
 type Step interface {
-	// ID is what the step's unnamed operation is called, and what comes before the names
-	// of the others.
+	// ID is the name of the step's unnamed operation, and the prefix of the other operations' names.
 	ID() string
 
 	// Take says why a call can't be made in the step; if it can, Left follows.
@@ -178,8 +177,8 @@ type Count func(what Outcome, problem error)
 // none equals a key.
 const flowParent = "flow"
 
-// ParentOf is what stands in the Ref.Parent of a flow's operations: its name or, where
-// it has a parent itself, its key, under which no stranger can put anything.
+// ParentOf returns the Ref.Parent of a flow's operations. It holds the flow's name or, if the flow has a parent
+// itself, the flow's key, under which no stranger can put an operation.
 func ParentOf(f *journal.Flow) string {
 	if f.Parent == "" {
 		return flowParent + " " + f.ID
@@ -198,11 +197,11 @@ func IsUndo(op *journal.Operation) bool {
 	return IsOfFlow(op.Parent) && strings.HasPrefix(op.ID, "undo/")
 }
 
-// FlowOf is the name of the flow in a Ref.Parent, where it has one.
+// FlowOf returns the name of the flow in a Ref.Parent, if there is one.
 func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(parent, flowParent+" ") }
 
-// Inbound begins the Ref.Parent of what an inbound request with a key begins. The key follows, and with
-// InboundOptions.KeysPerEndpoint " at " and the endpoint: a key holds no space.
+// Inbound begins the Ref.Parent of operations that an inbound request with a key begins. The key follows, and with
+// InboundOptions.KeysPerEndpoint " at " and the endpoint. A key holds no space.
 const Inbound = "inbound "
 
 // InboundKey returns the key of the inbound request that has this Ref.Parent, or "".

@@ -17,7 +17,7 @@ const (
 	// Card is a card's number, or a code that approves payments by it. It is never kept.
 	Card
 
-	// Sealed is a password, a private key, or a secret by which a client shows who it is. It is never kept.
+	// Sealed is a password, a private key, or a secret by which a client authenticates. It is never kept.
 	Sealed
 
 	// Credential is any other credential. It is kept only where a provider's table says what its secrets are.

@@ -24,8 +24,8 @@ var words = []string{"pin", "auth", "sig", "pass", "creds", "otp", "totp"}
 // and mac_version none.
 var lastWords = []string{"sign", "mac", "pw", "psw", "psk", "pat", "cred"}
 
-// matterWords and lastMatterWords, likewise, are of what is withheld as well, but says what is asked for rather than who
-// asks.
+// matterWords and lastMatterWords, likewise, are of values that are withheld as well, but that describe the request
+// and not its caller.
 var (
 	matterWords     = []string{"verifier"}
 	lastMatterWords = []string{"ticket"}

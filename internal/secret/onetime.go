@@ -26,8 +26,9 @@ var datedWords = []string{"date", "timestamp", "nonce"}
 // request.
 var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", "digest"}
 
-// Dated returns the names of the fields of h, canonical, that are renewed with the signature in h: its date, or a number
-// that is used once. Whoever renews one alone is refused. It returns none where nothing in h is a signature.
+// Dated returns the canonical names of the fields of h that are renewed with the signature in h: its date, or a
+// number that is used once. A server rejects a request with only one of them renewed. It returns none if nothing in h
+// is a signature.
 func Dated(h http.Header) (names []string) {
 	signed := false
 	for name, values := range h {
@@ -43,8 +44,8 @@ func Dated(h http.Header) (names []string) {
 	return names
 }
 
-// Signed reports whether a request with header h and an encoded query was signed by whoever made it, or says what its
-// body's digest is: one that is changed afterwards is refused.
+// Signed reports whether a request with header h and an encoded query was signed by its caller, or carries its body's
+// digest. A server rejects such a request if it is changed afterwards.
 func Signed(h http.Header, query string) bool {
 	for name, values := range h {
 		switch lower := strings.ToLower(name); {

@@ -2,8 +2,8 @@ package secret
 
 import "strings"
 
-// propagated are the fields, in lower case, by which a trace goes on from its caller to whom it calls, with where each is
-// from. They are of one call alone.
+// propagated are the fields, in lower case, that carry a trace from a caller to the server that it calls, with the
+// source of each. They belong to one call alone.
 var propagated = []string{
 	"traceparent", "tracestate", "traceresponse", // W3C Trace Context 1 and 2
 	"baggage",                         // W3C Baggage
@@ -34,8 +34,9 @@ var propagatedPrefixes = []string{
 	"ot-baggage-",
 }
 
-// Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. It goes out
-// with its caller's own call, and is neither written nor sent by anybody else: it is true of no other call.
+// Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. It goes
+// out with its caller's own call only. It is neither written nor sent with another call, since it is true of no
+// other.
 func Propagated(name string) bool {
 	for _, p := range propagatedPrefixes {
 		if len(name) > len(p) && strings.EqualFold(name[:len(p)], p) {

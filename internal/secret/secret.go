@@ -1,8 +1,8 @@
-// Package secret knows which header fields and query parameters carry credentials. What it names is withheld: never
-// written to the journal, an error or a log, and added again by the caller when an operation is resumed.
+// Package secret knows which header fields and query parameters carry credentials. They are withheld: never written
+// to the journal, an error or a log. The caller adds them again when an operation is resumed.
 //
-// A credential that is missed would be stored in the clear, while a plain value that is withheld only has to be given
-// again, so a name in doubt is withheld. All functions are safe for concurrent use.
+// A missed credential would be stored in the clear, while a withheld plain value only has to be supplied again, so a
+// name in doubt is withheld. All functions are safe for concurrent use.
 package secret
 
 import (
@@ -48,8 +48,8 @@ func judgedOf(name string) judgement {
 	return is
 }
 
-// judged remembers names, since a program sends the same few over and over. It is
-// bounded, since parameter names may be anybody's.
+// judged caches the judgements of names, since a program sends the same few over and over. Its size is limited, since
+// strangers may choose the names of parameters.
 var judged = struct {
 	sync.RWMutex
 	names map[string]judgement
@@ -136,8 +136,8 @@ func endsAsOne(word string) bool {
 	return false
 }
 
-// split cuts a name into lower-case words: at whatever is no letter, and where capitals start a word, so that apiKey,
-// API_KEY, api-key and AWSAccessKeyId show their keys.
+// split cuts a name into lower-case words, so that apiKey, API_KEY, api-key and AWSAccessKeyId show their keys. It
+// cuts at each character that is not a letter, and where capitals start a word.
 func split(name string) []string {
 	var found []string
 	start, previous := -1, rune(0)

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// maxText is how much of a text is looked at, and kept. What says more is no error's text.
+// maxText is the largest length of a text that is read and kept, in bytes. A longer text is no error's.
 const maxText = 16 << 10
 
-// cut stands where something was taken out of a text.
+// cut replaces each part that was removed from a text.
 const cut = "…"
 
-// Text returns a text that comes from outside, such as that of an application's error, as errors, logs and the journal
-// may hold it: no userinfo, query or fragment of a URL, however it is quoted or broken, no value that is called a
-// credential, and none that looks like one. It goes by patterns, since nobody knows what an error's text is made of;
-// in doubt it cuts, and leaves a … there.
+// Text returns a text that comes from outside, such as that of an application's error, in a form that errors, logs
+// and the journal may hold. It cuts the userinfo, query and fragment of a URL, however it is quoted or broken. It
+// cuts values that are labelled as a credential and values that look like one.
+//
+// It goes by patterns, since the parts of an error's text are not known. In doubt it cuts, and leaves a … there.
 func Text(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + cut
@@ -36,7 +37,7 @@ func Text(s string) string {
 	return cutValues(spokenCode.ReplaceAllString(s, "${1}"+cut))
 }
 
-// form is a pattern, and parts one of which stands in whatever it matches: most texts have none of them, and a search
+// form is a pattern, and parts of which every match contains at least one. Most texts have none of them, and a search
 // for these costs much less.
 type form struct {
 	pattern *regexp.Regexp
@@ -76,9 +77,9 @@ var (
 	bareUser  = formOf(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`, "@")
 )
 
-// credentialForms are what credentials look like wherever they stand: after the scheme of an Authorization header
+// credentialForms are the patterns of credentials wherever they stand: after the scheme of an Authorization header
 // (RFC 9110 section 11.4), by the prefixes that their issuers publish so that they are found, or as a JWT (RFC 7519).
-// What is kept stands in the first group.
+// The first group of a pattern is kept.
 var credentialForms = []form{
 	formOf(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),
 	formOf(`()\b(?:sk|rk|ek|whsec|shp[a-z]{2}|gh[a-z]|github_pat)_\w{6,}(?:[+/=-]\w*)*`, "_"),
@@ -119,8 +120,8 @@ func quoteBefore(s string) byte {
 	return 0
 }
 
-// endOfURL is the length of the URL that s begins with. A quoted one goes to its closing quote, whatever is in it. One
-// that is not quoted may be broken into lines.
+// endOfURL returns the length of the URL that s begins with. A quoted URL ends at its closing quote, whatever it
+// holds. A line break does not end one that is not quoted.
 func endOfURL(s string, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -133,7 +134,7 @@ func endOfURL(s string, quote byte) int {
 	return len(s)
 }
 
-// shortURL takes what follows a URL's scheme and leaves its host and path, and the punctuation after it.
+// shortURL takes the text after a URL's scheme. It leaves the host and path, and the punctuation after it.
 func shortURL(s string) string {
 	bare := strings.TrimRight(s, ":,;.)]}")
 	tail := s[len(bare):]

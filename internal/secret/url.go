@@ -42,8 +42,9 @@ func splitQuery(raw string, urls bool) (open, withheld string, names []string) {
 	return strings.Join(kept, "&"), strings.Join(taken, "&"), slices.Compact(names)
 }
 
-// Counted returns, of a query that SplitQuery withheld, what is part of the request nevertheless (see [Counts]): the
-// parameters whose names say so, what stands beside a credential in one with semicolons, and what can't be read.
+// Counted returns the parts of a withheld query (see SplitQuery) that are part of the request nevertheless (see
+// [Counts]). They are the parameters whose names say so, the pieces beside a credential in a parameter with
+// semicolons, and the pieces that cannot be read.
 func Counted(withheld string) string {
 	if withheld == "" {
 		return ""
@@ -86,8 +87,8 @@ func cutIn(header, value string, urls bool) (kept string, cut bool) {
 	return kept, kept != value
 }
 
-// urlInValue finds what may be a URL: in angle brackets, up to their end; behind "url=", a scheme, or a slash at the
-// beginning, up to the next white space, quote or bracket.
+// urlInValue finds texts that may be a URL. One in angle brackets ends with them. One behind "url=", a scheme, or a
+// slash at the beginning ends at the next white space, quote or bracket.
 var urlInValue = regexp.MustCompile(`<[^>]*|(?i:\burl=)["']?[^\s"'<>]+|[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*|^/[^\s"'<>]*`)
 
 func cutURL(u string, fragments, urls bool) string {

@@ -1,6 +1,6 @@
-// Package sessionfile is what stands in the file by whose lock a session of a journal in a file
-// is alive: which file it is, and beside which journal. The lock of a copy that somebody put in
-// its place says nothing of who has that of the other.
+// Package sessionfile writes and reads the text of a session's file. A session of a journal in a file is alive while
+// the lock of its session's file is held. The text says which file it is, and beside which journal it lies. If a copy
+// was put in the file's place, the copy's lock says nothing of the original's.
 package sessionfile
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Describe has the session's file of that name, which is that one, say which one it is, and beside
-// which journal. Nothing has to outlast a loss of power, which ends every session.
+// Describe writes into the session's file of that name which file it is and beside which journal it lies. is
+// describes that file. The text need not survive a loss of power, which ends every session.
 func Describe(journal, name string, is fs.FileInfo) error {
 	beside, err := os.Stat(journal)
 	if err != nil {

@@ -35,14 +35,14 @@ func (f Field) String() string {
 // maxShape is how many lines a shape has at most.
 const maxShape = 200
 
-// rendering bounds how many bodies are decoded at once: anybody may have chosen them.
+// rendering limits how many bodies are decoded at once, since strangers may have chosen them.
 var rendering = make(chan struct{}, 2)
 
-// maxDecoded is how long a body is decoded at most, in bytes. Of a longer one the beginning is shown as a text.
+// maxDecoded is the longest body that is decoded, in bytes. The beginning of a longer one is shown as text.
 const maxDecoded = 256 << 10
 
-// Shape says what a body is made of: names, types and sizes, no value. Whole is false if there
-// is more than is told, and if nothing but the size can be, since the body is too long or can't be read.
+// Shape returns the names, types and sizes of a body's fields, and no values. whole is false if there are more fields
+// than it returns. It returns none, and false, if the body is too long or cannot be read.
 func Shape(contentType string, body []byte) (fields []Field, whole bool) {
 	if len(body) > maxDecoded {
 		return nil, false
@@ -146,9 +146,9 @@ func kindOf(contentType string, body []byte) kind {
 // maxMasked is how much of a body is shown.
 const maxMasked = 64 << 10
 
-// Masked is a body as somebody is shown it who asked for that: a value is masked, at whatever
-// depth, where its name is that of a credential or of a card's code, where it looks like a
-// credential, or where it may be the number of a card. What is not legible as text is not shown.
+// Masked returns a body for a person who asked to see it, with secret values masked at whatever depth. A value is
+// masked if its name is that of a credential or of a card's code, if it looks like a credential, or if it may be the
+// number of a card. A body that is not legible as text is not shown.
 func Masked(contentType string, body []byte) string {
 	rendering <- struct{}{}
 	defer func() { <-rendering }()
@@ -333,8 +333,8 @@ func pairName(pair map[string]any, value string) string {
 // text is a text without what looks like a credential or a card, quoted.
 func text(s string) string { return Text(secret.Text(withoutCards(withoutCodes(s)))) }
 
-// codes are, in lower case and without what parts words, names of what is asked for beside the
-// number of a card, or instead of it; codeParts are what such a name has in it.
+// codes are, in lower case and without separators, the names of values that are asked for beside the number of a
+// card, or instead of it. codeParts are parts of such names.
 var (
 	codes     = []string{"cid", "csc", "cvn", "pan", "cardcode", "primaryaccountnumber", "track1", "track2", "pinblock"}
 	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}

@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// Evidence returns a sentence on what was seen of an operation: by what, what it showed, what ties that to the
-// operation, and what was missing.
+// Evidence returns a sentence on one piece of an operation's evidence: its source, its finding, the mark that ties it
+// to the operation, and the missing facts.
 func Evidence(e *journal.Evidence) string {
 	source, finding := sources[e.Source], findings[e.Finding]
 	if source == "" {

@@ -10,9 +10,9 @@ import (
 // sought is how many handles are left to be looked through one by one.
 const sought = 512
 
-// Before returns a handle such that what was created before at comes before it, and little else: about
-// as many as sought. It goes by the order of creation, and bisects: a journal may read a whole hour
-// where it selects by time, since clocks differ.
+// Before returns a handle that comes after all operations created before at, and few others: about as many as sought.
+// It goes by the order of creation, and bisects. A selection by time may make a journal read a whole hour, since
+// clocks differ.
 func Before(ctx context.Context, j journal.Journal, at time.Time) (handle int64, err error) {
 	first, err := next(ctx, j, journal.Filter{Limit: 1})
 	if err != nil || first.Handle == 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Text quotes what a terminal or a reader could take for something else: control characters, C1's
-// among them, marks that turn the direction of writing, what is not printed, and bytes that are no
-// UTF-8. A backslash is doubled, so that what is quoted can be told from what looks like it.
+// Text quotes characters that a terminal or a reader could take for something else. These are control characters,
+// C1's among them, marks that turn the direction of writing, unprintable characters, and bytes that are no UTF-8. It
+// doubles a backslash, so that a quoted character can be told from a text that looks like one.
 func Text(s string) string {
 	if strings.IndexFunc(s, quotes) < 0 && utf8.ValidString(s) {
 		return s
@@ -43,7 +43,7 @@ func quotes(r rune) bool { return r == '\\' || !strconv.IsPrint(r) }
 // Short is Text within a number of characters, the last of which says that there is more.
 func Short(s string, most int) string { return Clip(Text(s), most) }
 
-// Clip is what is quoted already, within a number of characters.
+// Clip shortens a text that is quoted already to a number of characters.
 func Clip(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

@@ -31,5 +31,5 @@ func WindowOf(op *journal.Operation, now time.Time) (w Window, has bool) {
 	return w, true
 }
 
-// Closing is the share of a window that is left at which somebody ought to look.
+// Closing is the share of a window that is left when an operator should look at the operation.
 const Closing = 0.25

@@ -9,9 +9,9 @@ import (
 	"runtime/debug"
 )
 
-// InMemory runs a binary's tests with their temporary files in memory, if the machine has room there and TMPDIR is not
-// set. A test of a store would spend most of its time waiting for the disk. A killed process loses nothing by that: what
-// it wrote is the system's. Loss of power is simulated, on any file system.
+// InMemory runs a binary's tests with their temporary files in memory, if the machine has room there and TMPDIR is
+// not set. A test of a store would spend most of its time waiting for the disk. A killed process loses nothing by
+// that: the system has the data that it wrote. Loss of power is simulated, on any file system.
 //
 // The garbage collector runs a quarter as often, which saves a tenth of the time.
 func InMemory(run func() int) int {

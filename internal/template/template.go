@@ -1,8 +1,6 @@
-// Package template fills in requests that tables describe: the paths, queries and bodies
-// of look-ups. A value goes in escaped for the place where it stands, so that what is
-// expanded reads back as exactly the template with the values, whatever they hold: a
-// reference with an ampersand, a quote or two dots in it asks for itself and for nothing
-// else.
+// Package template fills in requests that tables describe: the paths, queries and bodies of look-ups. It escapes a
+// value for its place, so that the expanded text reads back as exactly the template with the values. A reference with
+// an ampersand, a quote or two dots in it asks for itself and for nothing else.
 //
 // Everything here is pure and safe for concurrent use.
 package template
@@ -20,7 +18,7 @@ import (
 type Place uint8
 
 const (
-	// Text: values stand as they are. For what is compared, never for what is sent.
+	// Text: values are not escaped. It is for texts that are compared, never for texts that are sent.
 	Text Place = iota
 
 	// Path: of a URL, with its escapes. A value is a part of one segment. One that is
@@ -114,8 +112,8 @@ func isNamePart(c byte, later bool) bool {
 	return letter || later && ('0' <= c && c <= '9' || strings.IndexByte("_.-[]", c) >= 0)
 }
 
-// expand replaces placeholders. strict refuses other braces. escape returns the value as it is
-// written, or what is wrong with it.
+// expand replaces placeholders. strict refuses other braces. escape returns the escaped value, or the fault of one
+// that cannot be escaped.
 func expand(
 	template string, strict bool, value func(string) (string, bool), escape func(string) (string, string),
 ) (string, error) {

@@ -1,8 +1,8 @@
-// Package servertest checks from outside that an HTTP handler serves idempotency keys: any handler, whether package server is
-// below it or not. It asks over loopback, and explains each failure with the request that shows it.
+// Package servertest checks from outside that an HTTP handler serves idempotency keys: any handler, with package
+// server below it or not. It asks over loopback, and explains each failure with the request that shows it.
 //
-// The rules are those of draft-ietf-httpapi-idempotency-key-header-07, and such without which a caller who repeats a request
-// is served twice or misled. They say nothing of crashes: kill the process for those.
+// The rules are those of draft-ietf-httpapi-idempotency-key-header-07, and further ones. Without those, a caller who
+// repeats a request is served twice or misled. The rules say nothing of crashes: kill the process for those.
 package servertest
 
 import (
@@ -133,7 +133,7 @@ func (c *check) effects(do func()) (n int, counted bool) {
 	return c.Effects() - before, true
 }
 
-// once checks that what was asked for had one effect.
+// once checks that the requests of do had want effects.
 func (c *check) once(a answer, rule string, want int, do func()) {
 	c.t.Helper()
 	if n, counted := c.effects(do); counted && n != want {
