@@ -62,10 +62,10 @@ var endpointName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition", "Content-Location", "Location", "Etag",
 	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset"}
 
-// neverKept are headers that would harm whoever got them again, or that the server sets anew.
+// neverKept are headers that would harm a caller who got them again, or that the server sets anew.
 var neverKept = regexp.MustCompile(`^(Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
 
-// checked is e with its defaults. It panics about a mistake of the program.
+// checked returns e with its defaults. It panics about a mistake of the program.
 func (e Endpoint) checked(name string) Endpoint {
 	e.Retain = cmp.Or(e.Retain, 7*24*time.Hour)
 	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, 23*24*time.Hour))
@@ -95,7 +95,7 @@ func (e Endpoint) checked(name string) Endpoint {
 	return e
 }
 
-// kept are the headers of an answer that are recorded.
+// kept returns the headers of an answer that are recorded.
 func (e *Endpoint) kept(h http.Header) http.Header {
 	kept := http.Header{}
 	for _, name := range slices.Concat(keptHeaders, e.KeepHeaders) {

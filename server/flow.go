@@ -37,7 +37,7 @@ func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.
 	})
 }
 
-// problemOfFlow is how a flow that has not ended is answered, or nil for one that has.
+// problemOfFlow returns the problem that answers for a flow that has not ended, or nil for one that has.
 func problemOfFlow(err error, now time.Time) *Problem {
 	switch {
 	case err == nil, errors.Is(err, flow.ErrGivenUp):

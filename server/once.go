@@ -35,14 +35,14 @@ func (e *RefusedError) Error() string {
 // Unwrap returns ErrRefused.
 func (e *RefusedError) Unwrap() error { return ErrRefused }
 
-// Once is [Server.Atomic] for anything that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a job. It
-// calls do with a context whose transaction [Tx] begins, and commits the writes of do together with its result, as JSON. If a
-// result is recorded, Once returns it without a call of do. request identifies the request, as JSON: another one under the
-// key is refused.
+// Once is [Server.Atomic] for work that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a
+// job. It calls do with a context whose transaction [Tx] begins, and commits the writes of do together with its
+// result, as JSON. If a result is recorded, Once returns it without a call of do. request identifies the request, as
+// JSON: another one under the key is refused.
 //
-// Once returns an error of do as it is. Nothing is kept then, and the key is free. A [*RefusedError] says that the key is not
-// served: it was used for another request, is being served, has expired, or its outcome is unknown. do may take as long as
-// the handler of an Endpoint without a Limit.
+// Once returns an error of do as it is. Nothing is kept then, and the key is free. A [*RefusedError] says that the
+// key is not served: it was used for another request, is being served, has expired, or its outcome is unknown. A call
+// of do may take as long as the handler of an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	e := Endpoint{KeyBytes: [2]int{1, 255}}.checked(k.Name)
@@ -118,7 +118,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	return result, nil
 }
 
-// below is ctx with the key as the parent of calls, or nil if the tenant can't be their scope.
+// below returns ctx with the key as the parent of calls, or nil if the tenant cannot be their scope.
 func (s *Server) below(ctx context.Context, key string) (under context.Context) {
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"}, Header: http.Header{keyheader.Name: {quoted}}}).WithContext(ctx)
@@ -126,7 +126,7 @@ func (s *Server) below(ctx context.Context, key string) (under context.Context) 
 	return under
 }
 
-// resultOf is what was recorded.
+// resultOf returns the recorded result.
 func resultOf[T any](r *journal.Receipt) (result T, err error) {
 	if err = json.Unmarshal(r.Answer.Body, &result); err != nil {
 		return result, fmt.Errorf("server: once: what was recorded at %s can't be read as %T: %w", r.SettledAt.Format(time.RFC3339), result, err)

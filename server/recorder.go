@@ -64,7 +64,7 @@ func (r *recorder) recordable(e *Endpoint) bool {
 	return len(r.sent["Trailer"]) == 0
 }
 
-// answer is what is recorded of it.
+// answer returns the recorded part of the response.
 func (r *recorder) answer(e *Endpoint) *journal.Answer {
 	a := &journal.Answer{Status: r.status, Header: e.kept(r.sent), Body: bytes.Clone(r.body.Bytes())}
 	if a.Header.Get("Content-Type") == "" && len(a.Body) > 0 {

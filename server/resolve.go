@@ -17,12 +17,13 @@ type Resolution struct {
 	By, Why string // who says so, and how that is known; they are recorded with an Answer. One of the two is required.
 }
 
-// Resolve settles a key whose requests are answered by outcome-unknown, since its handler has committed the transaction by
-// itself. k names the key: Caller.Tenant and Key, and with Options.KeysPerEndpoint the first name of the endpoint. If the
-// request took effect after all, a Resolution without an Answer lets it take effect twice.
+// Resolve settles a key whose requests are answered by outcome-unknown, because its handler has committed the
+// transaction by itself. Caller.Tenant and Key of k name the key and, with Options.KeysPerEndpoint, the first name of
+// the endpoint does too. If the request took effect after all, a Resolution without an Answer lets it take effect
+// twice.
 //
-// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. journal.Receipts.ListReceipts lists such keys, by
-// the state journal.ReceiptReserved.
+// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. journal.Receipts.ListReceipts lists
+// such keys, by the state journal.ReceiptReserved.
 func (s *Server) Resolve(ctx context.Context, k Key, r Resolution) error {
 	ev := journal.ReceiptEvent{
 		Kind: journal.ReceiptResolve, ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), At: s.now(),

@@ -176,7 +176,7 @@ func (s *Server) leave(tenant string) {
 	}
 }
 
-// natural tells methods that have no effect.
+// natural reports whether a method has no effect.
 func natural(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodTrace
 }
@@ -257,7 +257,7 @@ type run struct {
 	replay  *journal.Receipt // or by which answer
 }
 
-// event is an event of the request's receipt.
+// event returns an event of the request's receipt.
 func (r *run) event(kind journal.ReceiptEventKind) journal.ReceiptEvent {
 	ev := r.base
 	ev.Kind, ev.At, ev.Same = kind, r.server.now(), r.same
@@ -341,7 +341,8 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	e.conclude(w, req, caller, r, answer)
 }
 
-// firstPlace is the first name that the endpoint had. Keys and calls are named by it, so that they survive a rename.
+// firstPlace returns the first name that the endpoint had. Keys and calls are named by it, so that they survive a
+// rename.
 func (r *run) firstPlace() string { return r.places[len(r.places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
@@ -355,7 +356,7 @@ func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
 	e.conclude(w, req, Caller{}, r, answer)
 }
 
-// under is for the handler's context.
+// under makes ctx the handler's context.
 func (r *run) under(ctx context.Context) {
 	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
 }
@@ -544,7 +545,7 @@ func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 	}
 }
 
-// standing is what a request like r's would meet.
+// standing returns the decision that a request like r's would meet.
 func (e *endpoint) standing(ctx context.Context, r *run) (journal.ReceiptResult, error) {
 	tx, err := e.opts.Begin(ctx)
 	if err != nil {

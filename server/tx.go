@@ -142,7 +142,7 @@ var refusals = map[journal.Decision]*Problem{
 	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,
 }
 
-// problemOf is how an error of the journal is answered: nothing of the request is recorded.
+// problemOf returns the problem that answers for an error of the journal. Nothing of the request is recorded then.
 func problemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, errIncomparable):

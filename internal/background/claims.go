@@ -170,8 +170,9 @@ type booked struct {
 	op     journal.Operation // as it was found
 }
 
-// undo leaves to the next claim what one has claimed that failed, and may have landed all the same, besides what was
-// heard of: for the journal it is in the hands of this process, which knows nothing of it.
+// undo cancels the claims of a claim call that failed and may have landed all the same, so that the next call can
+// claim those operations. It skips the operations in heard. The journal holds the others for this process, which
+// knows nothing of them.
 func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,7 +344,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 	return err
 }
 
-// obstacle is why an operation that is due is not claimed here, or nil.
+// obstacle returns why a due operation is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
 	route, to, err := p.worker.barred(op)
 	switch {

@@ -27,7 +27,7 @@ func (p *pass) resumeFlows(ctx context.Context) error {
 	})
 }
 
-// runFlows is Run's part for flows, once there is a Runner.
+// runFlows does Run's work for flows, once there is a Runner.
 func (p *pass) runFlows(ctx context.Context) {
 	select {
 	case <-p.worker.Flows.Attached():

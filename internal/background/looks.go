@@ -16,7 +16,7 @@ const (
 	lookBatch = 500
 )
 
-// runLooks is Run's part for unknown operations.
+// runLooks does Run's work for unknown operations.
 func (p *pass) runLooks(ctx context.Context) {
 	if !p.worker.finder.Enabled() {
 		return
@@ -102,8 +102,8 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	}
 }
 
-// reopen has operations be looked for again that were given up for want of a canary or of a look-up, and have one by now. A
-// later release may have brought it.
+// reopen schedules look-ups again for operations that were given up for want of a canary or of a look-up, and that
+// have one by now. A later release may have brought it.
 func (p *pass) reopen(ctx context.Context) error {
 	w := p.worker
 	for op, err := range w.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: w.Now()}) {

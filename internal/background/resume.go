@@ -36,11 +36,11 @@ func New(c *core.Core, e *engine.Engine, f *reconcile.Finder, d *delivery.Delive
 	return &Worker{Core: c, engine: e, finder: f, deliveries: d, progress: progress}
 }
 
-// ExpectEnqueued has Run look more often for operations that transactions have enqueued. A transaction of the application says
-// nothing of its commit.
+// ExpectEnqueued makes Run look more often for operations that transactions have enqueued. The commit of an
+// application's transaction notifies no client.
 func (w *Worker) ExpectEnqueued() { w.enqueuing.Store(true) }
 
-// pollEvery is how often Run looks for what others have left.
+// pollEvery returns the interval at which Run looks for operations that other processes have left.
 func (w *Worker) pollEvery(ctx context.Context) time.Duration {
 	if w.enqueuing.Load() {
 		return seam.PollUnder(ctx) / 5
@@ -154,7 +154,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// untilNext is how long Run has nothing to do, as far as is known, after a sweep of the operations that were due by then.
+// untilNext returns how long Run has nothing to do, as far as is known, after a sweep of the operations that were due
+// at swept.
 func (w *Worker) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	now, pause := w.Now(), w.pollEvery(ctx)
 	if due, any := w.deliveries.Next(); any {
@@ -199,7 +200,7 @@ func (w *Worker) newPass(total *Counts, counting *sync.Mutex) *pass {
 	return &pass{worker: w, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, w.Concurrency)}
 }
 
-// walk is Resume's: it goes on until nothing is left that has a slot.
+// walk does Resume's work. It goes on until no operation is left that has a slot.
 func (p *pass) walk(ctx context.Context) error {
 	defer func() {
 		p.mu.Lock()
@@ -232,7 +233,7 @@ func (p *pass) walk(ctx context.Context) error {
 	}
 }
 
-// sweep is Run's: it claims what has a slot now, and waits for nothing.
+// sweep does Run's work once. It claims the operations that have a slot now, and waits for none.
 func (p *pass) sweep(ctx context.Context) (waiting, error) {
 	p.started = p.worker.Now()
 	return p.sweepFrom(ctx, p.started)
@@ -350,7 +351,7 @@ func (p *pass) offer(ctx context.Context, op *journal.Operation) {
 	}
 }
 
-// startDeliveries has each outcome that is due delivered once there is a slot for it.
+// startDeliveries delivers each due outcome once there is a slot for it.
 func (p *pass) startDeliveries(ctx context.Context) {
 	for _, o := range p.worker.deliveries.Take() {
 		p.spawn(func() {

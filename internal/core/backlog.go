@@ -87,7 +87,7 @@ func (b *Backlog) retry() {
 	}
 }
 
-// rest tells whether there is nothing left to do, and then lets the goroutine go.
+// rest reports whether there is nothing left to do. It then lets the goroutine end.
 func (b *Backlog) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,7 +195,7 @@ func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operat
 	return &events[len(events)-1].op, err
 }
 
-// Len is how many events are kept.
+// Len returns the number of events that are kept.
 func (b *Backlog) Len() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

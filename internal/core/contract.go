@@ -21,18 +21,18 @@ var (
 	ErrUnreadable   = errors.New("its recorded URL can't be read")
 )
 
-// Contract is that of a frozen request.
+// Contract returns the contract of a frozen request.
 func (c *Core) Contract(req *journal.Request, u *url.URL) tables.Route {
 	return c.Router.Route(req.Method, u).For(tables.Message{Header: req.Header, Query: u.RawQuery, Body: AsRead(req.Body)})
 }
 
-// NeedsBody tells whether only its body says which contract an operation is under.
+// NeedsBody reports whether an operation's contract depends on its body.
 func (c *Core) NeedsBody(op *journal.Operation) bool {
 	u := Parsed(op.Request.URL)
 	return u != nil && c.Router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
 }
 
-// SameContract tells whether an operation is still under the contract that it was
+// SameContract reports whether an operation is still under the contract that it was
 // begun under, so that its credentials go nowhere else.
 func SameContract(op *journal.Operation, route tables.Route) bool {
 	if op.Provider == "" {
@@ -71,7 +71,7 @@ func Parsed(rawURL string) *url.URL {
 	return u
 }
 
-// Target is how errors and logs call what a request is sent to.
+// Target returns the name of a request's target in errors and logs.
 func Target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
 
 // Called returns the provider that a program calls so, by its Name or KeysUnder, or nil.
@@ -92,7 +92,7 @@ func (c *Core) Recorded(name string) *providers.Provider {
 	return nil
 }
 
-// EndpointOf is the endpoint that an operation was sent to, by its pattern, or nil.
+// EndpointOf returns the endpoint that an operation was sent to, by its pattern, or nil.
 func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
 	p := c.Recorded(op.Provider)
 	if p == nil {
@@ -111,7 +111,7 @@ func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
 	return nil
 }
 
-// Budget is shared by all operations with the provider of a route.
+// Budget returns the retry budget that all operations with the provider of a route share.
 func (c *Core) Budget(route tables.Route) *retry.Bucket {
 	if route.Listed {
 		return c.Budgets[route.Provider.KeysUnder]
@@ -147,13 +147,12 @@ func AccountHeaders(p *providers.Provider, h http.Header) string {
 	return strings.Join(values, "\x00")
 }
 
-// MayAdd tells whether what an operation's record lacks of credentials can be added
-// here at all.
+// MayAdd reports whether this client may add the credentials that an operation's record lacks.
 func (c *Core) MayAdd(op *journal.Operation, u *url.URL) bool {
 	return c.Authorize != nil && op.Provider != "" && wire.Confidential(u) || !wire.NeedsCredential(&op.Request)
 }
 
-// InBackground tells whether Run and Resume send a pending operation, as far as this
+// InBackground reports whether Run and Resume send a pending operation, as far as this
 // client knows.
 func (c *Core) InBackground(op *journal.Operation, frozen *journal.Request) bool {
 	switch {
@@ -167,8 +166,8 @@ func (c *Core) InBackground(op *journal.Operation, frozen *journal.Request) bool
 	return !wire.NeedsCredential(frozen)
 }
 
-// lacksCredential tells whether Run or Resume have found of late that they lack a credential
-// that an operation needs, whose contract they know.
+// lacksCredential reports whether Run or Resume have found of late that they lack a credential that an operation
+// needs. It is for operations whose contract they know.
 func (c *Core) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
 	u := Parsed(frozen.URL)
 	asked := *op
@@ -176,8 +175,8 @@ func (c *Core) lacksCredential(op *journal.Operation, frozen *journal.Request) b
 	return c.Throttle.Missing(TargetOf(&asked, c.Router.Route(frozen.Method, u), u.Host)) != ""
 }
 
-// isStranger tells whether this client knows no contract of the name that the operation
-// has, and leaves it to those who do.
+// isStranger reports whether this client knows no contract under the operation's provider name. It leaves such an
+// operation to clients that do.
 func (c *Core) isStranger(op *journal.Operation, frozen *journal.Request) bool {
 	u := Parsed(frozen.URL)
 	if u == nil {

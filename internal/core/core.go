@@ -70,8 +70,8 @@ func (c *Core) Until(ctx context.Context, t time.Time) (context.Context, context
 	return context.WithTimeout(ctx, t.Sub(c.Now()))
 }
 
-// EndOfWait is when whoever waits under ctx has to have returned: a little before its deadline, since once that has passed
-// net/http keeps no more of an error than its text.
+// EndOfWait returns the time by which a wait under ctx has to end: a little before its deadline. Once that has
+// passed, net/http keeps no more of an error than its text.
 func (c *Core) EndOfWait(ctx context.Context) time.Time {
 	left := c.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {

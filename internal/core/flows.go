@@ -33,7 +33,7 @@ func (f *Flows) Attach(b seam.Background) error {
 	return nil
 }
 
-// Attached is closed once there is a Runner.
+// Attached returns a channel that is closed once there is a Runner.
 func (f *Flows) Attached() <-chan struct{} { return f.attached }
 
 // Runner returns the Runner, or nil.
@@ -43,7 +43,7 @@ func (f *Flows) Runner() seam.Background {
 	return f.runner
 }
 
-// Wake has the Runner, if there is one, look now for flows that can go on.
+// Wake makes the Runner, if there is one, look now for flows that can go on.
 func (f *Flows) Wake() {
 	if runner := f.Runner(); runner != nil {
 		runner.Wake()

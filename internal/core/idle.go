@@ -47,8 +47,8 @@ func (is *Idle) Note(op *journal.Operation, since time.Time) {
 	is.at[op.Ref] = idleSince{op.Generation, op.LastEndedAt, since}
 }
 
-// Since is since when no attempt of an operation that was just claimed, or is unknown, is under way: from now on, at the
-// latest.
+// Since returns the time since which no attempt is under way, for an operation that was just claimed or is unknown.
+// It is now at the latest.
 func (is *Idle) Since(op *journal.Operation, now time.Time) time.Time {
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -65,8 +65,9 @@ func (s idleSince) is(op *journal.Operation) bool {
 // clocksDiffer is by how much at most clocks differ that are right, as the resend rule has it: the longest margin.
 const clocksDiffer = time.Hour
 
-// LastEnded is when the last attempt of an operation ended, for the resend rule that is asked now: since when this process
-// has known so, by its own time, unless it was recorded longer before that than clocks differ. The zero recorded tells nothing.
+// LastEnded returns the time at which the last attempt of an operation ended, for the resend rule. That is when this
+// process has learned of the end, by its own time, but no earlier than the recorded time and no later than
+// clocksDiffer after it. A zero recorded time sets no bounds.
 func LastEnded(recorded, idle, now time.Time) time.Time {
 	known := now.Add(-time.Since(idle))
 	if recorded.IsZero() {
@@ -79,7 +80,7 @@ func isUnguarded(t journal.Terms) bool {
 	return !t.Guard && t.Handling > 0
 }
 
-// Len is of how many operations is known since when they rest.
+// Len returns the number of operations whose idle time is known.
 func (is *Idle) Len() int {
 	is.mu.Lock()
 	defer is.mu.Unlock()

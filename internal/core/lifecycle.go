@@ -38,10 +38,10 @@ func NewLifecycle() *Lifecycle {
 	return l
 }
 
-// Closing is closed once no new work is begun.
+// Closing returns a channel that is closed once no new work is begun.
 func (l *Lifecycle) Closing() <-chan struct{} { return l.closing }
 
-// Done is closed once the client was shut down and nothing is under way.
+// Done returns a channel that is closed once the client was shut down and nothing is under way.
 func (l *Lifecycle) Done() <-chan struct{} { return l.done }
 
 // Life ends when Shutdown has waited long enough.
@@ -112,7 +112,7 @@ func (l *Lifecycle) BreakOff() {
 	}
 }
 
-// Begin has Shutdown know of a run, until End.
+// Begin makes a run known to Shutdown, until End.
 func (l *Lifecycle) Begin(r Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *Lifecycle) End(r Run) {
 	r.Pauses().end()
 }
 
-// Running is how many runs there are.
+// Running returns the number of runs.
 func (l *Lifecycle) Running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

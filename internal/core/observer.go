@@ -48,7 +48,7 @@ type Attempt struct {
 	Duration time.Duration
 }
 
-// KindOf is the kind of error for an operation without an answer.
+// KindOf returns the kind of error for an operation without an answer.
 func KindOf(s journal.State) error {
 	switch s {
 	case journal.StateCancelled:
@@ -83,7 +83,8 @@ func (c *Core) Say(ctx context.Context, level slog.Level, event LogEvent, msg st
 	}
 }
 
-// TraceParent is what is kept with an operation of the trace that its request is part of, whose header says ofRequest.
+// TraceParent returns the traceparent that is kept with an operation: the hook's, or ofRequest, which is that of the
+// request's header.
 func (c *Core) TraceParent(ctx context.Context, ofRequest string) string {
 	if hook := c.Observer.Parent; hook != nil {
 		return seam.TraceParent(hook(ctx))
@@ -91,7 +92,7 @@ func (c *Core) TraceParent(ctx context.Context, ofRequest string) string {
 	return seam.TraceParent(ofRequest)
 }
 
-// Started tells that a claim was recorded, and returns the context of the claim.
+// Started reports that a claim was recorded, and returns the context of the claim.
 func (c *Core) Started(ctx context.Context, op *journal.Operation, background bool) context.Context {
 	if hook := c.Observer.Started; hook != nil {
 		if of := hook(ctx, copied(op), background); of != nil {
@@ -101,7 +102,8 @@ func (c *Core) Started(ctx context.Context, op *journal.Operation, background bo
 	return ctx
 }
 
-// AttemptStarted tells that the n-th attempt of a claim is next, and returns the hook's context; nil if there is none.
+// AttemptStarted reports that the n-th attempt of a claim is next. It returns the hook's context, or nil if there is
+// none.
 func (c *Core) AttemptStarted(ctx context.Context, op *journal.Operation, n int) context.Context {
 	if hook := c.Observer.AttemptStarted; hook != nil {
 		return hook(ctx, copied(op), n)
@@ -109,7 +111,7 @@ func (c *Core) AttemptStarted(ctx context.Context, op *journal.Operation, n int)
 	return nil
 }
 
-// AttemptEnded tells that an attempt has ended.
+// AttemptEnded reports that an attempt has ended.
 func (c *Core) AttemptEnded(ctx context.Context, op *journal.Operation, a Attempt) {
 	c.Note(ctx, slog.LevelDebug, LogAttempt, "attempt", op, "number", a.Number, "status", a.Status, "unsent", a.Unsent, "error", a.Err)
 	if hook := c.Observer.AttemptEnded; hook != nil {
@@ -117,28 +119,28 @@ func (c *Core) AttemptEnded(ctx context.Context, op *journal.Operation, a Attemp
 	}
 }
 
-// KeyReplaced tells that another key is sent than the request carried.
+// KeyReplaced reports that another key is sent than the request carried.
 func (c *Core) KeyReplaced(ctx context.Context, op *journal.Operation) {
 	if hook := c.Observer.KeyReplaced; hook != nil {
 		hook(ctx, copied(op))
 	}
 }
 
-// Delayed tells that an operation waits for its next attempt.
+// Delayed reports that an operation waits for its next attempt.
 func (c *Core) Delayed(ctx context.Context, op *journal.Operation, pause time.Duration) {
 	if hook := c.Observer.Delayed; hook != nil {
 		hook(ctx, copied(op), pause)
 	}
 }
 
-// Conflicted tells that a second answer came for an operation that has one.
+// Conflicted reports that a second answer came for an operation that has one.
 func (c *Core) Conflicted(ctx context.Context, op *journal.Operation, status int, secondEffect bool) {
 	if hook := c.Observer.Conflicted; hook != nil {
 		hook(ctx, copied(op), status, secondEffect)
 	}
 }
 
-// Ended tells that a claim of an operation has ended.
+// Ended reports that a claim of an operation has ended.
 func (c *Core) Ended(ctx context.Context, op *journal.Operation, err error, replayed bool) {
 	switch op.State {
 	case journal.StateCompleted:
@@ -160,14 +162,14 @@ func (c *Core) Ended(ctx context.Context, op *journal.Operation, err error, repl
 	hook(ctx, copied(op), err, replayed)
 }
 
-// Looked tells that a look, or an event, has told something of an operation.
+// Looked reports that a look-up, or an event, has brought evidence on an operation.
 func (c *Core) Looked(ctx context.Context, op *journal.Operation, e *journal.Evidence) {
 	if hook := c.Observer.Looked; hook != nil {
 		hook(ctx, copied(op), *e)
 	}
 }
 
-// Settled tells that a hook was called with an outcome, and the hook's error.
+// Settled reports that a hook was called with an outcome, and the hook's error.
 func (c *Core) Settled(ctx context.Context, op *journal.Operation, err error) {
 	if hook := c.Observer.Settled; hook != nil {
 		hook(ctx, copied(op), err)
@@ -181,7 +183,7 @@ func (c *Core) Resolved(ctx context.Context, op *journal.Operation, resolution j
 	}
 }
 
-// Reaped tells that n operations or flows were reaped.
+// Reaped reports that n operations or flows were reaped.
 func (c *Core) Reaped(ctx context.Context, n int) {
 	if hook := c.Observer.Reaped; hook != nil {
 		hook(ctx, n)
@@ -194,7 +196,7 @@ func (c *Core) KeepUnsaved(ctx context.Context, ev journal.Event, op journal.Ope
 	c.JournalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
 }
 
-// JournalFailed tells that an event could not be recorded.
+// JournalFailed reports that an event could not be recorded.
 func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
 	c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err)
 	if hook := c.Observer.JournalFailed; hook != nil {
@@ -202,7 +204,7 @@ func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event j
 	}
 }
 
-// PassFailed tells of a pass over the journal that is made again.
+// PassFailed reports a pass over the journal that failed and is made again.
 func (c *Core) PassFailed(ctx context.Context, text string, err error) {
 	c.Say(ctx, slog.LevelError, LogPassFailed, text, "error", err)
 	if hook := c.Observer.PassFailed; hook != nil {
@@ -211,7 +213,7 @@ func (c *Core) PassFailed(ctx context.Context, text string, err error) {
 	}
 }
 
-// SessionLost tells that the journal has given what this client had to others.
+// SessionLost reports that the journal has given this client's operations to others.
 func (c *Core) SessionLost(ctx context.Context) {
 	c.Say(ctx, slog.LevelError, LogSessionLost, "the journal's session is lost: its operations in flight count as sent, and a new session continues")
 	if hook := c.Observer.SessionLost; hook != nil {
@@ -219,7 +221,7 @@ func (c *Core) SessionLost(ctx context.Context) {
 	}
 }
 
-// Survived tells of a panic that was recovered from, if v is one.
+// Survived reports a panic that was recovered from, if v is one.
 func (c *Core) Survived(v any) {
 	if v != nil {
 		c.Say(context.Background(), slog.LevelError, LogHookPanicked, "a hook panicked", "panic", secret.Text(fmt.Sprint(v)), "stack", string(debug.Stack()))

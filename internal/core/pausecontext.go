@@ -27,13 +27,13 @@ func (l *Lifecycle) NewPauses(ctx context.Context) PauseContext {
 // Under moves the run to another context. It must be called before the first call of Done.
 func (c *PauseContext) Under(ctx context.Context) { c.ctx = ctx }
 
-// Deadline is that of the run's context.
+// Deadline returns the deadline of the run's context.
 func (c *PauseContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
 
-// Value is that of the run's context.
+// Value returns the value of the run's context.
 func (c *PauseContext) Value(key any) any { return c.ctx.Value(key) }
 
-// Err says why there is no pause any more, or nil.
+// Err returns why the pause is over, or nil if it is not.
 func (c *PauseContext) Err() error {
 	select {
 	case <-c.lifecycle.closing:

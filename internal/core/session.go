@@ -80,7 +80,8 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 	return joined, lost, nil
 }
 
-// alive is the present session, if it is not known to be lost; else it is lost, or nil. After the end it is fault.ErrShutdown.
+// alive returns the present session as now if it is not known to be lost, and else as lost, or nil. After End it
+// returns fault.ErrShutdown.
 func (s *Session) alive() (now, lost journal.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +131,8 @@ func (s *Session) End(ctx context.Context) error {
 	return last.End(ctx)
 }
 
-// Rank is which process this is of those that have a session, from 0 and without I/O, and of how many. A session that
-// does not say counts as the only one.
+// Rank returns the rank of this process, from 0, among those that have a session, and their number. It does no I/O. A
+// session that does not implement it counts as the only one.
 func (s *Session) Rank() (rank, of int) {
 	if present := s.current.Load(); present != nil {
 		if ranked, is := (*present).(interface{ Rank() (rank, of int) }); is {

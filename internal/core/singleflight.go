@@ -24,10 +24,10 @@ type Flight struct {
 	op   *journal.Operation // as it stood then; nil if that is not known
 }
 
-// Done is closed when the flight has its end. It is for those that have joined it.
+// Done returns a channel that is closed when the flight ends. It is for callers that have joined the flight.
 func (f *Flight) Done() <-chan struct{} { return f.done }
 
-// Operation is how the operation stood at the end; nil if that is not known.
+// Operation returns the operation as it stood at the flight's end, or nil if that is not known.
 func (f *Flight) Operation() *journal.Operation { return f.op }
 
 // Join joins the flight of ref, or leads a new one. A leader must Finish it.
@@ -48,7 +48,7 @@ func (fs *Singleflight) Join(ref journal.Ref) (f *Flight, leader bool) {
 	return f, true
 }
 
-// Finished is closed when the flight of ref that is under way has its end; nil: there is none.
+// Finished returns a channel that is closed when the flight of ref that is under way ends, or nil if there is none.
 func (fs *Singleflight) Finished(ref journal.Ref) <-chan struct{} {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -94,7 +94,7 @@ func isAnswer(resp *http.Response) bool {
 	return resp != nil && resp.Request != nil && resp.Request.Context().Value(OperationKey) != nil
 }
 
-// replayable tells whether the answer was kept whole, so that it can be given
+// replayable reports whether the answer was kept whole, so that it can be given
 // again as it was.
 func replayable(op *journal.Operation) bool {
 	return op.Answer != nil && op.Answer.Status != 0 && !op.Answer.Omitted
@@ -176,7 +176,7 @@ func (b *answerBody) Close() (err error) {
 	return err
 }
 
-// response is what was answered to the attempt; nil: nothing was.
+// response returns the attempt's response, or nil if none came.
 func (r *run) response(a *attempt) *Response {
 	if a.resp == nil {
 		return nil
@@ -188,7 +188,7 @@ func (r *run) response(a *attempt) *Response {
 	return &Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
 }
 
-// lastResponse is the last one that came in this run, if any did.
+// lastResponse returns the last response that came in this run, or nil.
 func (r *run) lastResponse() *Response {
 	if last := r.response(&r.attempt); last != nil {
 		return last

@@ -101,7 +101,7 @@ func (r *run) attemptEnded() {
 	}
 }
 
-// mayGoOn tells why an attempt must not be made, if it must not; else it has started.
+// mayGoOn returns why an attempt must not be made. If it returns nil, the attempt has started.
 func (r *run) mayGoOn() error {
 	if r.pauses.Err() != nil {
 		return errInterrupted
@@ -138,7 +138,8 @@ func (r *run) mayGoOn() error {
 	return nil
 }
 
-// tooLate tells of what nothing has been sent that it is not to be sent for the first time at t any more.
+// tooLate returns an error if nothing of the operation has been sent and t is too late for sending it for the first
+// time.
 func (r *run) tooLate(t time.Time) error {
 	if r.mayHaveRun() {
 		return nil
@@ -146,7 +147,7 @@ func (r *run) tooLate(t time.Time) error {
 	return afterwards(t, r.notAfter)
 }
 
-// afterwards tells that t is after by, if there is such a time.
+// afterwards returns an error if t is after by. A zero by sets no limit.
 func afterwards(t, by time.Time) error {
 	if by.IsZero() || !t.After(by) {
 		return nil

@@ -276,7 +276,7 @@ func (k *call) undo(begin journal.Event, err error) {
 	k.engine.KeepUnsaved(k.ctx, cancel, op, err)
 }
 
-// failed is the error for a journal that did not take the intent.
+// failed returns the error for a journal that did not take the intent.
 func (k *call) failed(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
@@ -324,7 +324,7 @@ func (k *call) notBegun(cause error) error {
 	return f
 }
 
-// otherMode tells whether an operation was sent under a credential of another mode: a
+// otherMode reports whether an operation was sent under a credential of another mode: a
 // test for a live one.
 func (k *call) otherMode(op *journal.Operation) bool {
 	return op.Mode != "" && k.intent.Mode != "" && op.Mode != k.intent.Mode
@@ -339,8 +339,7 @@ func (k *call) mayShare(op *journal.Operation) bool {
 		op.State == journal.StatePending && op.DueAt.After(k.engine.Now())
 }
 
-// shared is the decision that the journal would give on an operation that may be
-// shared.
+// shared returns the decision that the journal would give on an operation that may be shared.
 func shared(op *journal.Operation) journal.Decision {
 	switch op.State {
 	case journal.StateCompleted:

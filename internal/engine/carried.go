@@ -14,7 +14,7 @@ import (
 
 var errKeyHeld = errors.New("another operation has the key that the request brings along, and the provider would take the two for one")
 
-// byItsKey tells whether a call without a name is asked again of the operation that had
+// byItsKey reports whether a call without a name is asked again of the operation that had
 // its key first, and has a name: of the same scope, and of the same request. It is then
 // asked for by that name.
 func (k *call) byItsKey(res *journal.Result) bool {
@@ -27,8 +27,8 @@ func (k *call) byItsKey(res *journal.Result) bool {
 	return true
 }
 
-// keyHeld is the error for a request whose key another operation has. Of one in another
-// scope nothing is revealed.
+// keyHeld returns the error for a request whose key another operation has. It reveals nothing of an operation in
+// another scope.
 func (k *call) keyHeld(op *journal.Operation) *Failure {
 	if op.Scope != k.ref.Scope {
 		return k.fail(fault.ErrKeyReused, errKeyHeld)
@@ -75,7 +75,7 @@ func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, er
 	return before, nil
 }
 
-// sends tells whether an operation's request has these headers.
+// sends reports whether an operation's request has these headers.
 func sends(op *journal.Operation, headers http.Header) bool {
 	for name, values := range headers {
 		if !slices.Equal(op.Request.Header.Values(name), values) {
@@ -85,8 +85,8 @@ func sends(op *journal.Operation, headers http.Header) bool {
 	return true
 }
 
-// holderAs is the operation that has the call's key on behalf of account, and may have
-// taken effect, or still may; nil: there is none.
+// holderAs returns the operation that has the call's key on behalf of account and may have taken effect, or still
+// may. It returns nil if there is none.
 func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
 	_, alias := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried)
 	for _, ref := range append(naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried), alias) {

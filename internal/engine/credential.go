@@ -44,7 +44,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	return req, nil
 }
 
-// keysAreScoped tells whether the provider knows the key under the credential alone that the
+// keysAreScoped reports whether the provider knows the key under the credential alone that the
 // operation was begun with. Else that is recorded for looks.
 func (r *run) keysAreScoped() bool {
 	return !r.route.Listed || r.route.Provider.CredentialScoped
@@ -113,7 +113,7 @@ func (k *call) composer() wire.Composer {
 	return k.engine.Composer(k.req, k.query, &k.route, &k.intent.Request)
 }
 
-// whoSends is the account that a call is made for, as far as its provider tells.
+// whoSends returns the account that a call is made for, as far as its provider tells.
 func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 	if k.enqueues { // which waits for no provider
 		return journal.OwnCredential

@@ -54,7 +54,7 @@ const (
 	Shared                 // another call's that ran at the same time
 )
 
-// Do is how a request goes, stage by stage.
+// Do takes a request through all stages.
 func (e *Engine) Do(req *http.Request) Answer {
 	// Identify: the contract that the request is under, and its operation, if it is one.
 	call, err := e.identify(req)
@@ -81,7 +81,7 @@ func (e *Engine) explain(err error) error {
 	return err
 }
 
-// ask is the way of a request that is an operation.
+// ask takes a request that is an operation through its stages.
 func (k *call) ask() (a Answer, err error) {
 	e := k.engine
 	if err := e.Lifecycle.Enter(); err != nil {

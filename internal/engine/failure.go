@@ -36,7 +36,7 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Kind, f.Cause}
 }
 
-// FailureOf is why an operation, as it stands, has no answer.
+// FailureOf returns the failure that explains why an operation has no answer.
 func FailureOf(c *core.Core, op *journal.Operation, cause error) *Failure {
 	f := &Failure{Operation: *op, Kind: core.KindOf(op.State), Cause: cause}
 	f.InBackground = op.State == journal.StatePending && c.InBackground(op, &op.Request)
@@ -46,13 +46,13 @@ func FailureOf(c *core.Core, op *journal.Operation, cause error) *Failure {
 	return f
 }
 
-// fail is for a call whose operation is not known.
+// fail returns the failure of a call whose operation is not known.
 func (k *call) fail(kind, cause error) *Failure {
 	return &Failure{Kind: kind, Cause: cause, Target: core.Target(k.req.Method, k.req.URL),
 		Operation: journal.Operation{Ref: k.ref, Flow: k.intent.Flow, Naming: k.intent.Naming}}
 }
 
-// failWith is for a call of an operation that stands as op says.
+// failWith returns the failure of a call whose operation stands as op says.
 func (k *call) failWith(op *journal.Operation, kind, cause error) *Failure {
 	f := k.fail(kind, cause)
 	f.Operation = *op

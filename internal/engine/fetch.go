@@ -48,8 +48,7 @@ func (r *run) fetch() {
 	a.resp, a.body = resp, body
 }
 
-// below is the URL of a resource in a collection; nil where a server may read the
-// pointer as another path.
+// below returns the URL of a resource in a collection, or nil if a server may read the pointer as another path.
 func below(u *url.URL, pointer string) *url.URL {
 	if pointer == "" || pointer == "." || pointer == ".." || strings.ContainsAny(pointer, "/\\\x00;") {
 		return nil

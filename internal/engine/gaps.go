@@ -63,7 +63,7 @@ func (k *call) gap() error {
 	return nil
 }
 
-// misses says what is missing, and what to do about it; "" if nothing is.
+// misses returns a text that names the missing protection and its remedy, or "" if none is missing.
 func (k *call) misses() string {
 	route, u, named := k.route, k.req.URL, k.name.IsNamed()
 	if route.Listed {
@@ -105,7 +105,7 @@ func (k *call) otherPort(u *url.URL) string {
 	return ""
 }
 
-// cleaned is u with the path that a server may read its own as, if that is another.
+// cleaned returns u with the path that a server may read instead of u's own, or nil if there is none.
 func cleaned(u *url.URL) *url.URL {
 	if u.Opaque != "" {
 		return nil
@@ -125,8 +125,8 @@ func cleaned(u *url.URL) *url.URL {
 // Requests 1.0).
 var keyHeaders = []string{"paypal-request-id", "repeatability-request-id"}
 
-// wrongKeyHeader tells of a header that looks like a key's where the table has it
-// elsewhere, and it isn't there.
+// wrongKeyHeader returns a text about a header that looks like a key's, if the table has the key elsewhere and it is
+// not there. Otherwise it returns "".
 func (k *call) wrongKeyHeader() string {
 	key := k.route.Endpoint.Key
 	if key.Place == providers.KeyNone {

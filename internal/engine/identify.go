@@ -86,7 +86,7 @@ func streams(req *http.Request) bool {
 	return connects(req) || len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
 }
 
-// connects tells requests whose body can't be had before they are sent.
+// connects reports whether a request is one whose body is not available before it is sent.
 func connects(req *http.Request) bool {
 	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" || len(req.Trailer) > 0
 }

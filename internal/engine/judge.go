@@ -153,7 +153,7 @@ func (r *run) credentialRefused() {
 
 func (a *attempt) status() string { return fmt.Sprintf("status %d", a.resp.StatusCode) }
 
-// judgeLocal is for an attempt that was not made.
+// judgeLocal judges an attempt that was not made.
 func (r *run) judgeLocal(err error) {
 	if errors.Is(err, errInterrupted) {
 		r.interrupted(r.engine.Now())
@@ -231,7 +231,7 @@ func (r *run) abandon(due time.Time, cause string) {
 	r.end = e
 }
 
-// isOfFlow tells whether a flow's step asks for the operation. For want of a credential
+// isOfFlow reports whether a flow's step asks for the operation. For want of a credential
 // it is parked, and not cancelled: the flow is not to be undone for that.
 func (r *run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Parent) }
 
@@ -245,7 +245,7 @@ func (r *run) givesUp() journal.EventKind {
 	return journal.EventCancel
 }
 
-// undated tells whether the provider has not registered the key by any attempt of this
+// undated reports whether the provider has not registered the key by any attempt of this
 // claim, so that the window has not begun.
 func (r *run) undated() bool {
 	return !r.tally.maybeSent || r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
@@ -408,8 +408,8 @@ func (r *run) question(at time.Time) journal.Question {
 	}
 }
 
-// leapt tells whether the clock has gone further ahead since the claim than this process's own time allows: the journal
-// has not seen it there, and decides whether it is believed.
+// leapt reports whether the clock has gone further ahead since the claim than this process's own time allows. The
+// journal has not seen that time, and decides whether to believe the clock.
 func (r *run) leapt() bool {
 	return r.engine.Now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
 }
@@ -448,13 +448,13 @@ func (r *run) complete() {
 	r.end.kind, r.end.answer = journal.EventComplete, answer
 }
 
-// finalByStatus tells whether the status line and headers of a cut answer alone
+// finalByStatus reports whether the status line and headers of a cut answer alone
 // are the operation's answer.
 func (r *run) finalByStatus() bool {
 	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open
 }
 
-// comparesRequests tells whether the provider refuses a key that is used with
+// comparesRequests reports whether the provider refuses a key that is used with
 // another request: it has a documented answer for that.
 func (r *run) comparesRequests() bool {
 	for i := range r.route.Endpoint.Rules {

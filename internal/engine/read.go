@@ -103,14 +103,14 @@ func (k *call) understand() (effect bool, err error) {
 // Nothing that a request says of itself has a named or keyed one pass: whoever adds a field to a charge would have it sent
 // unrecorded.
 
-// passesForAToken tells whether a call without a name is a token request that is no
+// passesForAToken reports whether a call without a name is a token request that is no
 // operation's: without a key, tidy, and at a host and path that no contract names.
 func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
 	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)
 }
 
-// message is what the request says besides its method and path.
+// message returns the parts of the request besides its method and path.
 func (k *call) message() tables.Message {
 	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: core.AsRead(k.body)}
 }
@@ -205,7 +205,7 @@ func (k *call) freeze(m tables.Message) error {
 	return err
 }
 
-// unread is the caller's request with the body that was taken from it.
+// unread returns the caller's request with the body that was taken from it.
 func (k *call) unread() *http.Request {
 	req := k.req.Clone(k.ctx)
 	req.Body = io.NopCloser(bytes.NewReader(k.body))

@@ -87,7 +87,7 @@ func (r *run) record(result *journal.Result) {
 	r.recorded(res)
 }
 
-// recorded tells the world what was recorded.
+// recorded logs the recorded end of the run, and calls the hooks for it.
 func (r *run) recorded(res journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
@@ -109,7 +109,7 @@ func (r *run) recorded(res journal.Result) {
 	r.engine.Ended(r.ctx, op, err, r.attempt.judged.Replayed)
 }
 
-// attempted tells them that an attempt has.
+// attempted calls the hooks for an attempt that has ended.
 func (r *run) attempted() {
 	a, ctx := &r.attempt, r.ctx
 	if a.traced != nil {
@@ -122,8 +122,8 @@ func (r *run) attempted() {
 	r.engine.AttemptEnded(ctx, &r.op, done)
 }
 
-// describe is what the journal keeps of an error: its nature, never its text,
-// which may hold anything.
+// describe returns the text that the journal keeps of an error: its nature, never its own text, which may hold
+// anything.
 func describe(err error, unsent bool) string {
 	var timeout interface{ Timeout() bool }
 	switch {

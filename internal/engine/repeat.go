@@ -11,20 +11,18 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// repeater has go-retryablehttp make the further attempts of one run, and wait before each. Most runs need none. Nothing
-// else uses that library; package onceward knows its types, to refuse them.
+// repeater makes the further attempts of one run by go-retryablehttp, which waits before each. Most runs need none.
+// No other code uses that library. Package onceward knows its types, to refuse them.
 //
-// That library repeats one request as long as its policy says so, which it asks by
-// callbacks. Here each attempt is another request, made of what was frozen, and whether
-// there is another is decided by judge, which has to know more than an error and a
-// response. So it is given a request that stands for all of them and is never sent, a
-// transport that makes an attempt in its place, retries without end, and callbacks that
-// repeat what the attempt has said. The first attempt, which has been made, is the first
-// result of that transport. It closes the responses after which there is another
-// attempt, and leaves the last one as it is.
+// That library repeats one request as long as its policy says so, which it asks by callbacks. Here each attempt is
+// another request, made of the frozen one. judge decides whether there is another, since it knows more than an error
+// and a response. So the library gets a request that stands for all of them and is never sent, and a transport that
+// makes an attempt in its place. It gets retries without end, and callbacks that repeat the attempt's verdict. The
+// first attempt, which has been made, is the first result of that transport. The library closes each response that
+// another attempt follows, and leaves the last one as it is.
 //
-// There is one repeater to a run, since its callbacks are the run's. Its transport has no
-// CloseIdleConnections: the pool of connections is the caller's.
+// There is one repeater to a run, since its callbacks are the run's. Its transport has no CloseIdleConnections: the
+// pool of connections is the caller's.
 type repeater struct {
 	client  retryablehttp.Client
 	http    http.Client

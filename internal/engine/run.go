@@ -104,7 +104,7 @@ type ending struct {
 	object  string // found: kind and id of what was there already
 }
 
-// Pauses is for core.Lifecycle, as BreakOff is.
+// Pauses returns the run's pauses, for core.Lifecycle, as BreakOff is.
 func (r *run) Pauses() *core.PauseContext { return &r.pauses }
 
 // BreakOff ends the attempt that is under way.

@@ -67,8 +67,7 @@ func (e *Engine) passed(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// safeBudget is the retry budget of a request that may be sent again at any time; nil if
-// it is none.
+// safeBudget returns the retry budget of a request that may be sent again at any time, or nil for other requests.
 func (e *Engine) safeBudget(req *http.Request) *retry.Bucket {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:

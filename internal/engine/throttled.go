@@ -61,8 +61,8 @@ func (r *run) holdBack() {
 	r.park(r.engine.Now(), errHeldBack.Error(), errHeldBack)
 }
 
-// seen tells the breakers what the attempt says of its site and scope. A caller's own attempt tells them only that the
-// request got through.
+// seen reports the attempt's result for its site and scope to the circuit breakers. A caller's own attempt reports
+// only that the request got through.
 func (r *run) seen() {
 	a, now, more := &r.attempt, r.engine.Now(), false
 	switch {

@@ -62,7 +62,7 @@ func (p *Print) Fingerprint() string {
 	return f.String()
 }
 
-// Same tells whether a fingerprint is one of the print.
+// Same reports whether a fingerprint is one of the print.
 func (p *Print) Same(stored string) bool {
 	differ, err := p.Diff(stored)
 	return err == nil && len(differ) == 0

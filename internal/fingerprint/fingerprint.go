@@ -18,9 +18,9 @@ import (
 type Input struct {
 	// Method is compared in its case, as RFC 9110 section 9.1 has it; "" is GET, as for net/http.
 	Method string
-	// URL is compared as it goes over the wire, encoding included, but for the case of its scheme and host, a port
-	// that is the scheme's default, and the order of query parameters: only that of parameters of one name, or of one
-	// list (items[][id]), counts. Userinfo and fragment are ignored. A nil URL is an empty one.
+	// URL is compared as it goes over the wire, encoding included. The case of its scheme and host, a port that is
+	// the scheme's default, and the order of query parameters do not count. The order of parameters of one name, or
+	// of one list (items[][id]), does. Userinfo and fragment are ignored. A nil URL is an empty one.
 	URL *url.URL
 	// Account holds the header fields that say on whose behalf the request is made, and no others.
 	Account http.Header
@@ -43,9 +43,9 @@ type Input struct {
 	// compared. Without it the fingerprint leaves the body out, since a card's number can be found by trying them
 	// all.
 	Key []byte
-	// OmitFields names what is left out of Body, so that a request with it and one without it are the same: in JSON
-	// the member at a path of names with dots between ("meta.sent_at"; members of arrays have no path), in a form the
-	// fields of that name.
+	// OmitFields names the fields that are left out of Body, so that a request with such a field and one without it
+	// are the same. In JSON it is the member at a path of names with dots between ("meta.sent_at"). Members of arrays
+	// have no path. In a form it is each field of that name.
 	OmitFields []string
 }
 

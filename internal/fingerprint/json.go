@@ -38,10 +38,12 @@ func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, 
 	return formJSONBytes, s.withoutCuts()
 }
 
-// scanner walks a JSON document once, strictly by the grammar of RFC 8259. On its way it notes where omitted members
-// stand and whether RFC 8785 would lose anything. As long as the document is plain, it also writes the canonical form:
-// with names in ASCII and no escapes that is a matter of order and white space, and takes a fifth of the time and a
-// thirtieth of the allocations of parsing into a tree. Anything else is left to the library.
+// scanner walks a JSON document once, strictly by the grammar of RFC 8259. On its way it notes the positions of
+// omitted members and whether RFC 8785 would lose anything.
+//
+// As long as the document is plain (names in ASCII and no escapes), it also writes the canonical form, a matter of
+// order and white space. That takes a fifth of the time and a thirtieth of the allocations of parsing into a tree.
+// Anything else is left to the library.
 type scanner struct {
 	in    []byte
 	pos   int

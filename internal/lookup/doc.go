@@ -1,13 +1,12 @@
-// Package lookup finds out by reading what became of a request whose answer was lost, and
-// what an event says of one. [Plan] makes a [Sweep] of a table's look-up: the requests to
-// send, page by page, and the items of their answers. [Sweep.Match] says which of the items
-// is an operation's object, [ReadEvents] what an event proves.
+// Package lookup finds out, by reading, whether a request whose answer was lost took effect, and whether an event
+// proves it. [Plan] makes a [Sweep] of a table's look-up: the requests to send, page by page, and the items of their
+// answers. [Sweep.Match] says which of the items is an operation's object, and [ReadEvents] returns the facts that an
+// event proves.
 //
-// Nothing is trusted that was asked for: an item counts only where what the table compares
-// is the same in it. All that is not a whole list, read to its end, is inconclusive, never
-// empty. Every [Finding] that settles nothing has a Why that somebody can act on, without a
-// value of the request or of the answer in it but for the ids of objects.
+// It does not trust a provider's filter: an item counts only if the fields that the table compares are the same in
+// it. A list that was not read whole is inconclusive, never empty. Every [Finding] that settles nothing has a Why
+// that an operator can act on. Except for the ids of objects, it holds no value of the request or the answer.
 //
-// Nothing here does I/O or knows of journals. Functions are safe for concurrent use; a
-// Sweep is one goroutine's.
+// Nothing here does I/O or knows of journals. Functions are safe for concurrent use. A Sweep must be used by one
+// goroutine.
 package lookup

@@ -176,8 +176,8 @@ func (s *Sweep) wants(about *Subject) (wants []want, why string) {
 	return wants, ""
 }
 
-// shows reports whether an item has a mark of the operation, and whether it agrees with the other compared fields. alike
-// reports whether it agrees in a value of the request, stated whether it is of the operation's kind.
+// shows reports whether an item has a mark of the operation, and whether it agrees with the other compared fields.
+// alike reports whether it agrees in a value of the request. stated reports whether it is of the operation's kind.
 func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated bool) {
 	marks := s.look.Items == "" && (s.look.By == providers.ByParent || identifies(providers.Same{Is: s.look.Path}))
 	mark, agrees, stated = true, true, true

@@ -174,5 +174,6 @@ func (n Naming) OfTenant() (Naming, error) {
 	return n, nil
 }
 
-// ForLookup returns n as an operation is looked up under it by a key: in the scope of the tenant, whatever tells that.
+// ForLookup returns n for a look-up of an operation by its key: in the scope of the tenant, whichever source names
+// that.
 func (n Naming) ForLookup() (Naming, error) { return n.keepTenant().OfTenant() }

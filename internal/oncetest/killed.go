@@ -154,7 +154,7 @@ func NewFate(doom Doom) *Fate {
 	return f
 }
 
-// Reach tells that the process has come to p. It does not return where that is its end.
+// Reach reports that the process has come to p. It does not return where that is its end.
 func (f *Fate) Reach(p Point) {
 	if p != f.At {
 		return

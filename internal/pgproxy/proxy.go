@@ -141,8 +141,8 @@ type Exchange struct {
 
 // Fault is something that happens to one exchange.
 type Fault struct {
-	// Match picks the exchange: the first of any connection for which it is true. nil: the next.
-	// It must not call the proxy.
+	// Match picks the exchange: the first of any connection for which it returns true. If it is nil, that is the next
+	// exchange. It must not call the proxy.
 	Match func(Exchange) bool
 	// Side and Byte are the point of the fault: after so many bytes of the client's request, or of the server's
 	// answer, have passed. A Byte past the end, or End, means the end.

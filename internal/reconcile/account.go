@@ -50,7 +50,8 @@ func hasUniqueMarker(op *journal.Operation) bool {
 // proven returns the account in which a look-up can prove absence.
 func (w identity) proven() string { return w.account }
 
-// bound is the credential that every request of the look must have. "" means that no result depends on its account.
+// bound returns the credential that every request of the look-up must have, or "" if no result depends on its
+// account.
 func (w identity) bound() string {
 	if w.account == "" {
 		return ""
@@ -129,7 +130,7 @@ func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
 	return wire.CredentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
 }
 
-// whose is the cached owner of a credential.
+// whose returns the cached owner of a credential.
 func (is *identities) whose(req *http.Request, p *providers.Provider, to *url.URL) identity {
 	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, to)}
 }

@@ -74,8 +74,8 @@ func (c *Finder) Completed(sent *journal.Operation, account string, route tables
 	cs.at[key] = list
 }
 
-// AnsweredObject is the kind and id of the object in an operation's own answer: from the place that the table states,
-// else from the place where look-ups find it, else from HTTP's own.
+// AnsweredObject returns the kind and id of the object in an operation's own answer. It reads the place that the
+// table states, else the place of look-ups, else HTTP's own.
 func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
 	case a.Refused && e.ObjectID == "":

@@ -118,7 +118,7 @@ func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
 	return over && !now.Before(op.LookAt.Add(leftFor))
 }
 
-// FirstLook is the time from an operation's becoming unknown to its first look.
+// FirstLook returns the time from an operation's becoming unknown to its first look-up.
 func (c *Finder) FirstLook() time.Duration {
 	if !c.settings.Enabled {
 		return 0

@@ -145,7 +145,8 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 	return s
 }
 
-// comparesMore tells whether an operation was begun by a table that compares more than this one: this one is older then.
+// comparesMore reports whether an operation was begun by a table that compares more than this one, so that this one
+// is older.
 func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
 	today := ComparedOf(route, op.Request.Method, u, tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: op.Request.Body})
 	return op.Reference != "" && route.Endpoint.Reference.Place == providers.KeyNone ||
@@ -300,8 +301,8 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 	return s
 }
 
-// namedObject is kind and id of what the program's own look-up found, also where that gave the id alone: a look, an
-// event or an answer names it so, and it proves one operation.
+// namedObject returns the kind and id of the object that the program's own look-up found, even if that gave the id
+// alone. A look-up, an event or an answer names the object in this way, and it proves one operation.
 func (c *Finder) namedObject(op *journal.Operation, object string) string {
 	if e := c.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
 		return objectOf(e, object)
@@ -309,8 +310,8 @@ func (c *Finder) namedObject(op *journal.Operation, object string) string {
 	return object
 }
 
-// assertedAnswer is the answer to record for a result of the program's own look-up. It is a pointer alone if the rest
-// can't be handed over or must not be in the journal.
+// assertedAnswer returns the answer to record for a result of the program's own look-up. It is a pointer alone if the
+// rest cannot be handed over or must not be in the journal.
 func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
 	a := f.Answer
 	if a == nil || a.Omitted {
@@ -326,14 +327,14 @@ func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answe
 	return a
 }
 
-// byRequest tells whether a look-up that finds nothing can prove an absence: it looks for the key, or for a
+// byRequest reports whether a look-up that finds nothing can prove an absence: it looks for the key, or for a
 // reference of ours in a field that cannot be changed.
 func byRequest(op *journal.Operation, e *providers.Endpoint, look *providers.Lookup) bool {
 	return look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs && !e.Reference.Mutable
 }
 
-// basisOf is what ties an object to the operation. A parent shows that something took effect in it, but a part of
-// it that was refused may be another request's.
+// basisOf returns the mark that ties an object to the operation. A parent shows that something took effect in it, but
+// a refused part of it may be another request's.
 func basisOf(look *providers.Lookup, f lookup.Finding) journal.Basis {
 	switch {
 	case f.Exact && look.By == providers.ByKey:
@@ -352,8 +353,8 @@ func objectOf(e *providers.Endpoint, id string) string {
 	return cmp.Or(e.Object, journal.NoKind) + " " + id
 }
 
-// foundAnswer is what is handed over of an object that was found: what the create would have
-// been answered with, or only where it is.
+// foundAnswer returns the answer for an object that was found. It is the answer that the create would have got, or
+// only a pointer to the object.
 func (c *Finder) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
 	answer := &journal.Answer{Omitted: true, Pointer: id}
 	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.MaxResponseBody {

@@ -27,7 +27,7 @@ type listing struct {
 	passed error // a *lookup.PassedOver
 }
 
-// subjectOf is what is known of an operation that is looked for.
+// subjectOf returns the known facts of an operation that is looked for.
 func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
 	s := lookup.Subject{
 		URL: u, Header: op.Request.Header, Values: make(map[string]string, len(op.Compare)),
@@ -43,14 +43,14 @@ func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
 	return s
 }
 
-// subject is subjectOf with what the provider calls its account.
+// subject returns subjectOf with the provider's name of the operation's account.
 func (l *Pass) subject(op *journal.Operation, u *url.URL, whose identity) lookup.Subject {
 	s := subjectOf(op, u)
 	s.Account = whose.named
 	return s
 }
 
-// ComparedOf is what is recorded of a request to tell its object by.
+// ComparedOf returns the values that are recorded of a request to identify its object.
 func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message) (compare []journal.Field) {
 	values := lookup.Values(route.Provider, route.Endpoint, method, u, m)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -89,7 +89,7 @@ func (l *Pass) sweep(ctx context.Context, op *journal.Operation, route tables.Ro
 	return w
 }
 
-// sharing are the other operations of the pass that one sweep serves.
+// sharing returns the other operations of the pass that one sweep serves.
 func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (about []*journal.Operation) {
 	for i := range l.Group {
 		other := &l.Group[i]
@@ -103,11 +103,11 @@ func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (a
 	return about
 }
 
-// namesAccount tells whether an account is known by the provider's name of it.
+// namesAccount reports whether an account is known by the provider's name of it.
 func namesAccount(account string) bool { return account != "" && account != ownCredential }
 
-// taken tells of an object whether it proves another operation already. The journal decides: it is asked
-// once more in the commit.
+// taken returns a function that reports whether an object proves another operation already. The journal decides: it
+// is asked once more in the commit.
 func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
 		// What it was recorded as, and before the table said of what kind it is.

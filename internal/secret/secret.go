@@ -71,12 +71,13 @@ func judge(name string) (is judgement) {
 	return is
 }
 
-// Counts reports whether the value of a query parameter that is withheld is part of what the request says, as a ticket's
-// number is: another one makes another request. It is not where it says who asks: such a value is renewed from time to
-// time (a key, a token, a session, a password) or made for each request (a signature), and the request stays the same.
+// Counts reports whether the value of a withheld query parameter is part of the request's meaning, as a ticket's
+// number is: another value makes another request. It returns false for a value that identifies the caller. Such a
+// value is renewed from time to time (a key, a token, a session, a password) or made for each request (a signature),
+// and the request stays the same.
 func Counts(name string) bool { return kindOf(name) != caller }
 
-// kind says what a name holds. In doubt it is what comes later here.
+// kind is the kind of value that a name stands for. In doubt, the later one here applies.
 type kind uint8
 
 const (

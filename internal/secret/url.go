@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// URL returns the scheme, host and path of u, which is all of a URL that errors and logs may print: no query, which
-// may hold credentials or personal data, no userinfo and no fragment. A nil u gives "".
+// URL returns the scheme, host and path of u. Errors and logs may print no more of a URL: a query may hold
+// credentials or personal data, and userinfo and fragment are left out too. A nil u gives "".
 func URL(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -16,11 +16,13 @@ func URL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// SplitQuery parts a raw query into the parameters that may be written and those that are withheld, each in their order
-// and encoding byte for byte, and returns the names of the latter, unescaped, sorted and each once. A parameter whose
-// name can't be unescaped is withheld, since a lenient server may still read a credential in it. One that holds a
-// semicolon is withheld whole if any of its pieces would be, since some servers separate parameters there. A parameter
-// whose value is a URL with a credential is withheld too.
+// SplitQuery splits a raw query into the parameters that may be written and those that are withheld. Each part keeps
+// their order and encoding byte for byte. names holds the names of the withheld ones, unescaped, sorted and each
+// once.
+//
+// A parameter whose name cannot be unescaped is withheld, since a lenient server may still read a credential in it.
+// One that holds a semicolon is withheld whole if any of its pieces would be, since some servers separate parameters
+// there. A parameter whose value is a URL with a credential is withheld too.
 func SplitQuery(raw string) (open, withheld string, names []string) { return splitQuery(raw, true) }
 
 // splitQuery looks for URLs in the values only if urls says so: not in those of a URL that is a value itself.
@@ -67,9 +69,9 @@ func Counted(withheld string) string {
 	return strings.Join(counted, "&")
 }
 
-// CutURLs returns the value of a header without what is a credential in its URLs: parameters that are withheld, userinfo,
-// and a fragment, all of it where the header is made for URLs (Location, Content-Location, Referer, Link, Refresh), and
-// elsewhere one with such a parameter. cut says whether there was any.
+// CutURLs returns the value of a header without the credentials in its URLs. It cuts userinfo and withheld
+// parameters. It cuts the whole fragment if the header is made for URLs (Location, Content-Location, Referer, Link,
+// Refresh), and in other headers a fragment with a withheld parameter. cut reports whether it cut any.
 func CutURLs(header, value string) (kept string, cut bool) { return cutIn(header, value, true) }
 
 func cutIn(header, value string, urls bool) (kept string, cut bool) {

@@ -29,7 +29,7 @@ func Describe(journal, name string, is fs.FileInfo) error {
 	return errors.Join(err, f.Close())
 }
 
-// IsCopy tells whether the session's file of that name, which is that one, was put in the place of
+// IsCopy reports whether the session's file of that name, which is that one, was put in the place of
 // the one that was made for it. A journal that was moved with all that lies beside it is another file,
 // too: then it is none. Nor is one without a text, as older releases left it.
 func IsCopy(journal, name string, is fs.FileInfo) bool {

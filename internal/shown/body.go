@@ -340,7 +340,7 @@ var (
 	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}
 )
 
-// hides tells whether the value of a field with this name is never shown. Of a path such as
+// hides reports whether the value of a field with this name is never shown. Of a path such as
 // card[cvc], each part counts.
 func hides(name string) bool {
 	return isCode(name) || slices.ContainsFunc(partsOf(name), secret.Query)

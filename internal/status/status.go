@@ -7,8 +7,8 @@ type Fact struct {
 	Source string
 }
 
-// Refused are the codes by which any HTTP server says that it refused a request rather
-// than applied it.
+// Refused are the status codes of an answer that says, from any HTTP server, that it refused a request and did not
+// apply it.
 var Refused = []Fact{
 	{401, sourceRefused},
 	{403, sourceRefused},

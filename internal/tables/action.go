@@ -93,20 +93,18 @@ func valuesOf(text, name string) (values []string) {
 	return values
 }
 
-// For returns the route of a request that says m, where [Router.Route] left it
-// undecided: of the endpoints of one pattern the first whose action the request
-// has, else the one without an action. If there is none, the request is under the
-// unlisted contract, as one whose path no pattern matches; but under a pattern
-// that tells GraphQL operations apart, it has an effect and takes no key. A GraphQL
-// document that can't be read has none of the actions.
+// For returns the route of a request with the message m, if [Router.Route] left it undecided. Of the endpoints of one
+// pattern, it takes the first whose action the request has, and else the one without an action. If there is none, the
+// request is under the unlisted contract, like a request whose path no pattern matches. Under a pattern that tells
+// GraphQL operations apart, however, such a request has an effect and takes no key. A GraphQL document that cannot be
+// read has none of the actions.
 //
-// An endpoint with a [providers.KeyGraphQL] takes no key for a document that does not have
-// the argument (or, with OnlyIfThere, the key in it), whose operation has several
-// top-level fields or fragments among them, or that can't be read: the Endpoint then has none, no retention and no
-// memory.
+// An endpoint with a [providers.KeyGraphQL] takes no key in some documents, and its Endpoint then has no key, no
+// retention and no memory. Such a document lacks the argument (or, with OnlyIfThere, the key in it). Or its operation
+// has several top-level fields or fragments among them. Or it cannot be read.
 //
-// As long as m.Body is nil, the route may stay undecided: call For again once the
-// body has been read. It is safe for concurrent use.
+// As long as m.Body is nil, the route may stay undecided: call For again once the body has been read. It is safe for
+// concurrent use.
 func (rt Route) For(m Message) Route {
 	if !rt.Undecided {
 		return rt

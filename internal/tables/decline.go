@@ -14,10 +14,9 @@ import (
 // maxDeclined is how long the body of a decline is at most, in bytes.
 const maxDeclined = 64 << 10
 
-// Declined reports whether an answer is a success of the provider's that says, by
-// p.Declines, that nothing took effect. body is the answer's, decoded and whole; nil
-// where it is not known, and then nothing is said. It can be asked of a recorded
-// answer as well as of a new one, p may be nil, and it is safe for concurrent use.
+// Declined reports whether an answer is a success of the provider's that says, by p.Declines, that nothing took
+// effect. body is the answer's, decoded and whole. It returns false if the body is not known (nil). It works for a
+// recorded answer as well as for a new one, p may be nil, and it is safe for concurrent use.
 func Declined(p *providers.Provider, a Answer) bool {
 	if p == nil || len(p.Declines) == 0 || !Recognises(p, a.Status, a.Header, a.Body) ||
 		len(a.Body) > maxDeclined || len(lines(a.Header, "Content-Encoding")) > 0 {

@@ -101,17 +101,17 @@ func inQuotes(s string) bool {
 	return len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"'
 }
 
-// Set puts the key where the endpoint takes it, in place of any that is there,
-// and firstSent with it where the endpoint takes that. Where it takes no key, Set
-// does nothing. m.Header is changed in place, unless it is nil; m.Query and
-// m.Body get new values and keep their other bytes as they are: numbers, the order
-// of fields and white space do not change. The same message, key and time always
-// give the same bytes. A field that is missing becomes the first one of its JSON
-// object or input object, or the last one of its form or query.
+// Set puts the key into its place in the message, and replaces one that is there. It also sets firstSent if the
+// endpoint takes that. If the endpoint takes no key, Set does nothing.
 //
-// The error is a [*KeyError], and m is then unchanged: that of [Key.Check], but for
-// UUIDVersion, or the message can't carry a key: its body is compressed, or not what the place asks
-// for, or has the field twice.
+// m.Header is changed in place, unless it is nil. m.Query and m.Body get new values and keep their other bytes:
+// numbers, the order of fields and white space do not change. The same message, key and time always give the same
+// bytes. A field that is missing becomes the first one of its JSON object or input object, or the last one of its
+// form or query.
+//
+// The error is a [*KeyError], and m is then unchanged. It is an error of [Key.Check], except for UUIDVersion, or the
+// message cannot carry a key. Its body is then compressed or of another kind than the place asks for, or it has the
+// field twice.
 func (k Key) Set(m *Message, key string, firstSent time.Time) error {
 	if k.Place == providers.KeyNone {
 		return nil

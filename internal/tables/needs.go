@@ -22,8 +22,8 @@ func (rt Route) NeedsBody(a Answer) bool {
 	return false
 }
 
-// Open reports whether the fields of a body that is not known could make another answer of one that was judged without
-// them: whether the rules that may match it, up to the first that looks at no field, say anything else.
+// Open reports whether the fields of an unknown body could change the verdict of an answer that was judged without
+// them. They could if a rule that may match it, up to the first that looks at no field, has another verdict.
 func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	if !rt.NeedsBody(a) {
 		return false
@@ -46,7 +46,7 @@ func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	return j.Verdict != judged
 }
 
-// head is what is known of an answer without its body.
+// head returns the known parts of an answer without its body.
 func (rt Route) head(a Answer) reading {
 	r := reading{Answer: a}
 	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {

@@ -44,11 +44,12 @@ func (r Reference) Carried(m Message) (reference string, present bool, err error
 	return "", false, nil
 }
 
-// Set fills a reference in where the request has none: as [Key.Set] does with a key, but that
-// an object of a JSON body which the reference belongs to is added where it is missing. The
-// error is a [*KeyError], and m is then unchanged: payers see what stands there, the request has
-// a reference or its body is of parts, compressed or of another kind, or the reference is not
-// what the place takes, or one pair too many.
+// Set fills in a reference if the request has none. It does so as [Key.Set] does with a key, but also adds the object
+// of a JSON body that the reference belongs to if it is missing.
+//
+// The error is a [*KeyError], and m is then unchanged. Payers see the reference's place, the request has a reference,
+// or its body is of parts, compressed or of another kind. Or the place does not take the reference, or has no room
+// for another pair.
 func (r Reference) Set(m *Message, reference string) error {
 	k := r.key()
 	switch {

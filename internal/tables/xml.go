@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// XMLAsJSON returns an answer in XML as the JSON that says the same, for [Items], [Member] and
-// [Fields], and what keeps it from being read, without a word of the body.
+// XMLAsJSON returns an answer in XML as the equivalent JSON, for [Items], [Member] and [Fields]. Otherwise it returns
+// the problem that keeps the answer from being read, without a word of the body.
 //
-// The elements in the root element are the members of one object. An element with elements in it
-// is an object again, or an array where the first of them is called item: then all have to be. One
-// without any is a string, or null if there is nothing but white space in it; where the path of
-// a list leads, as of [Items], it is the array without an element. Attributes and comments are left
-// out.
+// The elements in the root element are the members of one object. An element with elements in it is an object again.
+// It is an array if the first of them is called item: then all have to be. An element without elements is a string,
+// or null if it holds only white space. At the path of a list, as of [Items], it is the empty array. Attributes and
+// comments are left out.
 //
-// It is strict: UTF-8 only, no document type and so no entities but XML's own five, one
-// namespace, no text beside elements, nested no deeper than JSON may be. It takes time and
-// space in proportion to the body's length, which is at most a quarter of [MaxListBody].
+// It is strict: UTF-8 only, no document type and so no entities but XML's own five, one namespace, no text beside
+// elements, nested no deeper than JSON may be. It takes time and space in proportion to the body's length, which is
+// at most a quarter of [MaxListBody].
 func XMLAsJSON(header http.Header, body []byte, list string) (text []byte, problem string) {
 	switch {
 	case len(body) > MaxListBody/4:

@@ -21,9 +21,9 @@ const (
 	// Text: values are not escaped. It is for texts that are compared, never for texts that are sent.
 	Text Place = iota
 
-	// Path: of a URL, with its escapes. A value is a part of one segment. One that is
-	// empty or has a slash, a backslash or a NUL in it is refused, and so is what makes
-	// a segment empty, "." or "..", since servers differ in how they read these.
+	// Path: of a URL, with its escapes. A value is a part of one segment. It must not be empty or hold a slash, a
+	// backslash or a NUL, and must not make a segment empty, "." or "..", since servers differ in how they read
+	// these.
 	Path
 
 	// Query: of a URL, with its escapes. Values stand behind an equals sign.

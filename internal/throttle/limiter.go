@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// limiter is how one site, or one scope at it, takes what is sent.
+// limiter holds the state of one site, or of one scope at it: its open attempts, its circuit breaker and the pace of
+// its starts.
 type limiter struct {
 	busy     int
 	failures int           // in a row
@@ -126,7 +127,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner is the earlier time of two; the zero a is none.
+// sooner returns the earlier of two times. A zero a does not count.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

@@ -103,7 +103,7 @@ func (p *Permit) scopeFails(started, now time.Time, cause error, c cooldown) {
 	l.cause = cause
 }
 
-// seldom is the cooldown of what a person has to mend.
+// seldom returns the cooldown after a failure that a person has to mend.
 func (t *Throttle) seldom() cooldown {
 	b := &t.settings.Backoff
 	return cooldown{1, b.Max, max(b.Max, longestCooldown), b.Multiplier}
@@ -140,7 +140,8 @@ func (p *Permit) Stays(now time.Time) bool {
 	return stays
 }
 
-// Beyond is a time after the next probe, drawn, for an operation that has failed; zero if no breaker is open.
+// Beyond returns a random time after the next probe, for an operation that has failed. It returns the zero time if no
+// limiter has a gap.
 func (p *Permit) Beyond(now time.Time) (at time.Time) {
 	p.under(func() {
 		for _, l := range p.levels {

@@ -55,7 +55,7 @@ func New(s Settings) *Throttle {
 	return &Throttle{settings: s, limiters: map[key]*limiter{}}
 }
 
-// of is the limiter of k; t.mu is held.
+// of returns the limiter of k. The caller holds t.mu.
 func (t *Throttle) of(k key) *limiter {
 	l := t.limiters[k]
 	if l == nil {
@@ -73,7 +73,7 @@ func (t *Throttle) forget(now time.Time) {
 // totalSites is how many sites can have all their slots taken at once.
 const totalSites = 8
 
-// slots is how many operations are sent at once to a site.
+// slots returns the number of operations that are sent at once to a site.
 func (t *Throttle) slots(at Site) int {
 	n := t.settings.Concurrency
 	if t.settings.Fleet == 0 || at.Provider == "" {
@@ -171,7 +171,7 @@ func (t *Throttle) Answered(at Site, now time.Time) (sooner bool) {
 	return l != nil && l.open && l.works(now)
 }
 
-// Freed is closed when the next slot becomes free.
+// Freed returns a channel that is closed when the next slot becomes free.
 func (t *Throttle) Freed() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +181,7 @@ func (t *Throttle) Freed() <-chan struct{} {
 	return t.freed
 }
 
-// Known is of how many sites and scopes something is kept.
+// Known returns the number of sites and scopes with a state.
 func (t *Throttle) Known(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -96,8 +96,8 @@ func (c *Composer) Frame(ctx context.Context, method string, to *url.URL) *http.
 	return req
 }
 
-// putKey has the request carry the operation's key, and returns the body that it
-// then has. Doing it again changes nothing.
+// putKey puts the operation's key into the request, and returns the request's new body. Doing it again changes
+// nothing.
 func (c *Composer) putKey(req *http.Request, body []byte) ([]byte, error) {
 	if c.Key == "" {
 		return body, nil
@@ -157,8 +157,8 @@ func Confidential(u *url.URL) bool {
 	return ip != nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// sameBody tells whether a body that Authorize left is the one it was given, or one
-// that says the same, or nothing is left of it: a signature is made by reading it.
+// sameBody reports whether Authorize left the body as it was: none, the same reader, one with the same bytes, or one
+// with nothing left, since a signature is made by reading it.
 func sameBody(left, given io.ReadCloser, body []byte) bool {
 	if left == nil || left == given {
 		return true
@@ -168,7 +168,7 @@ func sameBody(left, given io.ReadCloser, body []byte) bool {
 	return err == nil && (len(text) == 0 || bytes.Equal(text, body))
 }
 
-// sameKey tells whether a key that travels in the query is still what it was.
+// sameKey reports whether a key in the query is unchanged.
 func (c *Composer) sameKey(before, after string) bool {
 	key := tables.Key(c.Route.Endpoint.Key).OfAnyVersion()
 	if c.Key == "" || key.Place != providers.KeyQuery {
@@ -243,8 +243,8 @@ func NeedsCredential(frozen *journal.Request) bool {
 	return len(frozen.WithheldQuery) != 0 || slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
 }
 
-// mustBeGiven tells whether nothing goes out without a header that is withheld. Cookies
-// are never required, nor is a trace's baggage, which older records name for its URLs.
+// mustBeGiven reports whether no request goes out without this withheld header. Cookies are never required, nor is a
+// trace's baggage, which older records name for its URLs.
 func mustBeGiven(name string) bool { return name != "Cookie" && !secret.Propagated(name) }
 
 // carries looks for a header in whatever spelling a caller has put it there.

@@ -80,8 +80,8 @@ func CredentialDigest(salt []byte, req *http.Request, key providers.Key) string 
 	return digestVersion + digestText.EncodeToString(salt) + ":" + digestText.EncodeToString(h.Sum(nil))
 }
 
-// lasting is what stays the same of a credential from request to request: of a signature of
-// AWS's Signature Version 4, whose key made it.
+// lasting returns the part of a credential that stays the same from request to request. Of a signature of AWS's
+// Signature Version 4, that is the id of the key that made it.
 func lasting(name, value string) string {
 	if signed, is := strings.CutPrefix(value, "AWS4-HMAC-SHA256 "); is && name == "Authorization" {
 		if _, key, is := strings.Cut(signed, "Credential="); is {

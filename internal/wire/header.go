@@ -29,9 +29,8 @@ const maxKeptHeader = 64 << 10
 // maxCutNames is how many headers the mark names; "…" stands for the others.
 const maxCutNames = 16
 
-// RecordedHeader returns what is kept of an answer's headers or trailers: those that are no
-// credentials and of no one call's trace, without the credentials in their URLs, the
-// shortest first as far as they have room. h is not changed.
+// RecordedHeader returns the headers or trailers of an answer that are recorded, the shortest first as far as they
+// have room. It leaves out credentials, headers of one call's trace, and the credentials in URLs. h is not changed.
 func RecordedHeader(h http.Header) http.Header {
 	if len(h) == 0 {
 		return nil
@@ -94,8 +93,8 @@ func mark(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// withoutCredentials are a header's values without the credentials in their URLs; the
-// same slice if there are none.
+// withoutCredentials returns a header's values without the credentials in their URLs, or the same slice if there are
+// none.
 func withoutCredentials(name string, values []string) (kept []string, isCut bool) {
 	kept = values
 	for i, v := range values {
@@ -135,8 +134,8 @@ func FreezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Head
 	return frozen, slices.Compact(withheld)
 }
 
-// among tells which names are in a list, however long it is: a stranger's headers may be
-// passed on.
+// among returns a function that reports whether a name is in a list. It is fast for a long list too: a stranger's
+// headers may be passed on.
 func among(names []string) func(name string) bool {
 	if len(names) == 0 {
 		return func(string) bool { return false }

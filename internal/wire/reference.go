@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// FormOf tells in what place and form the key is on the wire.
+// FormOf returns the place and form of the key on the wire.
 func FormOf(key providers.Key) string {
 	name := key.Name
 	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
@@ -19,7 +19,7 @@ func FormOf(key providers.Key) string {
 	return strings.TrimSpace(key.Place.String() + " " + name)
 }
 
-// referenceAt is where a recorded reference stands, by what FormOf said of it.
+// referenceAt returns the place of a recorded reference, from the text that FormOf returned for it.
 func referenceAt(form string) (at tables.Reference, ok bool) {
 	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {
 		if name, is := strings.CutPrefix(form, place.String()+" "); is {
@@ -43,7 +43,7 @@ func ReferenceOf(op *journal.Operation) Reference {
 	return Reference{op.ReferenceName, op.Reference}
 }
 
-// put has the request carry the reference, and returns the body that it then has.
+// put puts the reference into the request, and returns the request's new body.
 func (r Reference) put(req *http.Request, body []byte) ([]byte, error) {
 	if r.value == "" {
 		return body, nil

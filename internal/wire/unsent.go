@@ -113,8 +113,8 @@ const (
 	withoutTheirBody = "] after Request.Body was written; define Request.GetBody to avoid this error"
 )
 
-// provesUnsent tells of a transport's error that no request which got a connection was
-// processed: at most one was written, and it is that one which the error is about.
+// provesUnsent reports whether a transport's error proves that no request which got a connection was processed. At
+// most one request was written, and the error is about that one.
 func (t *connTrace) provesUnsent(err error) bool {
 	if !t.got.Load() || t.resent.Load() || t.hopped {
 		return false
