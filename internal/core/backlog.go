@@ -60,11 +60,11 @@ func (b *Backlog) Follow(ev journal.Event) bool {
 	}
 	last := events[len(events)-1]
 	if e := &last.event; e.Kind == ev.Kind && e.Outcome == ev.Outcome && e.Generation == ev.Generation {
-		return true // who asks all the time makes no queue
+		return true // a caller that asks all the time makes no queue
 	}
 	op := last.op
 	if op.State == ev.Outcome && op.Generation == ev.Generation {
-		op.Delivered = true // nobody is told of it again meanwhile
+		op.Delivered = true // it is not delivered again meanwhile
 	}
 	b.unsaved[ev.Ref] = append(events, &unsavedEvent{ev, op})
 	return true

@@ -14,7 +14,7 @@ import (
 type PauseContext struct {
 	ctx       context.Context // the run's
 	lifecycle *Lifecycle
-	merged    context.Context // of both; nil until somebody asked for its end, as is stop; under lifecycle.mu
+	merged    context.Context // of both; nil until the first call of Done, as is stop; under lifecycle.mu
 	stop      context.CancelFunc
 	ended     atomic.Bool // set under lifecycle.mu
 }

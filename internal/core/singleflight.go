@@ -20,7 +20,7 @@ type Flight struct {
 	RetryAfter time.Time // before which the provider asked not to be asked again
 
 	ref  journal.Ref        // that it was asked by
-	done chan struct{}      // nil as long as nobody waits
+	done chan struct{}      // nil as long as no caller waits
 	op   *journal.Operation // as it stood then; nil if that is not known
 }
 

@@ -111,7 +111,7 @@ func (d *Deliveries) hasSubscriber(ctx context.Context, op *journal.Operation) b
 	return !seam.IsOfFlow(op.Parent) || op.State == journal.StateUnknown || d.SettleAll || d.afterItsFlow(ctx, op)
 }
 
-// delivered is the event that notes a delivery.
+// delivered returns the event that notes a delivery.
 func delivered(op *journal.Operation) journal.Event {
 	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation, Attention: op.Attention}
 }

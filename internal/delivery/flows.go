@@ -36,9 +36,9 @@ func opensItsFlow(op *journal.Operation) bool {
 
 var errBeingUndone = errors.New("its flow is being undone just now, and may have passed it over")
 
-// reopenFlowOf has a flow that was given up undo an operation of its own that took effect after all. A flow whose steps are
-// forgotten, or that came to its end otherwise, stays as it is, and OnSettled gets the operation. After an error the caller
-// tries again.
+// reopenFlowOf makes a flow that was given up undo an operation of its own that took effect after all. A flow whose
+// steps are forgotten, or that ended otherwise, stays as it is, and OnSettled gets the operation. After an error the
+// caller tries again.
 func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
 	store, ok := d.Journal.(journal.Flows)
 	if !ok || !opensItsFlow(op) {

@@ -44,7 +44,7 @@ func (d *Deliveries) Add(op *journal.Operation) {
 	}
 }
 
-// Len is how many outcomes are queued.
+// Len returns the number of queued outcomes.
 func (d *Deliveries) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -22,7 +22,7 @@ type attempt struct {
 	ctx     *wire.AttemptContext // nil: it was not made
 	traced  context.Context      // made of ctx by Trace.AttemptStarted; nil: it was not
 	local   error                // it was not made, because of this
-	lost    bool                 // it was not made, because the claim is somebody else's by now
+	lost    bool                 // it was not made, because another process has the claim by now
 	err     error                // the transport's own
 	unsent  bool                 // with err: proven that nothing left
 	resp    *http.Response
@@ -213,7 +213,7 @@ func (r *run) readAnswer() {
 	a := &r.attempt
 	ctx := a.ctx
 	var err error
-	if a.resp.StatusCode != http.StatusSwitchingProtocols { // nobody asked for that, and its body is the connection: it never ends
+	if a.resp.StatusCode != http.StatusSwitchingProtocols { // no caller asked for that, and its body is the connection: it never ends
 		a.body, err = wire.ReadUpTo(a.resp.Body, r.engine.MaxResponseBody, a.resp.ContentLength)
 	}
 	switch {

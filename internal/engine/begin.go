@@ -317,7 +317,7 @@ func (k *call) notBegun(cause error) error {
 	case err != nil:
 		return k.fail(fault.ErrJournal, errors.Join(cause, err))
 	case op.State == journal.StateCompleted && !op.Tombstone:
-		return k.fail(fault.ErrInFlight, cause) // whoever asks again gets the answer
+		return k.fail(fault.ErrInFlight, cause) // a caller that asks again gets the answer
 	}
 	f := k.fail(core.KindOf(op.State), cause)
 	f.InBackground = op.State == journal.StatePending && k.engine.InBackground(&op, &op.Request)

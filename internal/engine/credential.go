@@ -32,7 +32,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 		err = wire.ErrCredentialUnrecorded
 	case scoped && r.op.Credential != "" && !wire.SameCredential(r.op.Credential, req, r.route.Endpoint.Key):
 		err = wire.ErrCredentialChanged
-	default: // one of another mode is of another account, too, and nobody need be asked whose it is
+	default: // one of another mode is of another account, too: there is no need to ask for its account
 		err = r.checkMode(req)
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (r *run) judge() {
 		return
 	}
 	if a.judged.Earlier && !before {
-		// Somebody else sent this key: a lost journal, another host, a proxy.
+		// Another party sent this key: a lost journal, another host, a proxy.
 		r.tally.mayHaveRun = true
 		if !r.comparesRequests() && !r.madeKey() {
 			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
@@ -188,7 +188,7 @@ func (r *run) judgeLocal(err error) {
 	switch changed := errors.Is(err, wire.ErrCredentialChanged); {
 	case changed && r.mayHaveRun():
 		r.doubt(err.Error(), err)
-	case changed, err == wire.ErrModeChanged: // until somebody brings the other credential back
+	case changed, err == wire.ErrModeChanged: // until the other credential is brought back
 		r.end.cause, r.end.wake = err.Error(), r.engine.Now().Add(retry.UpperHalf(retry.LongestPause))
 	}
 	if err == wire.ErrModeChanged {

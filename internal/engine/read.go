@@ -25,7 +25,7 @@ func (k *call) read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
 		limit := k.engine.MaxRequestBody
-		// One that gives nothing more, as a pipe that nobody writes to, is not waited for beyond the call's time: to
+		// One that gives nothing more, as a pipe without a writer, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
 		stop := func() bool { return true }
 		if k.ctx.Done() != nil {
@@ -100,7 +100,7 @@ func (k *call) understand() (effect bool, err error) {
 	return true, nil
 }
 
-// Nothing that a request says of itself has a named or keyed one pass: whoever adds a field to a charge would have it sent
+// No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have it sent
 // unrecorded.
 
 // passesForAToken reports whether a call without a name is a token request that is no

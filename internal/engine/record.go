@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// begun tells the world that the first attempt is next.
+// begun calls the hooks for a claim whose first attempt is next.
 func (r *run) begun() {
 	e := r.engine
 	r.ctx = e.Started(r.ctx, &r.op, r.caller == nil)
@@ -59,7 +59,7 @@ func (r *run) record(result *journal.Result) {
 		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
-		ev.Due = r.soonest() // for whoever may repeat it
+		ev.Due = r.soonest() // for a caller that may repeat it
 	}
 	res, err := r.engine.Journal.Apply(context.WithoutCancel(r.ctx), ev)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *run) record(result *journal.Result) {
 		res = journal.Result{Operation: op, Decision: decision}
 		r.engine.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
 		if op.State == journal.StateCancelled && !r.engine.Session.Holds(r.op.Holder) {
-			// Others may have taken it over, and send it: nobody is to go by its cancel.
+			// Others may have taken it over, and send it: no process may go by its cancel.
 			res = journal.Result{Operation: r.op, Decision: journal.Stale}
 		}
 	}

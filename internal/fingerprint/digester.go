@@ -64,7 +64,7 @@ type watch struct {
 	over  bool // it has ended
 }
 
-// ended is asked at every step.
+// ended reports whether the context has ended. It is called at every step.
 func (w *watch) ended() bool {
 	if w.steps++; w.steps%512 == 0 && w.ctx != nil && w.ctx.Err() != nil {
 		w.over = true

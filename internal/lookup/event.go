@@ -115,7 +115,7 @@ func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []
 	return heard
 }
 
-// digest is of texts, each of them told from the next.
+// digest returns a digest of texts. Each text is told from the next.
 func digest(texts ...string) string {
 	sum := sha256.New()
 	for _, text := range texts {

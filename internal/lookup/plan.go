@@ -106,7 +106,7 @@ func asks(look *providers.Lookup) []string {
 	return names
 }
 
-// bodyPlace is what a look-up's body is: one with a member "query" is GraphQL's.
+// bodyPlace returns the kind of a look-up's body. One with a member "query" is GraphQL's.
 func bodyPlace(look *providers.Lookup) template.Place {
 	if !strings.HasPrefix(look.Body, "{") {
 		return template.Form
@@ -147,7 +147,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	return s, nil
 }
 
-// lastID is the path in an item of the id that asks for the page behind it.
+// lastID returns the path, in an item, of the id that asks for the page after it.
 func lastID(look *providers.Lookup) string {
 	if look.Next.Style == providers.PageLastID && look.Next.Cursor != "" {
 		return look.Next.Cursor
@@ -271,7 +271,7 @@ func written(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
-// Serves says why what is read says nothing of an operation; empty where it does.
+// Serves returns why the sweep's list does not serve an operation, or "" if it does.
 func (s *Sweep) Serves(about *Subject) (why string) {
 	for _, name := range asks(s.look) {
 		switch name {
@@ -342,7 +342,7 @@ func (s *Sweep) request() (*http.Request, error) {
 	return newRequest(s.endpoint, &s.about, s.look.Method, &u, body, s.accept())
 }
 
-// accept is what the look-up reads.
+// accept returns the media type that the look-up reads.
 func (s *Sweep) accept() string {
 	if s.look.XML {
 		return "text/xml, application/xml"

@@ -240,7 +240,7 @@ func (s *Sweep) follow(link string) (why string) {
 	return ""
 }
 
-// answerUnfit says why an answer says nothing.
+// answerUnfit returns why an answer proves nothing, or "" if it may.
 func answerUnfit(p *providers.Provider, status int, header http.Header, body []byte, needs string) string {
 	permission := ""
 	if needs != "" {

@@ -112,12 +112,12 @@ func (s *Subject) value(name string) (text string, ok bool) {
 }
 
 const (
-	// slack is how far the clocks of a provider may be off, for what is told by time.
+	// slack is how far the clocks of a provider may be off, for objects that time identifies.
 	slack = 5 * time.Minute
 
-	// doubt is how much longer before it was first sent an object may seem to be created that is
-	// not taken for another's, nor for the operation's: our clock may have been wrong then, and
-	// been put right since.
+	// doubt is how much longer before the first sending an object may seem to be created that
+	// is taken neither for another operation's nor for this one's. Our clock may have been wrong
+	// then, and been put right since.
 	doubt = 15 * time.Minute
 
 	// slackOurs is the same for a reference that is an operation's alone, which needs no
@@ -125,7 +125,7 @@ const (
 	slackOurs = 24 * time.Hour
 
 	// after is how long after an operation's last attempt an object may have been created
-	// that is told by its fields and not by a key or a reference of its own.
+	// that its fields identify, and not a key or a reference of its own.
 	after = time.Hour
 )
 
@@ -160,7 +160,7 @@ func (w Window) has(t time.Time) bool { return !t.Before(w.Since) && !t.After(w.
 // ours reports whether the request has a reference that is the operation's alone.
 func (s *Subject) ours() bool { return s.ReferenceOurs && s.Reference != "" }
 
-// since is what the operation's object can't have been created before.
+// since returns the earliest time at which the operation's object can have been created.
 func (s *Subject) since() time.Time {
 	if s.ours() {
 		return s.First.Add(-slackOurs)

@@ -76,8 +76,8 @@ func NewReference(secret []byte, ref journal.Ref, how journal.Naming, key string
 	return derivedReference(secret, ref, key, generation)
 }
 
-// derivedReference is made by HMAC-SHA256 under secret. Without a secret, the key itself has to be one that cannot be
-// guessed. An endpoint may take no key, so ref counts as well.
+// derivedReference returns a reference that is made by HMAC-SHA256 under secret. Without a secret, the key itself has
+// to be one that cannot be guessed. An endpoint may take no key, so ref counts as well.
 func derivedReference(secret []byte, ref journal.Ref, key string, generation int) string {
 	h := hmac.New(sha256.New, secret)
 	writeStrings(h, referenceLabel, key, ref.Scope, ref.Parent, ref.ID)

@@ -54,7 +54,7 @@ func StepOf(method string, u *url.URL) string {
 	return method + " " + hostOf(u) + path
 }
 
-// hostOf is the host as it is compared: without a port that is the scheme's own.
+// hostOf returns the host as it is compared: without a port that is the scheme's default.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {

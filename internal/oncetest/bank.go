@@ -32,7 +32,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// TellsOfTransfers has the bank tell of transfers, by the caller's reference.
+// TellsOfTransfers makes the bank send events about transfers, by the caller's reference.
 func TellsOfTransfers(p *providers.Provider) {
 	p.Events = append(p.Events, providers.EventRule{
 		Field: "type", Equals: "transfer.succeeded", Endpoint: "POST /transfers", Reference: "data.external_id", ID: "id", Object: "data.id",
@@ -41,7 +41,7 @@ func TellsOfTransfers(p *providers.Provider) {
 	})
 }
 
-// Transferred is an event of the bank's about a transfer.
+// Transferred returns an event of the bank's about a transfer.
 func (l *Teller) Transferred(id, reference, object string) onceward.Event {
 	return onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":%q,"type":"transfer.succeeded","created":%d,"data":{"id":%q,"created":%d,"external_id":%q,"amount":10}}`,
 		id, time.Now().Unix(), object, time.Now().Unix(), reference)}
@@ -66,10 +66,10 @@ func (a *faked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Via.RoundTrip(r)
 }
 
-// Fakes has requests be answered by f, unless that returns nil.
+// Fakes makes f answer requests, unless it returns nil.
 func (l *Teller) Fakes(f func(*http.Request) *http.Response) { l.Via.f.Store(&f) }
 
-// Answers is a JSON response.
+// Answers returns a JSON response.
 func Answers(status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
@@ -121,7 +121,7 @@ func (j *Blinded) FindBy(ctx context.Context, provider string, by journal.By, va
 	return j.Journal.FindBy(ctx, provider, by, value)
 }
 
-// Beside is another process with the same journal, and a table of its own.
+// Beside returns another process with the same journal, and a table of its own.
 func (l *Teller) Beside(p providers.Provider, r *onceward.Reconcile) *Teller {
 	l.T.Helper()
 	client, err := onceward.New(onceward.Config{
@@ -148,14 +148,14 @@ func (l *Teller) Offline() *Teller {
 	return &Teller{Process: Of(l.T, client, nil), Box: l.Box}
 }
 
-// Says has a person decide on an operation.
+// Says records a person's decision on an operation.
 func (l *Teller) Says(name string, what onceward.Resolution) {
 	l.T.Helper()
 	_, err := l.Resolve(context.Background(), l.Stands(name).Seen, what, onceward.ResolveOptions{By: "ann", Why: "seen"})
 	require.NoError(l.T, err)
 }
 
-// Over is another process of the teller's, whose requests go over a line.
+// Over returns another process of the teller's, whose requests go over a line.
 func (l *Teller) Over(via *Line) *Teller {
 	l.T.Helper()
 	client, err := onceward.New(onceward.Config{
@@ -198,7 +198,7 @@ func (l *Teller) EvidenceOf(name, object string) {
 // Order1 is the body of a transfer.
 const Order1 = `{"amount":10,"external_id":"order-1"}`
 
-// TellerOfFlows is a process that runs flows.
+// TellerOfFlows returns a process that runs flows.
 func TellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Config) *Teller {
 	t.Helper()
 	var cfg onceward.Config
@@ -214,7 +214,7 @@ func TellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Conf
 	return &Teller{Process: StartFlows(t, via, cfg, flow.Config{}), Box: srv, Via: via}
 }
 
-// Posts is what a step does: it has an error where there is no answer.
+// Posts does the work of a step. It returns an error if there is no answer.
 func (l *Teller) Posts(ctx context.Context, path, text string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.Box.URL+path, strings.NewReader(text))
 	if err != nil {
@@ -228,7 +228,7 @@ func (l *Teller) Posts(ctx context.Context, path, text string) error {
 	return resp.Body.Close()
 }
 
-// Charges is a flow of one step, a payment that is given back by a transfer.
+// Charges returns a flow of one step, a payment that is given back by a transfer.
 func Charges(l *Teller) *flow.Func[string, string] {
 	return flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) },
@@ -238,7 +238,7 @@ func Charges(l *Teller) *flow.Func[string, string] {
 	})
 }
 
-// Order is the flow of charges, as it stands.
+// Order returns the flow of charges, as it stands.
 func (l *Teller) Order() flow.Flow {
 	l.T.Helper()
 	f, err := l.Flows.Lookup(context.Background(), onceward.Ref{ID: "order-1"})
@@ -246,7 +246,7 @@ func (l *Teller) Order() flow.Flow {
 	return f
 }
 
-// Charge is the operation of charges, as it stands.
+// Charge returns the operation of charges, as it stands.
 func (l *Teller) Charge() (charge onceward.Operation) {
 	l.T.Helper()
 	for op, err := range l.Operations(context.Background(), onceward.Filter{}) {
@@ -345,13 +345,13 @@ func OpenBank(t *testing.T, adjust ...func(*providers.Provider)) *providertest.S
 	return srv
 }
 
-// Another is a further process at the same bank.
+// Another returns a further process at the same bank.
 func Another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Teller {
 	t.Helper()
 	return AnotherAs(t, srv, cfg)
 }
 
-// AnotherAs is another, with a table that is not the bank's own.
+// AnotherAs returns a further process, with a table that is not the bank's own.
 func AnotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust ...func(*providers.Provider)) *Teller {
 	t.Helper()
 	l := &Teller{Box: srv, Log: &bytes.Buffer{}}
@@ -429,7 +429,7 @@ func (l *Teller) Runs(d time.Duration) {
 	synctest.Wait()
 }
 
-// Stands is how an operation stands in the journal.
+// Stands returns an operation as it stands in the journal.
 func (l *Teller) Stands(name string) onceward.Operation {
 	l.T.Helper()
 	op, err := l.Lookup(context.Background(), onceward.Ref{ID: name})
@@ -450,7 +450,7 @@ func (l *Teller) Told() []onceward.Looked {
 	return append([]onceward.Looked(nil), l.unknown...)
 }
 
-// Plain is a Reconcile in tests that look by hand.
+// Plain returns a Reconcile for tests that look by hand.
 func Plain() *onceward.Reconcile { return &onceward.Reconcile{} }
 
 // Trap runs one history in virtual time.
@@ -462,8 +462,8 @@ func Trap(t *testing.T, name string, f func(t *testing.T)) {
 // SigningSecret signs the bank's events.
 const SigningSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// Hears has the bank send its events to a process, by way of an application, and returns how
-// many of them came to the application.
+// Hears makes the bank send its events to a process, by way of an application. It returns the number of events that
+// came to the application.
 func (l *Teller) Hears(answer int) *atomic.Int64 {
 	l.T.Helper()
 	v, err := webhook.StandardWebhooks(SigningSecret)
@@ -482,10 +482,10 @@ func (l *Teller) Hears(answer int) *atomic.Int64 {
 	return got
 }
 
-// Unlooked is a bank whose payments can't be looked for.
+// Unlooked makes a bank whose payments cannot be looked for.
 func Unlooked(p *providers.Provider) { p.Endpoints[0].Lookups = nil }
 
-// Happened is an event of the bank's about an operation's payment.
+// Happened returns an event of the bank's about an operation's payment.
 func (l *Teller) Happened(id, kind string, key onceward.Key, object string, at time.Time) onceward.Event {
 	return onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":%q,"type":%q,"created":%d,"request":{"key":%q},"data":{"id":%q,"created":%d}}`,
 		id, kind, at.Unix(), key, object, at.Unix())}

@@ -87,7 +87,7 @@ func (p *Process) ArrivesBy(method string, header ...string) context.Context {
 	return ctx
 }
 
-// Keyed is the context under an inbound key of tenant-1.
+// Keyed returns the context under an inbound key of tenant-1.
 func (p *Process) Keyed(key string) context.Context {
 	p.T.Helper()
 	return p.Arrives("Idempotency-Key", key)

@@ -60,8 +60,8 @@ type doomedTransport struct {
 	fate *Fate
 }
 
-// NewDoomedTransport is net/http's own transport, which reaches the points on the wire.
-// Bodies have to be objects of JSON.
+// NewDoomedTransport returns net/http's own transport, which reaches the points on the wire. Bodies have to be
+// objects of JSON.
 func NewDoomedTransport(mine *Fate) http.RoundTripper {
 	wire := http.DefaultTransport.(*http.Transport).Clone()
 	wire.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -68,7 +68,7 @@ func (p *Process) Step(ctx context.Context, name string) error {
 	return err
 }
 
-// Sequence is a flow's function that makes charges one after another.
+// Sequence returns a flow's function that makes charges one after another.
 func (p *Process) Sequence(names ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, name := range names {

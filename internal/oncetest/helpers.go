@@ -65,12 +65,12 @@ func (j *Failing) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	return res, err
 }
 
-// CarriedRef is where an unnamed operation with a carried key is, at Stripe.
+// CarriedRef returns the reference of an unnamed operation with a carried key, at Stripe.
 func CarriedRef(key string) onceward.Ref {
 	return onceward.Ref{Parent: "key at api.stripe.com", ID: key}
 }
 
-// Keyed is a request to Stripe as LookupKey takes it.
+// Keyed returns a request to Stripe as LookupKey takes it.
 func Keyed(ctx context.Context, options ...Option) *http.Request {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func Keyed(ctx context.Context, options ...Option) *http.Request {
 	return req
 }
 
-// Modes is Stripe, whose credentials show what they are for.
+// Modes returns Stripe's table, whose credentials show their mode.
 func Modes() []providers.Provider {
 	p := providers.Stripe()
 	p.CredentialModes = []providers.CredentialMode{{Prefix: "sk_test_", Mode: "test"}, {Prefix: "sk_live_", Mode: "live"}}
@@ -92,7 +92,7 @@ func Modes() []providers.Provider {
 // Bearer sends a credential.
 func Bearer(credential string) Option { return With("Authorization", "Bearer "+credential) }
 
-// ByField has a body tell success from failure, as GraphQL does.
+// ByField makes a body tell success from failure, as GraphQL does.
 func ByField(e *providers.Endpoint) {
 	e.Rules = []providers.Rule{
 		{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"},
@@ -107,7 +107,7 @@ type RoundTrip func(*http.Request) (*http.Response, error)
 
 func (f RoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// ChargeRequest is what Ask asks for.
+// ChargeRequest returns the request that Ask sends.
 func ChargeRequest(t *testing.T, options ...Option) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, ChargeURL, strings.NewReader(ChargeForm))
@@ -119,7 +119,7 @@ func ChargeRequest(t *testing.T, options ...Option) *http.Request {
 	return req
 }
 
-// Repeated is a fault that happens to n requests.
+// Repeated returns a fault that happens to n requests.
 func Repeated(n int, fault providertest.Fault) (faults []providertest.Fault) {
 	for range n {
 		faults = append(faults, fault)
@@ -282,8 +282,8 @@ func (c closingBody) Close() error {
 	return nil
 }
 
-// Cards is an API whose requests may hold a card's number, which is remembered with
-// its answers for as long as of any endpoint of own.
+// Cards returns the table of an API whose requests may hold a card's number. It remembers it with its answers for as
+// long as those of any endpoint of Own.
 func Cards() providers.Provider {
 	return Own(Remembers(providers.Everything), func(e *providers.Endpoint) {
 		e.InFlightGuard = true
@@ -314,8 +314,8 @@ func JSON(text string) Option {
 	return func(r *http.Request) { Body(text)(r); r.Header.Set("Content-Type", "application/json") }
 }
 
-// WaitingFor has operations wait that were parked hours ago, and Run send them. It returns
-// the process and how to stop Run.
+// WaitingFor begins operations that were parked hours ago and wait, and starts a Run that sends them. It returns the
+// process, and a function that stops Run.
 func WaitingFor(t *testing.T, l *Line, operations int, cfg onceward.Config, options ...Option) (p *Process, stop func()) {
 	t.Helper()
 	parked := Start(t, (&Line{}).Always(Refuses()), onceward.Config{Journal: cfg.Journal, Providers: cfg.Providers, Backoff: Once})

@@ -87,7 +87,7 @@ func (p *Child) Kill() { _ = p.cmd.Process.Kill() }
 // Signal sends the process a signal.
 func (p *Child) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
-// PID is its number.
+// PID returns the process's number.
 func (p *Child) PID() int { return p.cmd.Process.Pid }
 
 // End waits for the process, and reports whether it was ended by SIGKILL. It returns an
@@ -123,7 +123,7 @@ const (
 	InOnSettled     Point = "in OnSettled"
 )
 
-// BeforeEvent is when an event is about to be recorded.
+// BeforeEvent returns the point at which an event is about to be recorded.
 func BeforeEvent(k journal.EventKind) Point { return Point("before " + k.String()) }
 
 // AfterEvent returns the point at which an event was recorded and its caller does not know yet.
@@ -134,7 +134,7 @@ type Doom struct {
 	At       Point
 	Pass     int  // how often the point is passed before
 	Together int  // it strikes once so many goroutines have come there and wait
-	Stop     bool // the process is stopped instead, until it is told to continue
+	Stop     bool // the process is stopped instead, until it gets a signal to continue
 }
 
 // Fate is the doom of this process.
@@ -145,7 +145,7 @@ type Fate struct {
 	goes    chan os.Signal
 }
 
-// NewFate has this process end as doom says.
+// NewFate makes this process end as doom says.
 func NewFate(doom Doom) *Fate {
 	f := &Fate{Doom: doom, goes: make(chan os.Signal, 1)}
 	if doom.Stop {
@@ -198,7 +198,7 @@ func SeveralAtOnce(n, atOnce int, play func(i int)) {
 	playing.Wait()
 }
 
-// FromEnvironment is the number in an environment variable, or the other one.
+// FromEnvironment returns the number in an environment variable, or otherwise if it is not set.
 func FromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	value, set := os.LookupEnv(name)
 	if !set {

@@ -136,14 +136,14 @@ func (l *Line) Descriptions() (all []string) {
 	return all
 }
 
-// Now is how many requests are at the provider.
+// Now returns the number of requests that are at the provider.
 func (l *Line) Now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now
 }
 
-// Most is how many requests were at the provider at the same time.
+// Most returns the largest number of requests that were at the provider at the same time.
 func (l *Line) Most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +195,7 @@ func Refuses() Reply {
 	return Reply{Unsent: true, Answer: func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }}
 }
 
-// Hangs says nothing until the attempt is broken off.
+// Hangs returns a reply that does not come until the attempt is broken off.
 func Hangs() Reply {
 	return Reply{Answer: func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()

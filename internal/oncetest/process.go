@@ -78,7 +78,7 @@ func (p *Process) begin(t *testing.T, cfg onceward.Config) {
 	p.Client, p.T, p.HTTP = c, t, c.HTTPClient()
 }
 
-// Of is a process of a client that the test has made, and shuts down.
+// Of returns a process of a client that the test has made, and shuts down.
 func Of(t *testing.T, c *onceward.Client, flows *flow.Runner) *Process {
 	return &Process{Client: c, Flows: flows, T: t, HTTP: c.HTTPClient()}
 }
@@ -130,7 +130,7 @@ func (p *Process) Ask(ctx context.Context, options ...Option) Outcome {
 	return Outcome{Status: resp.StatusCode, Body: string(text), Header: resp.Header, Op: op, Err: err}
 }
 
-// Named is the test's context with a name.
+// Named returns the test's context with a name.
 func Named(t *testing.T, name string) context.Context {
 	return onceward.WithOperation(t.Context(), name)
 }

@@ -308,8 +308,8 @@ func (l *link) answers(r *bufio.Reader) {
 	}
 }
 
-// ambiguous is the answer of a server, or of something before it, that does not know whether it has committed: the SQLSTATE
-// is the one of the SQL standard for that (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+// ambiguous returns the answer of a server, or of a proxy before it, that does not know whether it has committed. The
+// SQLSTATE is the one of the SQL standard for that (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func ambiguous() []byte {
 	fields := "SERROR\x00VERROR\x00C40003\x00Mresult is ambiguous\x00\x00"
 	return append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(fields))), fields...)

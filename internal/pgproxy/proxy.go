@@ -25,7 +25,7 @@ type Proxy struct {
 	links   map[*link]bool
 	faults  []*armed
 	delay   time.Duration
-	cutOff  chan struct{} // closed by Heal; nil: nobody is cut off
+	cutOff  chan struct{} // closed by Heal; nil: clients are not cut off
 	closed  bool
 	mute    bool
 	count   int
@@ -43,7 +43,7 @@ func Start(network, address string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where clients connect to.
+// Addr returns the address that clients connect to.
 func (p *Proxy) Addr() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) }
 
 // Close ends every connection and waits until nothing of the proxy is left.
@@ -58,7 +58,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Mute has the server's notices be kept from clients, or not, from now on, as something in between might.
+// Mute withholds the server's notices from clients from now on, or stops that, as a proxy might.
 func (p *Proxy) Mute(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,16 +71,16 @@ func (p *Proxy) muted() bool {
 	return p.mute
 }
 
-// Delay has every exchange take that much longer from now on: what clients ask for reaches the
-// server later, and as many requests may be on their way as there are. That is one timer, since
-// the two that half the delay each way takes are less exact.
+// Delay makes every exchange take that much longer from now on. The requests of clients reach the server later, and
+// any number of them may be on their way. That takes one timer, since two of half the delay, one each way, are less
+// exact.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// Redirect has new connections reach the server at another address.
+// Redirect makes new connections reach the server at another address.
 func (p *Proxy) Redirect(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Links is how many connections of clients are open.
+// Links returns the number of clients' open connections.
 func (p *Proxy) Links() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ type armed struct {
 	passed          int
 }
 
-// Arm has the fault happen once.
+// Arm makes the fault happen once.
 func (p *Proxy) Arm(f Fault) *Fired {
 	if f.Then == Doubt {
 		f.Side = Answer
@@ -211,16 +211,17 @@ func (p *Proxy) Arm(f Fault) *Fired {
 	return &Fired{a, p}
 }
 
-// Done is closed once it has happened.
+// Done returns a channel that is closed once the fault has happened.
 func (f *Fired) Done() <-chan struct{} { return f.a.fired }
 
-// Exchange is what it happened to, once it has.
+// Exchange waits for the fault and returns the exchange that it happened to.
 func (f *Fired) Exchange() Exchange {
 	<-f.a.fired
 	return f.a.exchange
 }
 
-// Passed is how many bytes of its side had passed, once it has happened: Byte, or less where there were no more.
+// Passed waits for the fault and returns the number of bytes of its side that had passed: Byte, or fewer if there
+// were no more.
 func (f *Fired) Passed() int {
 	<-f.a.fired
 	return f.a.passed
@@ -289,7 +290,7 @@ func (p *Proxy) pass(l *link) bool {
 	case <-cutOff:
 	case <-l.ended:
 	}
-	return false // whatever stood while everybody was cut off is reset
+	return false // a link that was open during the cut-off is reset
 }
 
 // dial connects to the server of the moment.

@@ -36,7 +36,7 @@ type Finder struct {
 	helpless   helpless
 
 	Reopened SeenSet // that this process has looked for again, after they were given up
-	Notified SeenSet // of which a hint was heard, and somebody had been told that they are dead
+	Notified SeenSet // that a hint was heard of after they were delivered as needing attention
 }
 
 // Settings are those of Config.Reconcile, which package onceward documents.

@@ -142,7 +142,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
 	for i, ev := range evs {
 		if about[i].Attention != "" && about[i].Delivered {
-			c.Notified.Once(about[i].Ref, about[i].Generation) // somebody was told that it is dead
+			c.Notified.Once(about[i].Ref, about[i].Generation) // the hook already got it as needing attention
 		}
 		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
@@ -309,7 +309,7 @@ func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) b
 	}
 	switch {
 	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
-		return true // which headers it had is forgotten, and nobody else has its key
+		return true // its headers are forgotten, and no other operation has its key
 	case h.Rule.Account != "" && headers != "":
 		return h.Account == headers
 	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?

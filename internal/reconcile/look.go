@@ -40,7 +40,7 @@ type Pass struct {
 	Group []journal.Operation
 
 	finder *Finder
-	due    time.Time // when the operation would have been looked for, had nobody asked
+	due    time.Time // when the operation would have been looked for without a request
 	rests  time.Time // the provider's budget lets no request go before
 	// quiet looks do not report again that an operation needs attention, unless they change it.
 	quiet  bool

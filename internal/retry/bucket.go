@@ -59,7 +59,7 @@ func (b *Bucket) Success(now time.Time) {
 	b.add(b.budget.PerSuccess)
 }
 
-// Used is how much of the budget is used up at now, from 0 to 1.
+// Used returns the used share of the budget at now, from 0 to 1.
 func (b *Bucket) Used(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *Bucket) add(tokens float64) {
 	b.tokens = min(b.tokens+tokens, float64(b.budget.Capacity))
 }
 
-// untilToken is how long the missing part of a token takes to come back, rounded up; b.mu is held.
+// untilToken returns how long the missing part of a token takes to come back, rounded up. The caller holds b.mu.
 func (b *Bucket) untilToken() time.Duration {
 	wait := math.Ceil((1 - b.tokens) / b.budget.Refill * float64(time.Second))
 	if wait >= math.MaxInt64 {

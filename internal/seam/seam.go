@@ -21,7 +21,7 @@ var Of func(client any) Client
 // Core returns a *onceward.Client's *core.Core, for tests alone. Package onceward sets it.
 var Core func(client any) any
 
-// Certain tells errors of a journal that leave no doubt that nothing was recorded.
+// Certain reports whether a journal's error proves that nothing was recorded.
 func Certain(err error) bool {
 	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
 		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
@@ -66,7 +66,7 @@ type Client interface {
 	InSession(ctx context.Context, do func(session string) error) error
 	Holds(session string) bool
 
-	// EndOfWait is when whoever waits under ctx has to have returned. Sleep reports
+	// EndOfWait returns the time by which a wait under ctx has to end. Sleep reports
 	// whether a pause was slept until its end, which is not after ends.
 	EndOfWait(ctx context.Context) time.Time
 	Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool
@@ -94,13 +94,13 @@ const PollEvery = 5 * time.Second
 
 type polling struct{}
 
-// Seldom has a Run under ctx look for that once in every so long, which simulated lives do: for most of
-// them nothing is there.
+// Seldom returns a context under which Run polls at that interval. Simulated lives use it, since most of them have
+// nothing to find.
 func Seldom(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, polling{}, every)
 }
 
-// PollUnder is PollEvery, or what Seldom has said of ctx.
+// PollUnder returns PollEvery, or the interval that Seldom has set in ctx.
 func PollUnder(ctx context.Context) time.Duration {
 	if every, said := ctx.Value(polling{}).(time.Duration); said {
 		return every

@@ -53,8 +53,7 @@ func (f form) cut(s, leaves string) string {
 	return f.pattern.ReplaceAllString(s, leaves)
 }
 
-// Recorded is a text as the journal keeps it: as Text has it, valid UTF-8, and within a
-// limit of 1,000 bytes.
+// Recorded returns a text as the journal keeps it: cut as by Text, valid UTF-8, and within a limit of 1,000 bytes.
 func Recorded(s string) string {
 	s = strings.ToValidUTF8(Text(s), "?")
 	if len(s) > maxRecorded {
@@ -184,7 +183,8 @@ func cutValues(s string) string {
 	}
 }
 
-// endOfValue is the length of the value that s begins with; 0 if it is a sentence's: "step authorize: declined".
+// endOfValue returns the length of the value that s begins with, or 0 if the words are a sentence's: "step authorize:
+// declined".
 func endOfValue(name, parts, s string) int {
 	last := parts[len(parts)-1]
 	switch {
@@ -210,7 +210,7 @@ func until(s, ends string) int {
 	return len(s)
 }
 
-// looksRandom tells a word that is none.
+// looksRandom reports whether a text looks random rather than like a word.
 func looksRandom(word string) bool {
 	return len(word) >= 24 || len(word) >= 6 && strings.ContainsAny(word, "0123456789") && strings.ContainsAny(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz")
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// number is what no other file has that there is.
+// number returns a text that identifies the file among all that exist, or "" if the system has none.
 func number(info fs.FileInfo) string {
 	there, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

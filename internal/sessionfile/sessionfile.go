@@ -29,9 +29,9 @@ func Describe(journal, name string, is fs.FileInfo) error {
 	return errors.Join(err, f.Close())
 }
 
-// IsCopy reports whether the session's file of that name, which is that one, was put in the place of
-// the one that was made for it. A journal that was moved with all that lies beside it is another file,
-// too: then it is none. Nor is one without a text, as older releases left it.
+// IsCopy reports whether the session's file of that name was put in the place of the one that was made for it. is
+// describes that file. It returns false if the journal was moved with all its files, since the journal is another
+// file then too. It also returns false for a file without a text, as older releases left it.
 func IsCopy(journal, name string, is fs.FileInfo) bool {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -38,14 +38,14 @@ func (j *Journal) Cut() error {
 	return errors.Join(errs...)
 }
 
-// Sessions are those that the process has started, in their order.
+// Sessions returns the sessions that the process has started, in their order.
 func (j *Journal) Sessions() []journal.Session {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.sessions)
 }
 
-// Alive is Err once the process was cut off.
+// Alive returns Err once the process was cut off, and nil before.
 func (j *Journal) Alive() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -77,7 +77,7 @@ func Shape(contentType string, body []byte) (fields []Field, whole bool) {
 	return nil, len(body) == 0
 }
 
-// walk is false where tell was.
+// walk returns false if tell did.
 func walk(path string, v any, depth int, tell func(Field) bool) bool {
 	at := path
 	if at == "" {
@@ -191,7 +191,7 @@ func Masked(contentType string, body []byte) string {
 	return shortened(lines(withoutColumns(withoutElements(withoutParts(string(body))))))
 }
 
-// lines is text line by line.
+// lines returns a text line by line.
 func lines(s string) string {
 	all := strings.Split(strings.ReplaceAll(secret.Text(html.UnescapeString(s)), "\r\n", "\n"), "\n")
 	for i := range all {
@@ -320,7 +320,7 @@ func masked(name string, v any) any {
 // pairValues are what the value of such a pair is called.
 var pairValues = []string{"value", "content", "data", "text", "val"}
 
-// pairName is what an object calls the value that is called so.
+// pairName returns the name that such an object gives its value, or value if it gives none.
 func pairName(pair map[string]any, value string) string {
 	for _, by := range []string{"name", "key", "field"} {
 		if name, is := pair[by].(string); is {
@@ -330,7 +330,7 @@ func pairName(pair map[string]any, value string) string {
 	return value
 }
 
-// text is a text without what looks like a credential or a card, quoted.
+// text returns a quoted text without credentials and cards.
 func text(s string) string { return Text(secret.Text(withoutCards(withoutCodes(s)))) }
 
 // codes are, in lower case and without separators, the names of values that are asked for beside the number of a
@@ -340,8 +340,8 @@ var (
 	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}
 )
 
-// hides reports whether the value of a field with this name is never shown. Of a path such as
-// card[cvc], each part counts.
+// hides reports whether the value of a field with this name is never shown. Each part of a path such as card[cvc]
+// counts.
 func hides(name string) bool {
 	return isCode(name) || slices.ContainsFunc(partsOf(name), secret.Query)
 }

@@ -57,7 +57,7 @@ type Failure struct {
 	Error string
 }
 
-// Count is how often it came, if that is more than once.
+// Count returns how often it came, if that is more than once.
 func (f Failure) Count() string {
 	if f.Times == 1 {
 		return ""

@@ -38,7 +38,7 @@ func Before(ctx context.Context, j journal.Journal, at time.Time) (handle int64,
 	return high, nil
 }
 
-// next is the first that is selected; none has the handle 0.
+// next returns the first selected operation. If there is none, its handle is 0.
 func next(ctx context.Context, j journal.Journal, filter journal.Filter) (op journal.Operation, err error) {
 	for op, err := range j.List(ctx, filter) {
 		return op, err

@@ -40,7 +40,7 @@ func Text(s string) string {
 
 func quotes(r rune) bool { return r == '\\' || !strconv.IsPrint(r) }
 
-// Short is Text within a number of characters, the last of which says that there is more.
+// Short returns Text within a number of characters. If it cuts, the last character shows that there is more.
 func Short(s string, most int) string { return Clip(Text(s), most) }
 
 // Clip shortens a text that is quoted already to a number of characters.
@@ -51,7 +51,7 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Key is a key shortened: its first 8 bytes, and never more than half of it.
+// Key returns a shortened key: its first 8 bytes, and never more than half of it.
 func Key(key string) string {
 	if key == "" {
 		return ""
@@ -59,7 +59,7 @@ func Key(key string) string {
 	return Text(key[:min(8, len(key)/2)]) + "…"
 }
 
-// ID is what an operation is called: its name or, unnamed, its key, shortened.
+// ID returns the name of an operation or, if it has none, its shortened key.
 func ID(op *journal.Operation) string {
 	if op.Naming != journal.Named {
 		return Key(op.ID)
@@ -67,8 +67,8 @@ func ID(op *journal.Operation) string {
 	return Text(op.ID)
 }
 
-// Parent is what an operation belongs to: a flow by its name, else a key, shortened; "" for nothing
-// that a caller has named.
+// Parent returns the parent of an operation: a flow by its name, else a shortened key. It returns "" if no caller has
+// named a parent.
 func Parent(op *journal.Operation) (kind, name string) {
 	flow, isFlow := seam.FlowOf(op.Parent)
 	switch {
@@ -83,7 +83,7 @@ func Parent(op *journal.Operation) (kind, name string) {
 	return "parent", Text(op.Parent[:at+1]) + Key(op.Parent[at+1:])
 }
 
-// Duration is a duration as people say it, in its largest one or two units.
+// Duration returns a duration as people say it, in its largest one or two units.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		return "-" + Duration(-d)
@@ -106,7 +106,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 }
 
-// Bytes is a size as people say it.
+// Bytes returns a size as people say it.
 func Bytes(n int64) string {
 	switch {
 	case n < 10<<10:
@@ -119,7 +119,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d GiB", n>>30)
 }
 
-// InboundKey is the key of the inbound request that has this parent, shortened unless it is to be whole; "": it has none.
+// InboundKey returns the key of the inbound request that has this parent, or "" if there is none. The key is
+// shortened unless whole is set.
 func InboundKey(parent string, whole bool) string {
 	key := seam.InboundKey(parent)
 	if whole {

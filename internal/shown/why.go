@@ -18,7 +18,7 @@ type Why struct {
 	Advice  string             // what there is to do; "" for nothing
 }
 
-// Restored is w in a journal that was restored or copied.
+// Restored returns w for a journal that was restored or copied.
 func (w Why) Restored() Why {
 	if w.Answer != journal.Never.String() {
 		w.Answer, w.At = journal.Never.String(), time.Time{}

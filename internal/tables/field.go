@@ -23,7 +23,7 @@ type found struct {
 	value span
 }
 
-// use has the rules of a reader ask for the fields.
+// use makes the rules of a reader ask for the fields.
 func (r *reading) use(with *reader) {
 	r.reader, r.read, r.found = with, false, nil
 }

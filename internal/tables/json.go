@@ -75,7 +75,7 @@ func (t *jsonText) str() (literal []byte, ok bool) {
 	return nil, false
 }
 
-// escapeLength is that of the escape that b begins with, or 0 if it is none.
+// escapeLength returns the length of the escape that b begins with, or 0 if b begins with none.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -242,7 +242,7 @@ func unquote(literal []byte) string {
 	return text
 }
 
-// inner is what stands between the quotes of a JSON string.
+// inner returns the text between the quotes of a JSON string.
 func inner(literal []byte) []byte { return literal[1 : len(literal)-1] }
 
 // quote writes a JSON string, escaping no more than it has to.

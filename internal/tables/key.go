@@ -46,8 +46,8 @@ func (k Key) OfAnyVersion() Key {
 	return k
 }
 
-// takes is Check but for the version, which the keys of operations don't have that were
-// begun before the table asked for it.
+// takes is Check without the version. Operations that were begun before the table asked for a version have keys of
+// others.
 func (k Key) takes(key string) error {
 	switch {
 	case k.Place == providers.KeyNone:

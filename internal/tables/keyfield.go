@@ -108,5 +108,5 @@ func (k Key) clearJSON(m *Message) error {
 	return nil
 }
 
-// field is the last name of the path.
+// field returns the last name of the path.
 func (k Key) field() string { return k.Name[strings.LastIndexByte(k.Name, '.')+1:] }

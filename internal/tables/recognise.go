@@ -67,8 +67,8 @@ func beginsHTML(body []byte) bool {
 	return strings.HasPrefix(begins, "<html") || begins == "<!doctype html"
 }
 
-// firstOf is the byte that a body begins with, behind white space and the mark of
-// its encoding; 0 if there is none.
+// firstOf returns the byte that a body begins with, after white space and the mark of its encoding, or 0 if there is
+// none.
 func firstOf(body []byte) byte {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	if len(body) == 0 {

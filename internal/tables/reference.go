@@ -11,7 +11,7 @@ import (
 // Reference reads references where a table says that requests carry them, and fills them in.
 type Reference providers.Reference
 
-// key is the Key of the same place.
+// key returns the Key of the same place.
 func (r Reference) key() Key {
 	return Key{Place: r.Place, Name: r.Name, MaxLength: r.MaxLength, Alphabet: r.Alphabet}
 }

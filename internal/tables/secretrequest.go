@@ -518,7 +518,7 @@ func (s *secretSearch) form(body []byte) bool {
 	return ok
 }
 
-// formFields are the names and values of a form, escaped.
+// formFields returns the names and values of a form, escaped.
 func formFields(body []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(body) > 0 {

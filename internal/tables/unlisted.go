@@ -27,7 +27,7 @@ var unlisted = func() listed {
 
 const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"
 
-// rules are the facts as rules of one verdict.
+// rules returns the facts as rules of one verdict.
 func rules(facts []status.Fact, v providers.Verdict) (rules []providers.Rule) {
 	for _, f := range facts {
 		rules = append(rules, providers.Rule{Status: f.Code, Verdict: v, Source: f.Source})

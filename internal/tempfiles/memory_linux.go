@@ -2,7 +2,7 @@ package tempfiles
 
 import "syscall"
 
-// folder is a folder in memory with room for the files of tests, or "".
+// folder returns a folder in memory with room for the files of tests, or "".
 func folder() string {
 	const folder, room = "/dev/shm", 1 << 30
 	var on syscall.Statfs_t

@@ -89,7 +89,7 @@ func Names(template string, place Place) (names []string, err error) {
 	return names, err
 }
 
-// part is the next piece of a template: text, then the name of a placeholder, if one follows.
+// part returns the next piece of a template: text, then the name of a placeholder, if one follows.
 func part(template string) (text, name, rest string) {
 	for from := 0; ; {
 		n := strings.IndexByte(template[from:], '{')
@@ -226,7 +226,7 @@ func body(template string, place Place, value func(string) (string, bool)) (stri
 	return b.String(), nil
 }
 
-// literalLength is that of the JSON string that a valid text goes on with.
+// literalLength returns the length of the JSON string that a valid text goes on with.
 func literalLength(text string) int {
 	for i := 1; ; i++ {
 		switch text[i] {
@@ -299,7 +299,7 @@ func document(text string, value func(string) (string, bool)) (string, error) {
 	return b.String(), nil
 }
 
-// stringLength is that of a GraphQL string with its quotes, -1 if it has no end.
+// stringLength returns the length of a GraphQL string with its quotes, or -1 if it has no end.
 func stringLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -314,7 +314,7 @@ func stringLength(text string) int {
 	return -1
 }
 
-// blockLength is that of a GraphQL block string with its quotes, -1 if it has no end.
+// blockLength returns the length of a GraphQL block string with its quotes, or -1 if it has no end.
 func blockLength(text string) int {
 	for at := 3; ; {
 		n := strings.Index(text[at:], `"""`)

@@ -35,7 +35,7 @@ type Throttle struct {
 	mu       sync.Mutex
 	limiters map[key]*limiter
 	busy     int
-	freed    chan struct{} // closed when a slot becomes free; nil: nobody waits
+	freed    chan struct{} // closed when a slot becomes free; nil: no goroutine waits
 }
 
 // key identifies a limiter: of a site, of a scope at it, or of the operations in that scope that need one credential.
