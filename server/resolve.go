@@ -14,7 +14,7 @@ type Resolution struct {
 	// no effect, and the key is free.
 	Answer *journal.Answer
 
-	By, Why string // who says so, and how that is known; they are recorded with an Answer. One of the two is required.
+	By, Why string // the person who decides, and the reason; they are recorded with an Answer. One of the two is required.
 }
 
 // Resolve settles a key whose requests are answered by outcome-unknown, because its handler has committed the

@@ -253,7 +253,7 @@ type run struct {
 	again   bool
 	ended   bool
 	failed  error            // why there is no transaction
-	problem *Problem         // what the request is answered by then
+	problem *Problem         // the answer to the request then
 	replay  *journal.Receipt // or by which answer
 }
 

@@ -93,7 +93,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.
 		Today:     b.today,
 		Asker:     p.worker.NextAsker(),
 	}
-	// Not under ctx: what is claimed must not be forgotten.
+	// Not under ctx: a claimed operation must not be forgotten.
 	claimed, err := p.worker.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
 	if err != nil {
 		if !seam.Certain(err) {

@@ -87,7 +87,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 			}
 		})
 	}
-	return err // what came beside it is looked for
+	return err // the operations that came with it were looked for
 }
 
 // giveBack ends the leases of operations that were not looked for. The next process, or the next pass, need not wait until the
@@ -122,7 +122,7 @@ func (p *pass) reopen(ctx context.Context) error {
 			if _, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: w.Now()}); err != nil {
 				return err
 			}
-			w.finder.Reopened.Once(op.Ref, op.Generation) // not before: what the journal did not take is tried again
+			w.finder.Reopened.Once(op.Ref, op.Generation) // not before: a hint that the journal did not take is tried again
 		}
 	}
 	return nil

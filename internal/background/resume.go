@@ -76,7 +76,7 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 const (
 	reapEvery = 10 * time.Minute
 	reapBatch = 100
-	reapFor   = time.Second // at a time: what is due meanwhile is sent before it goes on
+	reapFor   = time.Second // at a time: operations that are due meanwhile are sent before it goes on
 )
 
 // Run makes passes until the client is shut down, ctx ends, or the journal is closed. It returns nil after a shutdown.
@@ -185,7 +185,7 @@ type pass struct {
 	slots   chan struct{} // one for each outcome being settled
 	tasks   sync.WaitGroup
 	runs    bool            // it is Run's
-	said    map[string]bool // what has been logged of operations that are passed over
+	said    map[string]bool // messages that were logged of operations that are passed over
 	slow    map[string]time.Time
 	apart   time.Time // until when hosts that no provider serves are asked for apart
 

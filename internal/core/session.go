@@ -123,7 +123,7 @@ func (s *Session) End(ctx context.Context) error {
 	s.present = nil
 	s.current.Store(nil)
 	s.mu.Unlock()
-	s.joining <- struct{}{} // who was joining ends what came of it
+	s.joining <- struct{}{} // a goroutine that was joining ends the session that it got
 	defer func() { <-s.joining }()
 	if last == nil {
 		return nil

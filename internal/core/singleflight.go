@@ -15,7 +15,7 @@ type Singleflight struct {
 	underWay map[journal.Ref]*Flight
 }
 
-// Flight is one execution, or none: what the leader finds out. RetryAfter is the leader's until it is done.
+// Flight is one execution, or none, with the result that its leader finds out. RetryAfter is the leader's until it is done.
 type Flight struct {
 	RetryAfter time.Time // before which the provider asked not to be asked again
 

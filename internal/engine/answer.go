@@ -22,7 +22,7 @@ func (r *run) answer(res journal.Result) (Answer, error) {
 	kind := core.KindOf(op.State)
 	switch {
 	case res.Decision != journal.Recorded:
-		// The claim was no longer this run's: what is recorded is what counts.
+		// The claim was no longer this run's: the record counts.
 		if op.State == journal.StateCompleted {
 			whole, err := r.engine.Read(r.ctx, op.Ref) // not every decision comes with bodies
 			switch {

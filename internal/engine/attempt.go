@@ -26,11 +26,11 @@ type attempt struct {
 	err     error                // the transport's own
 	unsent  bool                 // with err: proven that nothing left
 	resp    *http.Response
-	body    []byte // what was read of the response's body
+	body    []byte // the part of the response's body that was read
 	partial bool   // body is only its beginning: it is over the limit
-	whole   []byte // partial: what was read to tell what the answer means
+	whole   []byte // partial: the part that was read to judge the answer
 	cut     error  // why the body ended early
-	open    bool   // what is missing of it, or can't be read, may make another answer of it
+	open    bool   // its missing or unreadable part may change the verdict
 	closed  bool   // the rest of a partial body was given up
 	judged  tables.Judgement
 }

@@ -198,7 +198,7 @@ func (r *run) next() try {
 	// Attempt: the frozen request is composed anew (wire.Composer) and sent.
 	resp, err := r.makeAttempt()
 
-	// Judge: what the answer means by the provider's table, and then whether there is
+	// Judge: the meaning of the answer by the provider's table, and then whether there is
 	// another attempt by the resend rule.
 	r.classify()
 	r.judge()

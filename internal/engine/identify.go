@@ -26,14 +26,14 @@ type call struct {
 	name    naming.Naming
 	ref     journal.Ref
 	alias   journal.Ref // where it is found by its carried key; zero: it has none
-	account http.Header // what says on whose behalf the request is made
+	account http.Header // the headers that name the account of the request
 	carried string      // the key that the request already had
 
 	// wrongVersion is why that can't be the key of a new operation.
 	wrongVersion error
 
 	intent  journal.Intent
-	print   fingerprint.Print // what the request means
+	print   fingerprint.Print // the request's meaning
 	secrets tables.Secrets    // of its body
 	clean   *url.URL          // the request's, without withheld query parameters: cleaned
 	cleaned url.URL

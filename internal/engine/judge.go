@@ -125,7 +125,7 @@ func (r *run) judge() {
 		}
 		r.end.errKind = fault.ErrKeyReused
 	case providers.Indeterminate:
-		if a.cut != nil { // what is missing may have said more
+		if a.cut != nil { // the missing part may have said more
 			r.tally.mayHaveRun, r.tally.failed = true, true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return

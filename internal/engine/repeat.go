@@ -60,7 +60,7 @@ func repeat(ctx context.Context, method string, to *url.URL, first try, attempts
 		ErrorHandler: func(*http.Response, error, int) (*http.Response, error) { return nil, errEnded },
 	}
 	e.request.Request = (&http.Request{Method: method, URL: to, Header: noHeader}).WithContext(ctx)
-	_, _ = e.client.Do(&e.request) // what it returns is known from the attempt already
+	_, _ = e.client.Do(&e.request) // its results are known from the attempt already
 }
 
 // RoundTrip stands in for the network. It makes the next attempt, and does not send the request that it is given.

@@ -13,7 +13,7 @@ import (
 )
 
 // nameStep gives an unnamed call under a parent its name. The caller calls leave with
-// what the call came to.
+// the call's operation and error.
 func (k *call) nameStep() (leave func(journal.Operation, error), err error) {
 	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
 		err = k.notBegun(context.Cause(k.ctx))

@@ -263,7 +263,7 @@ func (s *scanner) closeObject(outer, body int) {
 	}
 	byName := func(a, b member) int { return bytes.Compare(a.name, b.name) }
 	if !slices.IsSortedFunc(members, byName) {
-		// What is nested is moved once for each object around it. Beyond some measure that is the library's, which takes
+		// A nested value is moved once for each object around it. Beyond some measure that is the library's, which takes
 		// no longer for it.
 		if s.sorted += len(s.out) - body; s.sorted > 8*len(s.in) {
 			s.plain = false

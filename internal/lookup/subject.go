@@ -115,17 +115,16 @@ const (
 	// slack is how far the clocks of a provider may be off, for objects that time identifies.
 	slack = 5 * time.Minute
 
-	// doubt is how much longer before the first sending an object may seem to be created that
-	// is taken neither for another operation's nor for this one's. Our clock may have been wrong
-	// then, and been put right since.
+	// doubt is a further span before that. An object of that span is taken neither for another
+	// operation's nor for this one's: our clock may have been wrong then, and been put right since.
 	doubt = 15 * time.Minute
 
-	// slackOurs is the same for a reference that is an operation's alone, which needs no
-	// time to be told by.
+	// slackOurs is the same for a reference that is an operation's alone: the reference
+	// identifies the object without a time.
 	slackOurs = 24 * time.Hour
 
-	// after is how long after an operation's last attempt an object may have been created
-	// that its fields identify, and not a key or a reference of its own.
+	// after is how long after an operation's last attempt its object may have been created.
+	// It is for objects that their fields identify, and not a key or a reference.
 	after = time.Hour
 )
 

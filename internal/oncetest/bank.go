@@ -423,7 +423,7 @@ func (l *Teller) Runs(d time.Duration) {
 	ctx, stop := context.WithTimeout(l.T.Context(), d)
 	defer stop()
 	if d > time.Hour {
-		ctx = seam.Seldom(ctx, time.Minute) // what is due is done in time all the same
+		ctx = seam.Seldom(ctx, time.Minute) // due work is done in time all the same
 	}
 	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)
 	synctest.Wait()

@@ -207,8 +207,8 @@ func (l *link) requests(server net.Conn, ahead <-chan sent) {
 			l.cut()
 		}
 	}
-	// The client has gone away. What it was to be told is of no use, and the server sees its end, unless
-	// that can't get through.
+	// The client has gone away. Bytes for it are of no use. The server sees its end, unless the end
+	// can't get through.
 	l.mu.Lock()
 	dropped := l.dropped
 	l.mu.Unlock()

@@ -110,7 +110,7 @@ func namesAccount(account string) bool { return account != "" && account != ownC
 // is asked once more in the commit.
 func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
-		// What it was recorded as, and before the table said of what kind it is.
+		// Its name in records, now and before the table stated its kind.
 		for _, object := range []string{objectOf(route.Endpoint, id), objectOf(&providers.Endpoint{}, id)} {
 			matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
 			*unread = cmp.Or(*unread, err)

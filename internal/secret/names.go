@@ -1,6 +1,6 @@
 package secret
 
-// What betrays a credential in a name is here and nowhere else. A name is read word by word, as split parts it.
+// The words that betray a credential in a name are here and nowhere else. A name is read word by word, as split parts it.
 
 // fragments betray a credential wherever they stand in a word: authtoken, phpsessid, x-oauth2. A field name that went
 // through canonicalization has lost its inner capitals (Apitoken), so whole words are not enough for these.

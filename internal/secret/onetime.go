@@ -22,7 +22,7 @@ func oneTime(lower string) bool {
 // datedWords end the name of a field that a signature is made with: when, or a number that is used once.
 var datedWords = []string{"date", "timestamp", "nonce"}
 
-// signingSchemes are, in lower case, what the scheme of an Authorization header holds that is a signature over the
+// signingSchemes are, in lower case, parts of the scheme of an Authorization header that is a signature over the
 // request.
 var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", "digest"}
 

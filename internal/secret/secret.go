@@ -81,9 +81,9 @@ func Counts(name string) bool { return kindOf(name) != caller }
 type kind uint8
 
 const (
-	open   kind = iota // what may be written
-	matter             // what is withheld, and tells requests apart
-	caller             // what is withheld, and says who asks
+	open   kind = iota // may be written
+	matter             // is withheld, and tells requests apart
+	caller             // is withheld, and identifies the caller
 )
 
 func kindOf(name string) kind {

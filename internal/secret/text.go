@@ -65,7 +65,7 @@ func Recorded(s string) string {
 const maxRecorded = 1000
 
 var (
-	// What a URL begins with, or one without scheme and host that is quoted.
+	// The beginning of a URL, or of a quoted one without scheme and host.
 	scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:(?:/|\\/){2}|["'\x60]/`)
 
 	// What net/url prints of a password that is none: invalid port ":s3cret" after host.
@@ -125,7 +125,7 @@ func endOfURL(s string, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case quote != 0 && c == '\\':
-			i++ // what is escaped ends nothing
+			i++ // an escaped character ends nothing
 		case c == quote && quote != 0, quote == 0 && strings.IndexByte(" \t\"'`<>", c) >= 0:
 			return i
 		}

@@ -286,7 +286,7 @@ type jsonPlace struct {
 	empty  bool // the object has no members
 	there  bool
 	value  span // of the member, if it is there
-	member span // what is left out with it, a comma included
+	member span // the bytes that are left out with it, a comma included
 }
 
 // with returns the text with the member's value replaced by a JSON value, or with

@@ -73,7 +73,7 @@ func lines(h http.Header, name string) []string {
 // pair is one name=value of a query or a form.
 type pair struct {
 	span        // in the text, without ampersands
-	value  span // what stands behind the equals sign; empty if there is none
+	value  span // the text behind the equals sign; empty if there is none
 	equals bool
 }
 

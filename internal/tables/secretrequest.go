@@ -135,9 +135,9 @@ func alphanumeric(c byte) bool {
 type secretNames struct {
 	listed    [][][]byte // paths of SecretRequest
 	open      [][][]byte // paths of OpenRequest
-	never     [][][]byte // of what is kept in any case: the key, the reference, what is compared
+	never     [][][]byte // of fields that are kept in any case: the key, the reference, compared ones
 	openWhole bool       // a body that can't be read is open
-	decided   bool       // what the table does not list is open
+	decided   bool       // fields that the table does not list are open
 	graphQL   bool
 
 	listedOnly bool // by no other rule

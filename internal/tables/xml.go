@@ -107,7 +107,7 @@ func (x *xmlReader) element(steps []string, isList bool, depth int) error {
 	}
 	const item = "item"
 	var said []byte
-	closes := byte(0) // what ends the value; 0: no element is in it yet
+	closes := byte(0) // the byte that ends the value; 0: no element is in it yet
 	for {
 		token, err := x.in.Token()
 		if err != nil {

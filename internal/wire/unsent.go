@@ -94,8 +94,8 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 //
 // The same texts around PROTOCOL_ERROR prove nothing, although net/http would send again after it too.
 var (
-	// RFC 9113 section 6.8: what is above the last stream of a GOAWAY was not processed;
-	// section 8.7: nor was what is refused by REFUSED_STREAM.
+	// RFC 9113 section 6.8: streams above the last one of a GOAWAY were not processed;
+	// section 8.7: nor was one refused by REFUSED_STREAM.
 	unprocessed = regexp.MustCompile(`^(http2: Transport received Server's graceful shutdown GOAWAY` +
 		`|http2: Transport received GOAWAY from server ErrCode:[A-Z_0-9]+` +
 		`|stream error: stream ID [0-9]+; REFUSED_STREAM; received from peer)$`)
