@@ -512,7 +512,7 @@ func (r *run) commit(answer *journal.Answer, touched bool) (result journal.Recei
 	return result, r.tx.Commit(r.ctx)
 }
 
-// settling is how long it is tried to find out what became of a commit in doubt.
+// settling is how long the server tries to find the result of a commit in doubt.
 const settling = 5 * time.Second
 
 // settle finds out what became of a commit that has failed: the receipt, or the problem that answers the request. It asks in

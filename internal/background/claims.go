@@ -147,11 +147,11 @@ const (
 	slowdown   = 10
 )
 
-// apartFor is how long hosts that no provider serves are asked for apart from idle
-// providers, so that many at the ones keep none of the others waiting.
+// apartFor is how long hosts that no provider serves are claimed apart from idle providers. A long backlog of the
+// ones then keeps none of the others waiting.
 const apartFor = 10 * time.Minute
 
-// idleOnes is what the claim of providers is called whose slots are all free.
+// idleOnes is the name of the claim for providers whose slots are all free.
 const idleOnes = "idle"
 
 // booking is one claim's hold on slots. A claimed operation counts as sent if its process is killed, so none is
@@ -234,8 +234,8 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	return journal.Today{}, false
 }
 
-// leftToOthers notes what the background sees pending, and tells whether it leaves it to a process that has known it
-// for longer, or to a later time.
+// leftToOthers notes a pending operation that the background sees. It reports whether to leave it to a process that
+// has known it for longer, or to a later time.
 func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)

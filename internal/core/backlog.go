@@ -25,8 +25,8 @@ type Backlog struct {
 	retries bool // a goroutine is at it
 }
 
-// NewBacklog returns one that is tried until closing is closed. deliver gets an outcome whose delivery was dropped; wake
-// is called after each event that was recorded.
+// NewBacklog returns a backlog that tries its events until closing is closed. It calls deliver with an outcome whose
+// delivery was dropped, and wake after each event that was recorded.
 func NewBacklog(j journal.Journal, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
 	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
@@ -179,8 +179,8 @@ func (b *Backlog) Flush(ctx context.Context) error {
 	}
 }
 
-// CatchUp makes sure that nothing is kept of ref, or returns what is known of the
-// operation better than the journal knows it, with the journal's error.
+// CatchUp tries to record the events that are kept of ref. If that fails, it returns the operation as this process
+// knows it, which is more than the journal does, and the journal's error.
 func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
 	b.mu.Lock()
 	events := b.unsaved[ref]

@@ -50,8 +50,8 @@ func (f *Flows) Wake() {
 	}
 }
 
-// FlowsOf yields the flow of an operation if its record or its parent names it; else all flows of these states that it may
-// be of.
+// FlowsOf yields the flow of an operation if its record or its parent names it. Otherwise it yields all flows of
+// these states that it may be of.
 func FlowsOf(ctx context.Context, store journal.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
 	if of.ID == "" {
@@ -65,7 +65,7 @@ func FlowsOf(ctx context.Context, store journal.Flows, op journal.Ref, of journa
 	}
 }
 
-// WakeFlowOf lets a waiting flow go on once an operation of it has been resolved, has been settled in the background, or has
+// WakeFlowOf lets a waiting flow go on once an operation of it was resolved, was settled in the background, or has
 // failed without an answer. If that fails, the flow looks by itself within ten minutes.
 func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
 	store, ok := c.Journal.(journal.Flows)

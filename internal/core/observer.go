@@ -63,7 +63,7 @@ func KindOf(s journal.State) error {
 	return fault.ErrPending
 }
 
-// copied keeps the caller's operation off the heap where there is no hook.
+// copied keeps the caller's operation off the heap if there is no hook.
 func copied(op *journal.Operation) *journal.Operation {
 	told := *op
 	return &told

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// afterItsFlow reports whether an operation was found out only after its flow had come to its end, or was given up: the flow
-// does not ask for it any more. A flow that ends after it was found has seen the outcome, however soon it does.
+// afterItsFlow reports whether an operation was found only after its flow had ended, or was given up. The flow does
+// not ask for it any more. A flow that ends after the operation was found has seen the outcome, however soon it ends.
 func (d *Deliveries) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
 	store, ok := d.Journal.(journal.Flows)
 	if !ok || op.Answer == nil || !op.Answer.Found {

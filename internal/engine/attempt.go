@@ -275,9 +275,9 @@ func (s *stream) Close() error {
 	return err
 }
 
-// startContext makes the context of the attempt that was started. To break it off makes room
-// for another one; where that would not be allowed, it may take all of the call's time
-// once it has a connection.
+// startContext makes the context of the attempt that was started. It ends after the attempt's timeout, which makes
+// room for another attempt. If another one would not be allowed, the attempt may take all of the call's time once it
+// has a connection.
 func (r *run) startContext() *wire.AttemptContext {
 	c := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
 	if rest := r.ends.Sub(r.attempt.started) - r.engine.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.engine.AttemptTimeout)) {

@@ -14,9 +14,8 @@ import (
 
 var errKeyHeld = errors.New("another operation has the key that the request brings along, and the provider would take the two for one")
 
-// byItsKey reports whether a call without a name is asked again of the operation that had
-// its key first, and has a name: of the same scope, and of the same request. It is then
-// asked for by that name.
+// byItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
+// and the same request. The call then goes on under that name.
 func (k *call) byItsKey(res *journal.Result) bool {
 	op := &res.Operation
 	if res.Decision != journal.Misuse || k.intent.Naming != journal.Carried || op.Ref == k.ref ||
@@ -132,8 +131,8 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	return k.engine.getByKey(ctx, append([]journal.Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
-// getByKey looks for an operation by its key: first by the ref that it has without a
-// name, then by its aliases, but for those of another scope.
+// getByKey looks for an operation by its key. It tries first the reference that it has without a name, and then its
+// aliases, except those of another scope.
 func (e *Engine) getByKey(ctx context.Context, refs []journal.Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
 		op, err = e.Journal.Get(ctx, ref)

@@ -18,8 +18,8 @@ func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 	return r.admit(r.requests.Compose(ctx, sent, to))
 }
 
-// admit takes the results of the composer. It lets no request go out with another
-// credential than the operation was begun with, or in another mode, and takes note of one that is missing.
+// admit takes the results of the composer. It returns an error for a request with another credential than the
+// operation was begun with, or in another mode. It notes a credential that is missing.
 func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*wire.MissingCredentialError); is { // not one of a call that Authorize made

@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enqueue records the operation that a request is in a transaction of the caller's, and sends nothing. The request's body is
-// read, and callers gets another one with the same bytes, so that a transaction that is tried again may enqueue it again.
+// Enqueue records the operation of a request in a transaction of the caller's, and sends nothing. It reads the
+// request's body, and gives callers another body with the same bytes, so that a transaction that is tried again may
+// enqueue it again.
 func (e *Engine) Enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
 	call, err := e.identify(req)
 	if call == nil {

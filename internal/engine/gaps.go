@@ -43,9 +43,8 @@ func (g *gaps) isFirst(gap string) bool {
 	return true
 }
 
-// gap finds out about a request that may have an effect whether something in it shows
-// that it goes without the protection that its caller may think it has. With
-// Config.Strict it is refused, else logged once a host.
+// gap checks whether a request that may have an effect goes without the protection that its caller may expect. With
+// Config.Strict it returns an error then. Otherwise it logs that once a host.
 func (k *call) gap() error {
 	why := k.misses()
 	if why == "" {

@@ -91,8 +91,8 @@ func connects(req *http.Request) bool {
 	return req.Method == http.MethodConnect || req.Header.Get("Upgrade") != "" || len(req.Trailer) > 0
 }
 
-// decideKey fills in identity and key, as far as they follow from the request:
-// the key of an operation that the journal knows is the journal's.
+// decideKey fills in the identity and the key, as far as they follow from the request. An operation that the journal
+// knows has the journal's key.
 func (k *call) decideKey(carried string, isCarried bool) error {
 	in := &k.intent
 	key := carried

@@ -203,8 +203,8 @@ func (r *run) judgeLocal(err error) {
 	}
 }
 
-// interrupted ends a run whose context ended, or whose client shuts down, between
-// two attempts: after the caller's own wish the operation is due at once, else when the next one was.
+// interrupted ends a run between two attempts if its context ended or its client shuts down. If the caller cancelled,
+// the operation is due at once, and otherwise when the next attempt was.
 func (r *run) interrupted(due time.Time) {
 	if r.attempt.partial {
 		r.attempt.closed = true // for the next attempt
@@ -255,8 +255,8 @@ func (r *run) undated() bool {
 // resend rule takes it while the claim lives.
 func (r *run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHaveRun }
 
-// retryOrEnd decides on another attempt. busy: the provider is still working on an
-// earlier one of ours, which does not count as an attempt, though against the budget.
+// retryOrEnd decides on another attempt. busy says that the provider is still working on an earlier one of ours. That
+// does not count as an attempt, though against the budget.
 func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	policy := r.engine.Backoff.WithDefaults()
 	if !busy {
@@ -470,8 +470,8 @@ func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
 }
 
-// heard ends a run of whose operation evidence has come between two attempts: with what that
-// made, if it can be read, else by the evidence.
+// heard ends a run after evidence on its operation has come between two attempts. If a look-up finds the answer, the
+// run ends with that. Otherwise the evidence decides.
 func (r *run) heard() {
 	r.doubt(errHeard.Error(), nil)
 	if object, answer := r.lookForIt("an event, before another attempt"); answer != nil && !answer.Omitted {

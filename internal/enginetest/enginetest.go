@@ -1,5 +1,5 @@
-// Package enginetest has what the tests of examples/engines share: a provider in a box, and processes that are killed
-// between an effect and its engine's acknowledgement.
+// Package enginetest has the helpers that the tests of examples/engines share. They are a provider in a box, and
+// processes that are killed between an effect and its engine's acknowledgement.
 package enginetest
 
 import (
@@ -156,8 +156,8 @@ func (p *Process) Ends() {
 	must(p.t, p.cmd.Wait())
 }
 
-// KilledBeforeItsAcknowledgement runs a plan twice: the first process is killed after the effect and before its engine
-// hears of it, and between calls what lies between the two. It fails unless both got the same charge, of one effect.
+// KilledBeforeItsAcknowledgement runs a plan twice. The first process is killed after the effect and before its
+// engine hears of it. It calls between before the second. It fails unless both got the same charge, of one effect.
 func KilledBeforeItsAcknowledgement(t *testing.T, box *providertest.Server, p Plan, between func()) {
 	t.Helper()
 	p.Provider = box.URL

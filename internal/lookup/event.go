@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Heard is what an event says, by the rule that speaks for it.
+// Heard holds the facts that an event states, by the rule that reads it.
 type Heard struct {
 	// Rule is the rule.
 	Rule *providers.EventRule
@@ -21,29 +21,25 @@ type Heard struct {
 	// same for each delivery.
 	ID string
 
-	// Key, Reference and Object are by what its operation is found; empty where the event
-	// does not have them.
+	// Key, Reference and Object identify the operation. Each is "" if the event does not have it.
 	Key, Reference, Object string
 
-	// Account is where it happened; empty where the event does not say.
+	// Account is the account in which it happened, or "" if the event does not say.
 	Account string
 
 	// Live says whether it happened in earnest; Told, that the event says so.
 	Live, Told bool
 
-	// At is when it happened, and Created when its object was created; zero where the event
-	// does not say.
+	// At is when it happened, and Created when its object was created. Each is zero if the event does not say.
 	At, Created time.Time
 
 	texts tables.Texts
 }
 
-// ReadEvents returns what the events in a body say, those that a rule speaks for: for each
-// endpoint the first that matches. A body that is not JSON says nothing. Whether it is the provider's word, by its
-// signature, has to be known before.
+// ReadEvents returns the events in a body that a rule reads: for each endpoint the first rule that matches. A body
+// that is not JSON has none. The caller must have checked by its signature that the body is the provider's.
 //
-// problem says why a body can't be read for its events though a rule may speak for it; empty
-// where it was read.
+// problem says why a body cannot be read for its events though a rule may read it. It is "" if the body was read.
 func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard []Heard, problem string) {
 	var lists []string
 	for i := range p.Events {

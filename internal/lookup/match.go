@@ -199,11 +199,11 @@ func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated boo
 	return marks && mark, agrees, alike, stated
 }
 
-// maxCandidates are kept of what only agrees with a request.
+// maxCandidates is the largest number of objects that are kept because they only agree with a request.
 const maxCandidates = 10
 
-// match sorts the objects: those with a mark, those that have it and can't be the operation's, and the
-// candidates, which agree with the request and show no mark.
+// match sorts the objects into three groups. The first have a mark. The second have it and cannot be the operation's.
+// The candidates agree with the request and show no mark.
 func (s *Sweep) match(about *Subject, wants []want, taken func(id string) bool) Finding {
 	f := Finding{Exact: exact(s.look, about)}
 	objects, seen := s.objects(), map[string]bool{}

@@ -117,10 +117,9 @@ func bodyPlace(look *providers.Lookup) template.Place {
 	return template.JSON
 }
 
-// Plan returns the sweep of one of e's look-ups for an operation that was sent to it, or for
-// all of a window where the look-up is [Shared]: by one account. Tables are those of a client, validated, and
-// are not changed. A [*PassedOver] says that this look-up serves the operation not, and why;
-// another one may.
+// Plan returns the sweep of one of e's look-ups for an operation that was sent to it. If the look-up is [Shared], it
+// serves all operations of a window by one account. Tables are those of a client, validated, and are not changed. A
+// [*PassedOver] says why this look-up does not serve the operation. Another one may.
 func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
 	if why := unfit(e, look, &about); why != "" {
 		return nil, &PassedOver{why}

@@ -22,7 +22,7 @@ func (s *Sweep) Fail(why string) {
 	}
 }
 
-// Why returns why the sweep is inconclusive, too long or not done; empty where it is whole.
+// Why returns why the sweep is inconclusive, too long or not done, or "" if it is whole.
 func (s *Sweep) Why() string {
 	switch {
 	case s.why != "":

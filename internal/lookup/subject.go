@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Subject is what is known of an operation that is looked for.
+// Subject holds the known facts of an operation that is looked for.
 type Subject struct {
-	// URL is the request's: where it was sent to is looked.
+	// URL is the request's. The look-up goes to the same host.
 	URL *url.URL
 
 	// Header holds the headers of the request, without its credential.
@@ -32,7 +32,7 @@ type Subject struct {
 	Reference     string
 	ReferenceOurs bool
 
-	// Account is whose the credential is, as [Account] told; empty if that is not known.
+	// Account is the account of the credential, as [Account] returned it, or "" if that is not known.
 	Account string
 
 	// Object is the id of the operation's object, or "" if that is not known.

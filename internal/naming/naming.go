@@ -157,8 +157,8 @@ func (n Naming) BelowInbound() (Naming, error) {
 	return n.OfTenant()
 }
 
-// OfTenant returns n in the scope of its inbound request's tenant, if it has one: a key that is brought along is looked for
-// there, as a name is.
+// OfTenant returns n in the scope of its inbound request's tenant, if it has one. A key that a request brings along
+// is looked for there, as a name is.
 func (n Naming) OfTenant() (Naming, error) {
 	if n.Tenant == nil {
 		return n, nil

@@ -111,8 +111,8 @@ func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Rout
 	return c.lackedControl(op, u, route) || c.lackedLookup(op, u, route)
 }
 
-// IsLeft reports whether to give up an operation whose contract this process lacks: no other process has looked for it for a
-// day, or its time is over.
+// IsLeft reports whether to give up an operation whose contract this process lacks. It does if no other process has
+// looked for it for a day, or if its time is over.
 func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
 	over := c.helpless.forADay(op, core.ErrContractGone.Error()) || !now.Before(op.SettledAt.Add(c.settings.GiveUpAfter))
 	return over && !now.Before(op.LookAt.Add(leftFor))

@@ -160,7 +160,7 @@ const byHand = ". Find it at the provider and resolve it (Client.Resolve), or gi
 
 const bodyTells = "only its body, which is not kept, tells by which row of its provider's table it was sent"
 
-// Why an operation is dead that nothing can look for.
+// The reasons why an operation that no look-up can find needs attention.
 const (
 	noLookup   = "the provider's table has no look-up for this request"
 	unservedBy = "no look-up of the provider's table serves this request"
@@ -204,7 +204,7 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), u, look, w), ""
 }
 
-// noted adds to a finding the place where it was seen.
+// noted adds the source of a result to its evidence: the actor, the rule, the request and the response.
 func (l *Pass) noted(s result, u *url.URL, look *providers.Lookup, w *listing) result {
 	e := &s.evidence
 	e.Actor, e.Rule = l.Actor, look.Source

@@ -30,11 +30,11 @@ type Bucket struct {
 // rounding is what a token may lack, so that one is there at the time that Take gave for it.
 const rounding = 1e-12
 
-// Take asks for a retry at now, and reports whether it may be made. It may if there is a token, which it takes, or, as
-// a probe, if ProbeEvery has passed since the last retry that was let through; a probe takes no token.
+// Take asks for a retry at now, and reports whether it may be made. It takes a token if there is one. Otherwise it
+// lets a probe through if ProbeEvery has passed since the last retry, which takes no token.
 //
-// If not, next is when the next token or probe comes, whichever is first: unless a success puts a token back, no Take
-// succeeds before it. It reserves nothing: of all that wait for it, one gets it.
+// If not, next is the time of the next token or probe, whichever is first. No Take succeeds before it, unless a
+// success puts a token back. It reserves nothing: of all that wait for it, one gets it.
 func (b *Bucket) Take(now time.Time) (ok bool, next time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// secondFactors betray, wherever they stand in a name, what approves one request: x-2fa-approval.
+// secondFactors are the words that betray, wherever they stand in a name, a value that approves one request:
+// x-2fa-approval.
 var secondFactors = []string{"2fa", "mfa", "twofactor", "two-factor", "two_factor", "secondfactor", "second-factor", "second_factor"}
 
-// OneTime reports whether what is called so approves one request, and is another for the next: it is withheld, and says
-// nothing of whose credential it is. name may have any case.
+// OneTime reports whether a value of this name approves one request, and is another for the next. It is withheld, and
+// does not identify the owner of the credential. name may have any case.
 func OneTime(name string) bool { return oneTime(strings.ToLower(name)) }
 
 func oneTime(lower string) bool {

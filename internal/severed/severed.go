@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Journal is a journal as one process sees it, which can be cut off from it at any point,
-// also between a commit and its return. It is safe for concurrent use.
+// Journal is a journal as one process sees it. The process can be cut off from it at any point, also between a commit
+// and its return. It is safe for concurrent use.
 type Journal struct {
 	journal.Journal
 	mu       sync.Mutex
@@ -21,7 +21,7 @@ type Journal struct {
 	sessions []journal.Session
 }
 
-// Err is what the process gets from then on.
+// Err is the error that the process gets after Cut.
 var Err = errors.New("the process was killed")
 
 // Cut ends the process as far as the journal can see: its sessions are dead, and nothing

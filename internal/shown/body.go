@@ -270,7 +270,7 @@ func withoutParts(s string) string {
 	})
 }
 
-// named is a name and its value where they stand in a text, such as a body that was cut off or that is within another one.
+// named matches a name and its value within a text, such as a body that was cut off or that is within another one.
 var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)((?:%5D)*\\*["']?\s*(?:=>|:=|[:=])\s*\\*["']?)[^\s"'&;,<>(){}\]\\]+`)
 
 // withoutCodes masks the values of cards' codes within a text. secret.Text does so for credentials.

@@ -28,8 +28,8 @@ func (w Why) Restored() Why {
 	return w
 }
 
-// WhyOf asks the resend rule of an operation, at this time, in a journal whose latest time is last.
-// unconfirmed is when a clock that has jumped will be believed; zero: it is.
+// WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last.
+// unconfirmed is the time from which a clock that has jumped is believed. The zero time means that it is believed.
 func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(op.Question(now, last, unconfirmed))}
 	switch op.State {

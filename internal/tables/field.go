@@ -43,8 +43,8 @@ func (r *reading) onlyField(path int) (text string, ok bool) {
 	return text, true
 }
 
-// fieldSays reports whether a path leads to a scalar, in an array to any, whose
-// text is equals; any text will do if that is empty.
+// fieldSays reports whether a path leads to a scalar with that text. In an array, any scalar counts. If equals is
+// empty, any text does.
 func (r *reading) fieldSays(path int, equals string) bool {
 	for _, f := range r.fields() {
 		if f.path == path && (equals == "" || r.says(f, equals)) {

@@ -280,7 +280,7 @@ func (s span) replaced(text []byte, other string) []byte {
 	return append(out, text[s.to:]...)
 }
 
-// jsonPlace is where the member at a path stands in a JSON object, or would.
+// jsonPlace is the place of the member at a path in a JSON object, whether it is there or not.
 type jsonPlace struct {
 	open   int  // behind the brace that opens its object
 	empty  bool // the object has no members

@@ -28,11 +28,11 @@ func (k Key) invalid(format string, args ...any) error {
 	return &KeyError{Name: k.Name, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Check reports whether the endpoint takes this key, given as it is meant,
-// without the quotes of the quoted form. The error is a [*KeyError].
+// Check returns nil if the endpoint takes this key, which is given without the quotes of the quoted form. The error
+// is a [*KeyError].
 //
-// A key in double quotes is refused where the header is raw: the quotes would
-// become part of the key, and the same key sent without them another one.
+// A key in double quotes is refused if the header is raw. The quotes would become part of the key, so that the same
+// key without them would be another one.
 func (k Key) Check(key string) error {
 	if err := k.takes(key); err != nil || k.Place == providers.KeyNone || k.UUIDVersion == 0 || isUUID(key, k.UUIDVersion) {
 		return err
@@ -145,12 +145,10 @@ func (k Key) Set(m *Message, key string, firstSent time.Time) error {
 	return err
 }
 
-// Carried returns the key that a request already has, as a caller or a
-// vendor's SDK put it there; present is false where there is none or where the
-// endpoint takes none. A key that is present and can't be used is a
-// [*KeyError]: two of them, one that [Key.Check] refuses, or one in the wrong
-// form for the place. So is a body that could not carry one: see [Key.Set].
-// Parameters of the quoted form are ignored.
+// Carried returns the key that a request already has, from its caller or a vendor's SDK. present is false if there is
+// none or if the endpoint takes none. The error is a [*KeyError] for a key that cannot be used: two of them, one that
+// [Key.Check] refuses, or one in the wrong form for the place. It is a [*KeyError] too for a body that could not
+// carry a key: see [Key.Set]. Parameters of the quoted form are ignored.
 func (k Key) Carried(m Message) (key string, present bool, err error) {
 	switch k.Place {
 	case providers.KeyNone:
@@ -175,10 +173,9 @@ func (k Key) Carried(m Message) (key string, present bool, err error) {
 	return key, present, nil
 }
 
-// Without returns the message without its key and without what travels with the
-// key, so that two messages that differ in nothing else are the same. A GraphQL
-// argument stays, with an empty string for the key. m is not changed. The error
-// is a [*KeyError] for a body that could not carry a key: see [Key.Set].
+// Without returns the message without its key and the fields that travel with the key. Two messages that differ in
+// nothing else are then the same. A GraphQL argument stays, with an empty string for the key. m is not changed. The
+// error is a [*KeyError] for a body that could not carry a key: see [Key.Set].
 func (k Key) Without(m Message) (Message, error) {
 	var err error
 	switch k.Place {

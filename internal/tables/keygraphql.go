@@ -104,7 +104,7 @@ func (o *gqlOperation) only() (field string) {
 	return field
 }
 
-// gqlPlace is where the key stands: in the document or in a variable.
+// gqlPlace is the place of the key: in the document or in a variable.
 type gqlPlace struct {
 	value     gqlValue // a string literal, or an object that the field is missing in
 	missing   string   // the name of that field

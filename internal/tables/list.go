@@ -124,7 +124,7 @@ type Fields struct {
 	paths   map[string]field
 }
 
-// field is where a path stands.
+// field is the place of a path.
 type field struct{ reader, path int }
 
 // NewFields prepares paths. Empty ones are left out.

@@ -6,8 +6,8 @@ import "github.com/onceward/onceward/providers"
 // no fields.
 const MaxAnswerBody = 16 << 20
 
-// NeedsBody reports whether what an answer means may depend on fields of its body, which
-// is then wanted whole and decoded. a.Body is not looked at.
+// NeedsBody reports whether the meaning of an answer may depend on fields of its body. The body is then wanted whole
+// and decoded. a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {
 	if rt.Endpoint.Declared.Field != "" {
 		return true

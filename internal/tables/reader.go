@@ -107,8 +107,8 @@ func (r *reader) wildAt(steps int) pathSet {
 	return 0
 }
 
-// under returns those of the paths whose next step a member of this name, a string
-// literal, takes; and those of them that have an array there.
+// under returns the paths whose next step is a member of this name, a string literal, and those among them that have
+// an array there.
 func (r *reader) under(on pathSet, steps int, literal []byte) (into, lists pathSet) {
 	if on == 0 {
 		return 0, 0

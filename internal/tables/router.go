@@ -37,11 +37,9 @@ type Route struct {
 	// Provider serves the host; nil if none does. It must not be changed.
 	Provider *providers.Provider
 
-	// Endpoint is the contract the request is under, never nil: the one
-	// whose pattern matches, or the unlisted one: the key in the raw header
-	// Idempotency-Key, nothing remembered, no retention. It must not be
-	// changed. As long as the route is Undecided it is no more than one of
-	// those that it may be.
+	// Endpoint is the contract the request is under, never nil. It is the one whose pattern matches, or the unlisted
+	// one: the key in the raw header Idempotency-Key, nothing remembered, no retention. It must not be changed. As
+	// long as the route is Undecided it is only one of several that it may be.
 	Endpoint *providers.Endpoint
 
 	// Undecided says that the method and path don't tell which contract the
@@ -62,9 +60,9 @@ type Route struct {
 	choices []*listed    // while Undecided
 }
 
-// NewRouter validates the providers, each by [providers.Provider.Validate], and that
-// together they are clear: names and KeysUnder are unique, no two of them
-// name the same host, and at most one names none. The error joins every [*providers.ValidationError].
+// NewRouter validates the providers, each by [providers.Provider.Validate]. Together they must be unambiguous: names
+// and KeysUnder are unique, no two of them name the same host, and at most one names none. The error joins every
+// [*providers.ValidationError].
 func NewRouter(ps []providers.Provider) (*Router, error) {
 	r := &Router{exact: map[string]*served{}, below: map[string]*served{}}
 	names := map[string]bool{}

@@ -17,13 +17,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Secrets is what a body holds that must not be kept. Its zero value says that it holds nothing of the kind.
+// Secrets are the values in a body that must not be kept. Its zero value says that there are none.
 type Secrets struct {
 	// Found says that the body must not be kept.
 	Found bool
 
-	// Field is the name of a field that the table says nothing of, since which the body is not kept, in lower case and
-	// without what parts words. It is "" if there is another reason.
+	// Field is the name of the field because of which the body is not kept, if the table says nothing of that field.
+	// It is in lower case and without separators. It is "" if there is another reason.
 	Field string
 
 	// Unread says that the body could not be read whole in its declared form.

@@ -128,8 +128,8 @@ func (p *Permit) Supplied() {
 	})
 }
 
-// Stays reports whether another attempt may be made under the permit. If a breaker is open, or was lately, there is one
-// to a permit, and none keeps a slot while its provider wants to be left alone.
+// Stays reports whether another attempt may be made under the permit. If a circuit breaker is open, or was lately, a
+// permit allows one attempt. No permit keeps a slot while its provider asks for a pause.
 func (p *Permit) Stays(now time.Time) bool {
 	stays := true
 	p.under(func() {

@@ -23,7 +23,7 @@ import (
 // key, and would execute the operation anew.
 var ErrCredentialChanged = errors.New("the credential is another one than the operation was begun with, and the provider scopes keys to it")
 
-// ErrCredentialUnrecorded: an earlier table did not scope keys to the credential, so that the one which was sent is not
+// ErrCredentialUnrecorded: an earlier table did not scope keys to the credential. The credential that was sent is not
 // recorded, and may be another one.
 var ErrCredentialUnrecorded = fmt.Errorf("no credential was recorded when it was sent, so that perhaps %w", ErrCredentialChanged)
 
@@ -34,8 +34,8 @@ var ErrModeChanged = errors.New("the credential is of another mode than the one 
 // ErrUnauthorized is in the error of an Authorize that failed.
 var ErrUnauthorized = errors.New("Config.Authorize failed")
 
-// NeedsOtherCredential reports whether it was for want of a credential that a call came to err,
-// which the next one may have: the request itself was not judged.
+// NeedsOtherCredential reports whether a call failed with err for want of a credential that the next call may have.
+// The request itself was not judged.
 func NeedsOtherCredential(err error) bool {
 	return errors.Is(err, ErrUnauthorized) || errors.Is(err, fault.ErrCredentialMissing) ||
 		errors.Is(err, fault.ErrCredentialRefused) || errors.Is(err, ErrCredentialChanged)
@@ -52,9 +52,8 @@ func NewSalt() []byte {
 	return salt
 }
 
-// CredentialDigest returns a salted SHA-256 over the names and values of what carries
-// credentials in req, but cookies, the key, and what approves one request alone. It
-// begins with its version and the salt.
+// CredentialDigest returns a salted SHA-256 over the names and values of the credentials in req. It leaves out
+// cookies, the key, and values that approve one request alone. It begins with its version and the salt.
 func CredentialDigest(salt []byte, req *http.Request, key providers.Key) string {
 	var parts []string
 	for name, values := range req.Header {

@@ -39,8 +39,8 @@ func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables
 	return answer, true
 }
 
-// EndsWithin reports whether a body ends within its JSON: one whose end nothing has told but the connection's, or a length that
-// is not its own.
+// EndsWithin reports whether a body ends within its JSON. That happens if only the connection's end, or a wrong
+// length, has ended it.
 func EndsWithin(h http.Header, body []byte) bool {
 	if !tables.SaysJSON(h) || h.Get("Content-Encoding") != "" {
 		return false

@@ -62,8 +62,8 @@ var tokenFields = []string{
 	"subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type", "organization",
 }
 
-// eachMember hands over the members of a JSON object as long as they are taken, and
-// tells whether all were and nothing else is in the text.
+// eachMember calls take for each member of a JSON object until it returns false. It reports whether all were taken
+// and the text holds nothing else.
 func eachMember(text []byte, take func(name string, value json.RawMessage) bool) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if begin, _ := d.Token(); begin != json.Delim('{') {
