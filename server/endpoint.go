@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Endpoint is what can be said of one endpoint. The zero value is the default.
+// Endpoint holds the settings of one endpoint. The zero value is the default.
 type Endpoint struct {
 	// Optional serves a POST or PATCH without a key too, as any handler: nothing of it is recorded. Without Optional it is
 	// answered by 400.
@@ -21,21 +21,24 @@ type Endpoint struct {
 	// Formerly are the names that the endpoint had in earlier releases, the latest first.
 	Formerly []string
 
-	// Retain is how long an answer is given again, from the first request. Default: 7 days. It is at least 24 hours.
+	// Retain is the time in which the recorded answer is given again, from the first request. Default: 7 days. It is
+	// at least 24 hours.
 	Retain time.Duration
 
-	// RefuseFor is how long the key is refused after that, rather than new. Default: 23 days. Negative: not at all.
+	// RefuseFor is the time after that in which the key is refused, and not taken for a new one. Default: 23 days.
+	// Negative: not at all.
 	RefuseFor time.Duration
 
-	// Limit is how long one run of the handler may take, and how long the body of a request is waited for if the HTTP server has
-	// no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
+	// Limit is the longest time that one run of the handler may take. It also limits the wait for a request's body if
+	// the HTTP server has no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
 	Limit time.Duration
 
-	// Held is how long the request's transaction may be open. Default: 5 seconds on SQLite, since the journal records
-	// nothing else meanwhile.
+	// Held is the longest time that the request's transaction may be open. Default: 5 seconds on SQLite, since the
+	// journal records nothing else meanwhile.
 	Held time.Duration
 
-	// Wait is how long a request waits for one with the same key that this process is serving. Default: 0, a 409 at once.
+	// Wait is the longest time that a request waits for one with the same key that this process is serving. Default:
+	// 0, a 409 at once.
 	Wait time.Duration
 
 	// MaxRequest bounds the body of a request, and MaxAnswer that of an answer with the headers that are kept, in bytes.

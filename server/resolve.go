@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Resolution is what a person has found out about a key whose outcome is unknown.
+// Resolution is a person's finding about a key whose outcome is unknown.
 type Resolution struct {
 	// Answer is given to callers who ask again. It has a status, the headers that are kept, and a body. nil: the request took
 	// no effect, and the key is free.

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Outcome is what became of a request with a key.
+// Outcome is the outcome of a request with a key.
 type Outcome struct {
 	Endpoint string
 	Tenant   string
@@ -28,7 +28,7 @@ type Outcome struct {
 	Problem  string // Problem.Name, if What is Refused or Failed
 }
 
-// What is the outcome of a request with a key.
+// What is the kind of an [Outcome].
 type What string
 
 // The outcomes.

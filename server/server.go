@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Caller says whose request it is, as the authentication says; never what a body or an unproven header says.
+// Caller identifies the caller of a request, as the authentication has proven it. Never take it from a body or an
+// unproven header.
 type Caller struct {
 	// Tenant identifies the owner of the keys: a tenant's key reaches nothing of another tenant. It has 1 to 512
 	// bytes. If there is only one tenant, write its name.
@@ -28,7 +29,7 @@ type Caller struct {
 	Who string
 }
 
-// Options are what a Server is made of. Journal, Caller and Secrets are required.
+// Options are the options of a Server. Journal, Caller and Secrets are required.
 type Options struct {
 	// Journal keeps the receipts, in the database of the handlers' own tables. It implements [journal.Receipts], as the
 	// journal of package journal/sqlite does. The caller closes it, after the HTTP server has ended.
@@ -37,28 +38,31 @@ type Options struct {
 	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500.
 	Caller func(*http.Request) (Caller, error)
 
-	// Secrets digest what is kept of a request, so that a reader of the table can't guess a body. New requests use the first,
-	// and all are compared. Each has at least 16 bytes. To rotate a secret, add the new one as the second on all hosts, then
-	// make it the first. Remove the old one once the longest Endpoint.Retain and RefuseFor have passed.
+	// Secrets are the keys of the digests that are kept of a request, so that a reader of the table cannot guess a
+	// body. New requests use the first, and all are compared. Each has at least 16 bytes. To rotate a secret, add the
+	// new one as the second on all hosts, then make it the first. Remove the old one once the longest Endpoint.Retain
+	// and RefuseFor have passed.
 	Secrets [][]byte
 
-	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
+	// Begin starts a transaction of the journal's database in the application's own way. Default: the journal's
+	// BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
 	// Client makes a request's key the parent of the calls under its context, through this client or another, as
-	// [onceward.Client.Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. nil: calls
-	// are named as elsewhere, and there is no Repeatable.
+	// [onceward.Client.Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. If
+	// it is nil, calls are named as elsewhere, and Repeatable panics.
 	Client *onceward.Client
 
-	// KeysPerEndpoint counts one key at two endpoints as two keys. The names of calls below then include the endpoint. The journal records it, and refuses another value. Without
-	// it, a key that was used at another endpoint is refused.
+	// KeysPerEndpoint counts one key at two endpoints as two keys. The names of calls below then include the
+	// endpoint. The journal records the setting, and refuses another value. Without it, a key that was used at
+	// another endpoint is refused.
 	KeysPerEndpoint bool
 
-	// MaxInFlight is how many requests with keys of one tenant a process serves at once. Each holds its body and its answer in
-	// memory. Further ones are answered by 429. Default: 256.
+	// MaxInFlight is the largest number of requests with keys of one tenant that a process serves at once. Each holds
+	// its body and its answer in memory. Further ones are answered by 429. Default: 256.
 	MaxInFlight int
 
-	// Flavour is how refusals are worded. nil: IETF("").
+	// Flavour words the refusals. Default: IETF("").
 	Flavour Flavour
 
 	// Observe receives the outcome of each request with a key. It is called concurrently, and must not block.
@@ -82,13 +86,13 @@ type Server struct {
 	served  map[string]int // requests, by tenant
 }
 
-// Stats is what a Server is doing at a moment.
+// Stats counts the requests that a Server is serving.
 type Stats struct {
 	Serving int       // requests with keys of all tenants, one for each key
 	Oldest  time.Time // since when the oldest of them is served; the zero time if there is none
 }
 
-// Stats returns what the Server is doing.
+// Stats returns the current counts.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +173,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return receipts.Run(ctx, s.receipts, s.now, s.opts.Logger)
 }
 
-// request is what is compared of a request, under each secret.
+// prints are the fingerprints of a request, one under each secret.
 type prints []fingerprint.Print
 
 // printsOf returns the request's fingerprints, one for each secret. The method stands beside the caller. The fixed
@@ -188,7 +192,7 @@ func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string)
 	return list, nil
 }
 
-// errIncomparable is for a receipt of a newer release, or under a secret that is not here.
+// errIncomparable is the error for a receipt of a newer release, or under a secret that is not here.
 var errIncomparable = errors.New("server: a receipt was made by a newer release, or under a secret that Options.Secrets lacks: its request can't be compared")
 
 // same reports whether a fingerprint is of the request.

@@ -137,7 +137,7 @@ func (r *run) reserve() (err error) {
 	return ErrRefused
 }
 
-// refusals are what a request is answered by that its receipt keeps from being served.
+// refusals are the problems that answer a request which its receipt keeps from being served.
 var refusals = map[journal.Decision]*Problem{
 	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,
 }

@@ -22,8 +22,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// waiting is what operations that are due may wait for: a slot, or a time; the zero
-// time: for none.
+// waiting says what due operations wait for: a slot, or a time. The zero time means that they wait for no time.
 type waiting struct {
 	slot  bool
 	until time.Time

@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Counts are what one pass of Resume, or the passes of Run so far, did. Package onceward makes its Report of them, and
-// documents the fields there.
+// Counts are the counts of one pass of Resume, or of Run's passes so far. Package onceward makes its Report of them,
+// and documents the fields there.
 type Counts struct {
 	Claimed, Completed, Parked, Unknown, Cancelled int
 	Settled, Unsettled                             int
@@ -20,7 +20,7 @@ type Counts struct {
 	Elapsed  time.Duration
 }
 
-// FlowCounts are those of flows.
+// FlowCounts are the counts of flows.
 type FlowCounts struct {
 	Claimed, Finished, Waiting, SetAside, GivenUp, Unregistered int
 

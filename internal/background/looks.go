@@ -23,7 +23,7 @@ func (p *pass) runLooks(ctx context.Context) {
 	}
 	var reopens time.Time
 	ctx, cut := context.WithCancel(ctx)
-	defer cut() // Shutdown waits for no look: another process makes it again
+	defer cut() // Shutdown waits for no look-up: another process makes it again
 	for {
 		if p.worker.Lifecycle.Enter() != nil {
 			return

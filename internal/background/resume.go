@@ -173,8 +173,8 @@ func (w *Worker) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	return max(pause, 0)
 }
 
-// lookAhead is how many operations Run looks through for the next one that becomes due.
-// Those that were passed over stand before it.
+// lookAhead is the number of operations that Run looks through for the next one that becomes due. Those that were
+// passed over stand before it.
 const lookAhead = 100
 
 // pass is one walk over what the journal has to do, or Run's many.

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Core is what the parts of a client hold of it.
+// Core is the part of a client that its other parts share.
 type Core struct {
 	Settings
 
@@ -41,7 +41,7 @@ type Core struct {
 	Wakes  chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }
 
-// Settings are those of the client's configuration that its parts ask for. Package onceward documents them.
+// Settings are the settings of the client's configuration that its parts read. Package onceward documents them.
 type Settings struct {
 	Providers  []providers.Provider
 	HTTPClient *http.Client
@@ -106,7 +106,7 @@ func (c *Core) Wake() {
 // NextAsker numbers the next Begin or Claim.
 func (c *Core) NextAsker() int64 { return c.askers.Add(1) }
 
-// lastLook is how long a call may read the journal once its time is up.
+// lastLook is the time in which a call may read the journal once its time is up.
 const lastLook = 100 * time.Millisecond
 
 // LastLook returns a context to read the journal once more under, though ctx may have ended.

@@ -15,7 +15,7 @@ type Idle struct {
 	at map[journal.Ref]idleSince
 }
 
-// idleSince is since when every attempt of a generation has ended.
+// idleSince holds the time since which no attempt of a generation is under way.
 type idleSince struct {
 	generation int
 	ended      time.Time // the last one, as the journal has it: each that follows ends later
@@ -62,7 +62,7 @@ func (s idleSince) is(op *journal.Operation) bool {
 	return s.generation == op.Generation && s.ended.Equal(op.LastEndedAt)
 }
 
-// clocksDiffer is by how much at most clocks differ that are right, as the resend rule has it: the longest margin.
+// clocksDiffer is the largest difference of two right clocks, according to the resend rule: its longest margin.
 const clocksDiffer = time.Hour
 
 // LastEnded returns the time at which the last attempt of an operation ended, for the resend rule. That is when this

@@ -26,7 +26,7 @@ func (d *Deliveries) afterItsFlow(ctx context.Context, op *journal.Operation) bo
 }
 
 // opensItsFlow reports whether an outcome that reached no caller may have come after its flow was given up. Such an operation
-// had no effect by a person's word or by a look, or was found to have had one. It is delivered only once the flow knows,
+// had no effect by a person's word or by a look-up, or was found to have had one. It is delivered only once the flow knows,
 // whichever process that falls to.
 func opensItsFlow(op *journal.Operation) bool {
 	a := op.Answer

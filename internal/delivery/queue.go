@@ -111,7 +111,7 @@ func (d *Deliveries) done(o *Delivery) (again bool) {
 	return false
 }
 
-// longestDelay is how long a failed delivery waits at most.
+// longestDelay is the longest wait of a failed delivery.
 const longestDelay = 10 * time.Minute
 
 // later puts a failed delivery back into the queue.

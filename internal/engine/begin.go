@@ -87,7 +87,7 @@ func (k *call) prepare() error {
 }
 
 // decide asks the journal until its decision stands. It owns the flight that this call leads, and ends it with the decision,
-// also if a hook or the journal panics. If the operation is to be sent, its run ends the flight. The time is not zero if a look
+// also if a hook or the journal panics. If the operation is to be sent, its run ends the flight. The time is not zero if a look-up
 // has shown that nothing took effect, and the provider is not to be asked before then.
 func (k *call) decide(f *core.Flight) (res journal.Result, until time.Time, err error) {
 	executes := false
@@ -167,7 +167,7 @@ func (k *call) heed(until time.Time) error {
 }
 
 // look looks once for an operation that is unknown or has a cut-off answer, within the call's time. It returns how that stands
-// then, if the look may have changed it, and else nil.
+// then, if the look-up may have changed it, and else nil.
 func (k *call) look(op *journal.Operation) *journal.Operation {
 	e := k.engine
 	switch {

@@ -22,7 +22,7 @@ type Engine struct {
 	gaps       gaps
 }
 
-// Settings are what the engine needs beside those of package core.
+// Settings are the engine's settings beside those of package core.
 type Settings struct {
 	FillsMissing bool                   // a reference is filled in wherever the table names a place that payers don't see
 	CheckKey     func(key string) error // says why a carried key can't be one
@@ -34,7 +34,7 @@ func New(c *core.Core, f *reconcile.Finder, d *delivery.Deliveries, s Settings) 
 	return &Engine{Core: c, finder: f, deliveries: d, settings: s}
 }
 
-// Answer is what a request has come to.
+// Answer is the result of a request.
 type Answer struct {
 	Passed   bool           // the request was no operation; the transport has answered it
 	Response *http.Response // nil with an Err

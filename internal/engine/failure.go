@@ -18,7 +18,7 @@ type Failure struct {
 	Target       string // method, scheme, host and path
 }
 
-// Response is what a provider answered if that is not the operation's outcome.
+// Response is a provider's response that is not the operation's outcome.
 type Response struct {
 	Status int
 	Header http.Header

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// gaps are what the configuration leaves open. The first of each host or endpoint is logged.
+// gaps are the protections that the configuration leaves out. The first gap of each host or endpoint is logged.
 type gaps struct {
 	mu     sync.Mutex
 	warned map[string]bool

@@ -44,7 +44,7 @@ type call struct {
 
 	permit *throttle.Permit // of a flow's in the background, while it has one
 
-	looked   bool // a look has found out what may change the journal's decision
+	looked   bool // a look-up has found a fact that may change the journal's decision
 	enqueues bool // it is recorded in a transaction of the caller's, which is open
 }
 

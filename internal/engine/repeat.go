@@ -33,14 +33,14 @@ type repeater struct {
 	last     try
 }
 
-// attempts is what a repeater repeats.
+// attempts makes the attempts that a repeater repeats.
 type attempts interface {
 	// next makes the next attempt and says what now.
 	next() try
 }
 
-// try is what an attempt came to: the transport's results, and whether there is another
-// attempt, and after what pause.
+// try is the result of an attempt: the transport's results, whether there is another attempt, and the pause before
+// it.
 type try struct {
 	resp  *http.Response
 	err   error

@@ -55,7 +55,7 @@ type run struct {
 	end *ending // how the run ends; nil: it goes on
 }
 
-// tally is what the attempts of one run have come to so far.
+// tally counts the attempts of one run, and holds their results so far.
 type tally struct {
 	made       int       // on the wire
 	counted    int       // those that count against the policy
@@ -89,7 +89,7 @@ func newRun(ctx context.Context, e *Engine, res journal.Result, f *core.Flight, 
 	return r
 }
 
-// ending is what is to be recorded at the end of a run, and told to the caller.
+// ending is the end of a run, as it is recorded and returned to the caller.
 type ending struct {
 	kind    journal.EventKind
 	due     time.Time

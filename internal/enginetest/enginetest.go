@@ -24,7 +24,7 @@ import (
 
 const variable = "ONCEWARD_TEST_ENGINE"
 
-// Plan is what one process does: it works for an engine until the engine has one acknowledgement.
+// Plan is the work of one process. It works for an engine until the engine has one acknowledgement.
 type Plan struct {
 	Provider string // URL of the box
 	Journal  string // the file

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Input is what a fingerprint is made of. Nothing of it is changed or kept.
+// Input holds the parts of a request that its fingerprint is made of. None of it is changed or kept.
 type Input struct {
 	// Method is compared in its case, as RFC 9110 section 9.1 has it; "" is GET, as for net/http.
 	Method string
@@ -49,7 +49,7 @@ type Input struct {
 	OmitFields []string
 }
 
-// Print is what a request means: what fingerprints are made of and compared with. It holds digests alone, and never
+// Print is a request's meaning, which fingerprints are made of and compared with. It holds digests alone, and never
 // changes.
 type Print struct {
 	digests [len(parts)][sha256.Size]byte

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Kind is what a look came to.
+// Kind is the result of a look-up.
 type Kind uint8
 
 const (
@@ -51,15 +51,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Finding is what a look found of one operation.
+// Finding is the result of a look-up for one operation.
 type Finding struct {
 	Kind Kind
 
 	// Objects are the ids of the objects that may be the operation's: one, if Found.
 	Objects []string
 
-	// Outcome is what the state of a Found object means. Until a look-up with a Fetch has
-	// its object, it is what the item tells.
+	// Outcome is the meaning of a Found object's state. Until a look-up with a Fetch has its object, it is the
+	// item's.
 	Outcome providers.Outcome
 
 	// Fresh says that the object is as the create would have answered it, in shape and state:
@@ -70,7 +70,7 @@ type Finding struct {
 	// it. Otherwise a Found object shows the caller's reference, or is the one that the request names.
 	Exact bool
 
-	// Created is when the object was created; zero if it does not tell.
+	// Created is when the object was created, or zero if the object does not show it.
 	Created time.Time
 
 	// Body is the object as it was read; nil where the endpoint's answers are secrets.
@@ -100,7 +100,7 @@ func (s *Sweep) Match(about Subject, taken func(id string) bool) Finding {
 	return s.match(&about, wants, taken)
 }
 
-// object is what the items of one id say of it.
+// object holds the facts that the items of one id state.
 type object struct {
 	item    int // the one that says most
 	outcome providers.Outcome
@@ -156,7 +156,7 @@ const untold providers.Outcome = 0
 
 const whyUntold = "the object is there, in a state that says nothing of this request"
 
-// want is what a comparison asks for.
+// want is the wanted value of a comparison.
 type want struct {
 	providers.Same
 	text    string

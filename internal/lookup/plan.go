@@ -21,15 +21,15 @@ const (
 	// window, if the look-up asks for windows.
 	MaxPages = 20
 
-	// MaxRequests is how many requests a sweep makes in all.
+	// MaxRequests is the largest number of requests that a sweep makes in all.
 	MaxRequests = 100
 
 	// MaxID is the longest id of an object that is used, in bytes. A longer text does not count as an id, since it
 	// would be kept and printed.
 	MaxID = 500
 
-	// MaxBody is how long the body of a page may be, decoded. Read one byte more, to have
-	// a longer one known.
+	// MaxBody is the largest body of a page, decoded, in bytes. Read one byte more, so that a longer one is
+	// recognised.
 	MaxBody = 4 << 20
 
 	// maxHeld bounds what a sweep keeps of all its pages.
@@ -61,7 +61,7 @@ type Sweep struct {
 	why      string // it is inconclusive
 }
 
-// page is where in a window's list the sweep is.
+// page is the sweep's position in a window's list.
 type page struct {
 	path, query, body string // without what asks for the page
 	param             string // its value; empty on the first page

@@ -21,7 +21,7 @@ type Subject struct {
 	// Header holds the headers of the request, without its credential.
 	Header http.Header
 
-	// Values are what [Values] took from the request. They outlive its body.
+	// Values are the values that [Values] took from the request. They outlive its body.
 	Values map[string]string
 
 	// Key is the operation's key; empty if it has none, or one that never was in a request.

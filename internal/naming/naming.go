@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Naming is what a context says of the operations under it.
+// Naming holds the names that a context gives to the operations under it.
 type Naming struct {
 	Scope   string
 	Account string  // the caller's label; "": none

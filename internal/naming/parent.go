@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Parent is what the operations under a context are steps of. A context holds a pointer to it, and all contexts made from
-// that one share it.
+// Parent is the parent that the operations under a context are steps of. A context holds a pointer to it, and all
+// contexts made from that one share it.
 type Parent struct {
 	// Ref is the Ref.Parent of the operations below. It is the parent's key if that is one of our own. Otherwise it
 	// begins with a word and a space, so that it equals no key, since a key holds no space.

@@ -38,7 +38,7 @@ func (p *Process) Flow(ctx context.Context, id string, input any, do func(contex
 	return p.Flows.Do(ctx, id, input, do)
 }
 
-// Charge is what a provider says of a charge.
+// Charge is a charge as the provider answers it.
 type Charge struct {
 	ID string `json:"id"`
 }

@@ -174,14 +174,13 @@ func (f *Fate) Reach(p Point) {
 	}
 }
 
-// RestartAfter is how long after its death a process has a successor.
+// RestartAfter is the time from the death of a process to its successor.
 const RestartAfter = 100 * time.Millisecond
 
-// StormWorkers is how many callers a process of a storm of kills has.
+// StormWorkers is the number of callers in a process of a storm of kills.
 const StormWorkers = 8
 
-// PatienceOfAStorm is what the last life of a storm may take, on a machine that is slow
-// and busy with other things.
+// PatienceOfAStorm is the longest last life of a storm, on a machine that is slow and busy with other things.
 const PatienceOfAStorm = 5 * time.Minute
 
 // SeveralAtOnce calls play for each of n items, which is quicker, since they mostly wait.

@@ -31,7 +31,7 @@ type Sent struct {
 	At                     time.Time
 }
 
-// Reply is what becomes of one request.
+// Reply is the scripted end of one request.
 type Reply struct {
 	Unsent bool // no connection: the request never gets as far as the line
 	Answer func(*http.Request) (*http.Response, error)

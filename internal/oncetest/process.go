@@ -163,7 +163,7 @@ func (p *Process) ResolveAs(ref onceward.Ref, as onceward.Resolution, answer *on
 	return p.Resolve(context.Background(), op.Seen, as, onceward.ResolveOptions{Answer: answer})
 }
 
-// Between is how seldom the journal is used, at the most, while time passes.
+// Between is the longest time between two uses of the journal while time passes.
 const Between = journal.Leap - time.Hour
 
 // PassInUse lets time go by while the journal is in use.

@@ -166,7 +166,7 @@ const (
 // End, as Fault.Byte, is after all of it.
 const End = 1 << 30
 
-// Action is what a fault does to its connection.
+// Action is the effect of a fault on its connection.
 type Action int
 
 // The actions.

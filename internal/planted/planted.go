@@ -39,7 +39,7 @@ var (
 	Long    = strings.Repeat("long-name-", 51) + "ab"
 )
 
-// Scope is that of some of them.
+// Scope is the scope of some of them.
 const Scope = "tenant-9"
 
 var terms = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
@@ -96,7 +96,7 @@ func (p *planter) complete(op journal.Operation, at time.Time, body string) {
 	p.apply(ev)
 }
 
-// Answer is what completed operations are answered by.
+// Answer is the body that answers completed operations.
 const Answer = `{"id":"ch_1","amount":2000,"card":{"number":"` + Card + `","cvc":"123","last4":"4242"},"client_secret":"` + Secret + `"}`
 
 // Plant makes one of each, of the last 23 hours before now. The session holds what is in flight

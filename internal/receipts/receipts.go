@@ -13,7 +13,7 @@ import (
 const (
 	reapEvery = 10 * time.Minute
 
-	// AtATime is how many receipts a transaction reaps.
+	// AtATime is the number of receipts that a transaction reaps.
 	AtATime = 100
 )
 

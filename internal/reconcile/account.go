@@ -19,14 +19,14 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// identity is the owner of a look's credential.
+// identity is the owner of a look-up's credential.
 type identity struct {
 	account string // as Operation.Account has it, if it is proven to be the operation's; else ""
 	named   string // the provider's own name of it, if it was asked
 	key     string // of the credential: looks with another one share nothing with it
 
 	// credential is a digest of the credential alone. If the provider names the account by the credential, all
-	// requests of the look have it.
+	// requests of the look-up have it.
 	credential string
 }
 
@@ -59,7 +59,7 @@ func (w identity) bound() string {
 	return w.credential
 }
 
-// identify returns the owner of a look's credential, or why a look would prove nothing. It is called before anything
+// identify returns the owner of a look-up's credential, or why a look-up would prove nothing. It is called before anything
 // is read.
 func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
 	planned := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}

@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// canaries are operations that this process saw completed by their own answers. A look that finds none of them,
-// though they were sent earlier, would not find any other operation either. So absence is proven only by a look that
+// canaries are operations that this process saw completed by their own answers. A look-up that finds none of them,
+// though they were sent earlier, would not find any other operation either. So absence is proven only by a look-up that
 // finds a canary.
 type canaries struct {
 	mu sync.Mutex
@@ -138,7 +138,7 @@ func (l *Pass) canary(ctx context.Context, op *journal.Operation, route tables.R
 			return c.sent
 		}
 		if !lookup.Shared(look) {
-			break // one more request for each look
+			break // one more request for each look-up
 		}
 	}
 	return time.Time{}

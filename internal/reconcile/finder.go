@@ -58,7 +58,7 @@ type Finding struct {
 	Why    string
 }
 
-// askedFor is the longest time that a look takes if a caller waits for it.
+// askedFor is the longest time that a look-up takes if a caller waits for it.
 const askedFor = 20 * time.Second
 
 // New returns the Finder of a client, whose journal is store.
@@ -127,7 +127,7 @@ func (c *Finder) FirstLook() time.Duration {
 	return pause + rand.N(pause/10+1)
 }
 
-// after returns the next look after now for an operation that became unknown at the given time. Looks for callers in
+// after returns the next look-up after now for an operation that became unknown at the given time. Look-ups for callers in
 // between do not change the schedule. Each pause is up to a tenth longer, so that operations which became unknown
 // together spread out.
 func (r *Settings) after(since, now time.Time) time.Time {
@@ -142,7 +142,7 @@ func (r *Settings) after(since, now time.Time) time.Time {
 	}
 }
 
-// pace bounds the rate of looks at one provider.
+// pace bounds the rate of look-ups at one provider.
 type pace struct {
 	bucket *retry.Bucket
 	slots  chan struct{}
@@ -199,7 +199,7 @@ func (l *Pass) wait(ctx context.Context, p *pace) error {
 	}
 }
 
-// LookNow makes one look for a caller, unless one was made within the last minute. It returns the operation as it is
+// LookNow makes one look-up for a caller, unless one was made within the last minute. It returns the operation as it is
 // afterwards.
 func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
 	l.finder = c
@@ -265,7 +265,7 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	return res, nil
 }
 
-// looked makes a look. A panic of a hook counts as a look without a result.
+// looked makes a look-up. A panic of a hook counts as a look-up without a result.
 func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -298,8 +298,8 @@ func (c *Finder) nextLook(op *journal.Operation, now time.Time) time.Time {
 	return due
 }
 
-// nextLook returns when the operation is looked for next. A caller with little time does not put off the look that
-// was due, and a look that was cut off is made again.
+// nextLook returns when the operation is looked for next. A caller with little time does not put off the look-up that
+// was due, and a look-up that was cut off is made again.
 func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
 	due := l.finder.nextLook(op, now)
 	if l.due.After(now) && l.due.Before(due) {
@@ -320,7 +320,7 @@ func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Tim
 	return due
 }
 
-// afterCutOff is the pause after a look that was cut off.
+// afterCutOff is the pause after a look-up that was cut off.
 const afterCutOff = 10 * time.Second
 
 // found reports a result to hooks, log and metrics.

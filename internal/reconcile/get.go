@@ -33,7 +33,7 @@ func (l *Pass) read(ctx context.Context, op *journal.Operation, route tables.Rou
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// got is the answer to one request of a look.
+// got is the answer to one request of a look-up.
 type got struct {
 	status int
 	header http.Header
@@ -41,7 +41,7 @@ type got struct {
 	err    error
 }
 
-// get sends one request of a look within the provider's budget. If a credential is named, the request must have it.
+// get sends one request of a look-up within the provider's budget. If a credential is named, the request must have it.
 func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *listing, credential string) got {
 	c := l.finder
 	pace := c.paces[route.Provider.KeysUnder]
@@ -90,7 +90,7 @@ func skewed(h http.Header, now time.Time) bool {
 	return err == nil && (now.Sub(date) > maxSkew || date.Sub(now) > maxSkew)
 }
 
-// compose makes a request of a look: the look-up's query with the operation's credential, without its key and its
+// compose makes a request of a look-up: its query with the operation's credential, without its key and its
 // body.
 func (l *Pass) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
 	frozen := op.Request

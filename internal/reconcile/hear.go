@@ -138,7 +138,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	return rivals
 }
 
-// hint makes operations due for a look, at most once a minute each. It is called for an event that proves nothing.
+// hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
 func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
 	for i, ev := range evs {
 		if about[i].Attention != "" && about[i].Delivered {

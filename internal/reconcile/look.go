@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Pass is one pass of looks, for a caller or in the background. It belongs to one goroutine. A background pass takes
+// Pass is one pass of look-ups, for a caller or in the background. It belongs to one goroutine. A background pass takes
 // operations that became unknown together, and reads a list once for all of them.
 type Pass struct {
 	Caller *http.Request // whose credentials are used; nil in the background
@@ -47,7 +47,7 @@ type Pass struct {
 	listed map[string]*listing
 }
 
-// result is the result of a look at one operation.
+// result is the result of a look-up of one operation.
 type result struct {
 	evidence journal.Evidence
 	object   string
@@ -61,8 +61,8 @@ type result struct {
 	saw       bool   // something that may be its object
 }
 
-// outweighs reports whether a look proves more than the one before it. An object that one look saw and could not tell
-// is not absent because another look did not see it. Of two looks that found nothing, the one that may prove absence
+// outweighs reports whether a look-up proves more than the one before it. An object that one look-up saw and could not tell
+// is not absent because another look-up did not see it. Of two look-ups that found nothing, the one that may prove absence
 // counts.
 func (s *result) outweighs(best *result) bool {
 	weight := func(s *result) int {
@@ -155,7 +155,7 @@ func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
 		})
 }
 
-// byHand is what to do about what no row of a table can look for any more.
+// byHand is the advice for an operation that no row of a table can look for any more.
 const byHand = ". Find it at the provider and resolve it (Client.Resolve), or give Config.Reconcile a Lookup, which is asked"
 
 const bodyTells = "only its body, which is not kept, tells by which row of its provider's table it was sent"
@@ -239,7 +239,7 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 		}
 	case lookup.Ambiguous:
 		s.evidence.Finding, s.object = journal.FindingAmbiguous, strings.Join(objects, ", ")
-	case lookup.Alike: // candidates: another look may show which object has the mark
+	case lookup.Alike: // candidates: another look-up may show which object has the mark
 		s.evidence.Basis, s.object = journal.BasisFields, strings.Join(objects, ", ")
 		if !lookup.CanShowAMark(look, op.Reference != "") {
 			s.evidence.Finding = journal.FindingAmbiguous

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// listing is what one look-up's requests came to, for all operations that share them.
+// listing is the result of one look-up's requests, for all operations that share them.
 type listing struct {
 	began  time.Time
 	sweep  *lookup.Sweep

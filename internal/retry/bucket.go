@@ -27,7 +27,7 @@ type Bucket struct {
 	idle   time.Duration // since the last retry, at most ProbeEvery
 }
 
-// rounding is what a token may lack, so that one is there at the time that Take gave for it.
+// rounding is the part that a token may lack, so that there is one at the time that Take gave for it.
 const rounding = 1e-12
 
 // Take asks for a retry at now, and reports whether it may be made. It takes a token if there is one. Otherwise it

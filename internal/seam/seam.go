@@ -39,7 +39,7 @@ func TraceParent(said string) string {
 	return said
 }
 
-// Client is what flows need of a client.
+// Client is the part of a client that flows need.
 type Client interface {
 	Journal() journal.Journal
 	Now() time.Time
@@ -71,8 +71,8 @@ type Client interface {
 	EndOfWait(ctx context.Context) time.Time
 	Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool
 
-	// Name is what a flow is called that is asked for under ctx by id, and its key.
-	// The reference is returned with an error too.
+	// Name returns the reference of the flow with that id under ctx, and its key. The reference is returned with an
+	// error too.
 	Name(ctx context.Context, id string) (ref journal.Ref, key, inboundEndpoint string, err error)
 
 	// Under names the calls under a context as those of a flow, or of one of its steps.
@@ -89,7 +89,7 @@ type Client interface {
 	Explained(err error) error
 }
 
-// PollEvery is how often Run looks for what other processes have left.
+// PollEvery is the interval at which Run looks for operations that other processes have left.
 const PollEvery = 5 * time.Second
 
 type polling struct{}
@@ -145,7 +145,7 @@ type Step interface {
 	Left(ref journal.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time)
 }
 
-// Background is what Resume and Run do about flows.
+// Background is the work of Resume and Run for flows.
 type Background interface {
 	// Resume runs once what was cut off or is due.
 	Resume(ctx context.Context, count Count) error
@@ -157,7 +157,7 @@ type Background interface {
 	Wake()
 }
 
-// Outcome is what came of a flow in the background.
+// Outcome is the result of a flow in the background.
 type Outcome uint8
 
 // The outcomes. A flow is Claimed before it is any other but Unregistered.

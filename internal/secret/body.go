@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a field of a body holds, by its name.
+// Kind is the kind of value in a field of a body, by its name.
 type Kind uint8
 
 const (

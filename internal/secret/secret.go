@@ -22,7 +22,7 @@ func Header(name string) bool { return judgedOf(name)&withheld != 0 }
 // [Header].
 func Query(name string) bool { return judgedOf(name)&withheld != 0 }
 
-// judgement is what a name says of its value: any of the following.
+// judgement is a set of the following facts, which a name states of its value.
 type judgement uint8
 
 const (

@@ -32,7 +32,7 @@ func (f Field) String() string {
 	return fmt.Sprintf("%s: %s, %d", f.Path, f.Type, f.Size)
 }
 
-// maxShape is how many lines a shape has at most.
+// maxShape is the largest number of lines of a shape.
 const maxShape = 200
 
 // rendering limits how many bodies are decoded at once, since strangers may have chosen them.
@@ -143,7 +143,7 @@ func kindOf(contentType string, body []byte) kind {
 	return isOther
 }
 
-// maxMasked is how much of a body is shown.
+// maxMasked is the largest part of a body that is shown, in bytes.
 const maxMasked = 64 << 10
 
 // Masked returns a body for a person who asked to see it, with secret values masked at whatever depth. A value is
@@ -317,7 +317,7 @@ func masked(name string, v any) any {
 	return v
 }
 
-// pairValues are what the value of such a pair is called.
+// pairValues are the names of the value of such a pair.
 var pairValues = []string{"value", "content", "data", "text", "val"}
 
 // pairName returns the name that such an object gives its value, or value if it gives none.

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// sought is how many handles are left to be looked through one by one.
+// sought is the number of handles that are left to be looked through one by one.
 const sought = 512
 
 // Before returns a handle that comes after all operations created before at, and few others: about as many as sought.

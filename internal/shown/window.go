@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Window is how long an operation may be resent, by its provider's memory.
+// Window is the time in which an operation may be resent, by its provider's memory.
 type Window struct {
 	From   time.Time // its first send; zero: nothing was sent, or the table promises nothing
 	Safe   time.Time // until when a resend is safe: the retention less the margin

@@ -1,7 +1,7 @@
 // Package status has what RFCs say of a status code, whichever server sends it.
 package status
 
-// Fact is what an RFC says of one status code.
+// Fact is a fact that an RFC states of one status code.
 type Fact struct {
 	Code   int
 	Source string

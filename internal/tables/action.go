@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// answer is what is known of a condition.
+// answer is the known result of a condition.
 type answer uint8
 
 const (

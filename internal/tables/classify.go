@@ -29,9 +29,9 @@ type Answer struct {
 	OwnKey bool
 }
 
-// Judgement is what an [Answer] means.
+// Judgement is the meaning of an [Answer].
 type Judgement struct {
-	// Verdict is what the answer means for the operation.
+	// Verdict is the meaning of the answer for the operation.
 	Verdict providers.Verdict
 
 	// Replayed says that the answer carries the provider's replay mark.

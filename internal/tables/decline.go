@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// maxDeclined is how long the body of a decline is at most, in bytes.
+// maxDeclined is the largest body of a decline, in bytes.
 const maxDeclined = 64 << 10
 
 // Declined reports whether an answer is a success of the provider's that says, by p.Declines, that nothing took

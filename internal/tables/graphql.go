@@ -115,7 +115,7 @@ func isLetter(c byte) bool   { c |= 0x20; return 'a' <= c && c <= 'z' }
 func isDigit(c byte) bool    { return '0' <= c && c <= '9' }
 func isNamePart(c byte) bool { return c == '_' || isLetter(c) || isDigit(c) }
 
-// gqlOperation is what a document says of one operation.
+// gqlOperation holds the facts that a document states of one operation.
 type gqlOperation struct {
 	span              // in the document
 	kind       string // query, mutation or subscription

@@ -14,7 +14,7 @@ type Key providers.Key
 
 // KeyError says why a key can't be used. It never contains the key.
 type KeyError struct {
-	// Name is what carries the key, as in [providers.Key].
+	// Name is the name of the field or header that carries the key, as in [providers.Key].
 	Name string
 
 	// Reason says which part is wrong and, if the caller can mend it, how.

@@ -145,7 +145,7 @@ func NewFields(paths ...string) *Fields {
 	return f
 }
 
-// Texts are what a JSON text says at the paths.
+// Texts are the values of a JSON text at the paths.
 type Texts struct {
 	fields *Fields
 	reads  []reading

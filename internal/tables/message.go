@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Message is what a request says besides its method and path: what its key and
-// its action are looked for in. It is not an [http.Request], whose body can be
-// read once only.
+// Message holds the parts of a request besides its method and path. Its key and its action are looked for in it. It
+// is not an [http.Request], whose body can be read once only.
 type Message struct {
 	// Header holds the request's headers.
 	Header http.Header

@@ -2,8 +2,7 @@ package tables
 
 import "github.com/onceward/onceward/providers"
 
-// MaxAnswerBody is how much of a response body is looked at, in bytes; a longer one has
-// no fields.
+// MaxAnswerBody is the largest response body that is looked at, in bytes. A longer one has no fields.
 const MaxAnswerBody = 16 << 20
 
 // NeedsBody reports whether the meaning of an answer may depend on fields of its body. The body is then wanted whole

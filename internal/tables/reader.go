@@ -18,7 +18,7 @@ type reader struct {
 	wild   []pathSet // with a "*" after so many steps
 }
 
-// ruleReads is what one rule reads of a body: the numbers of its paths, or none.
+// ruleReads holds the numbers of the paths that one rule reads in a body, or none.
 type ruleReads struct{ field, without, pointer int }
 
 const none = -1
@@ -26,7 +26,7 @@ const none = -1
 // pathSet is a set of paths, by their number in a reader.
 type pathSet uint64
 
-// maxPaths is how many a pathSet has room for. [providers.Provider.Validate] refuses more.
+// maxPaths is the number of paths that a pathSet has room for. [providers.Provider.Validate] refuses more.
 const maxPaths = 64
 
 // step is one name of a field's path.

@@ -32,7 +32,7 @@ type listed struct {
 	secrets *secretNames
 }
 
-// Route is what is known of a request before it is sent.
+// Route holds the facts of a request that are known before it is sent.
 type Route struct {
 	// Provider serves the host; nil if none does. It must not be changed.
 	Provider *providers.Provider

@@ -104,8 +104,8 @@ func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	return !answer.read(m) || answer.found.Found
 }
 
-// minFolded is how many letters and digits a value has at least that are looked for in whatever way they are parted.
-// Fewer may be in any text.
+// minFolded is the smallest number of letters and digits of a value that is searched for with any separators. Fewer
+// may be in any text.
 const minFolded = 7
 
 // holdsWord reports whether a value stands in a text, with no letter or digit beside it.
@@ -403,7 +403,7 @@ func (s *secretSearch) value(t *jsonText, depth int) bool {
 	return ok
 }
 
-// maxTexts is how many texts within texts are read.
+// maxTexts is the deepest nesting of texts within texts that is read.
 const maxTexts = 4
 
 // text looks at a text, which a JSON literal may hold escaped. It also reads a text that is itself JSON or a GraphQL

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Place is what a template is of, and so how values are escaped in it.
+// Place is the place that a template is for, which decides how values are escaped.
 type Place uint8
 
 const (

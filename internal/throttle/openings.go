@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Openings are how many operations may be sent now, to all sites.
+// Openings are the numbers of operations that may be sent now, to all sites.
 type Openings struct {
 	Idle  []string       // providers whose slots are all free
 	Some  map[string]int // others, by how many are free

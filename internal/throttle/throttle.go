@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/backoff"
 )
 
-// Site is where operations go: a provider or, if no table serves it, a host.
+// Site is the destination of operations: a provider or, if no table serves it, a host.
 type Site struct{ Provider, Host string }
 
-// Target is what an operation is sent to.
+// Target is the destination of one operation, with its scope, its account and the credentials that it needs.
 type Target struct {
 	Site
 	Scope, Account string
@@ -19,7 +19,7 @@ type Target struct {
 	Handle         int64    // of the operation, by which those take turns as probes that are due; 0: it does not
 }
 
-// Settings are those of a client.
+// Settings are the settings of a Throttle.
 type Settings struct {
 	Backoff     backoff.Policy
 	Providers   []string
@@ -28,7 +28,7 @@ type Settings struct {
 	Rank        func() (rank, of int) // which process this is of how many
 }
 
-// Throttle is that of one client. It may be used concurrently.
+// Throttle limits the sending of one client. It may be used concurrently.
 type Throttle struct {
 	settings Settings
 
@@ -70,7 +70,7 @@ func (t *Throttle) forget(now time.Time) {
 	maps.DeleteFunc(t.limiters, func(_ key, l *limiter) bool { return l.idle(now) })
 }
 
-// totalSites is how many sites can have all their slots taken at once.
+// totalSites is the number of sites that can have all their slots taken at once.
 const totalSites = 8
 
 // slots returns the number of operations that are sent at once to a site.

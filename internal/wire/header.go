@@ -26,7 +26,7 @@ func isMark(name string) bool {
 // a hundredth.
 const maxKeptHeader = 64 << 10
 
-// maxCutNames is how many headers the mark names; "…" stands for the others.
+// maxCutNames is the largest number of headers that the mark names. "…" stands for the others.
 const maxCutNames = 16
 
 // RecordedHeader returns the headers or trailers of an answer that are recorded, the shortest first as far as they

@@ -31,7 +31,7 @@ func referenceAt(form string) (at tables.Reference, ok bool) {
 
 var errReferencePlace = errors.New("its reference was recorded in a place that this release does not know")
 
-// Reference is what a Composer puts into requests besides the key.
+// Reference is the reference that a Composer puts into requests besides the key.
 type Reference struct{ form, value string }
 
 // ReferenceOf returns the one that was made for the operation; the zero Reference if its caller

@@ -230,7 +230,7 @@ func (c *check) keys() {
 	}
 }
 
-// askers is how many ask at once.
+// askers is the number of requests that are made at once.
 const askers = 8
 
 func (c *check) atOnce() {
