@@ -36,7 +36,7 @@ func (w *waiting) also(other waiting) {
 }
 
 // claim claims the operations that are due by then and have a slot, and starts them. It reports whether there may be
-// more now, and what is passed over for the time being.
+// more now. w says which slot or time the operations that were passed over wait for.
 //
 // Each claim asks for no more operations than there are slots for them, so that the journal need not read a backlog
 // whose turn has not come.

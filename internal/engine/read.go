@@ -103,8 +103,8 @@ func (k *call) understand() (effect bool, err error) {
 // No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have it sent
 // unrecorded.
 
-// passesForAToken reports whether a call without a name is a token request that is no
-// operation's: without a key, tidy, and at a host and path that no contract names.
+// passesForAToken reports whether a call without a name is a token request that is not an operation. Such a request
+// is tidy, has no key, and goes to a host and path that no contract names.
 func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
 	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)

@@ -28,8 +28,8 @@ func canonicalNumber(token string) (canonical string, same bool) {
 	return canonical, bytes.Equal(appendDecimal(was[:0], token), appendDecimal(is[:0], canonical))
 }
 
-// appendDecimal appends a JSON number in a form that is the same for equal numbers only: the sign, the digits without
-// zeros around them, and the power of ten of the last digit. Zero is nothing at all.
+// appendDecimal appends a JSON number in a form that is the same for equal numbers only. It consists of the sign, the
+// digits without zeros around them, and the power of ten of the last digit.
 func appendDecimal(out []byte, token string) []byte {
 	from := len(out)
 	if token[0] == '-' {

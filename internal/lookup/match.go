@@ -73,7 +73,7 @@ type Finding struct {
 	// Created is when the object was created, or zero if the object does not show it.
 	Created time.Time
 
-	// Body is the object as it was read; nil where the endpoint's answers are secrets.
+	// Body is the object as it was read, or nil if the endpoint's answers are secrets.
 	Body []byte
 
 	// Why says, unless Kind is Found, why the look-up settles nothing and which action would help.

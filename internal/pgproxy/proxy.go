@@ -1,9 +1,9 @@
 // Package pgproxy stands between tests and a PostgreSQL server, and injects faults. It delays round trips, cuts or
 // holds a connection at any byte of one side, and cuts off all clients.
 //
-// It understands as much of the protocol as that takes, and changes none of it (version 3: where a message begins and
-// ends, where an exchange does, and which SQL it executes;
-// https://www.postgresql.org/docs/15/protocol-message-formats.html). It declines TLS.
+// It understands as much of the protocol as that takes, and changes none of it. That is the ends of messages and
+// exchanges, and the SQL that is executed, in version 3
+// (https://www.postgresql.org/docs/15/protocol-message-formats.html). It declines TLS.
 package pgproxy
 
 import (

@@ -327,7 +327,7 @@ func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answe
 	return a
 }
 
-// byRequest reports whether a look-up that finds nothing can prove an absence: it looks for the key, or for a
+// byRequest reports whether a look-up that finds nothing can prove an absence. It must look for the key, or for a
 // reference of ours in a field that cannot be changed.
 func byRequest(op *journal.Operation, e *providers.Endpoint, look *providers.Lookup) bool {
 	return look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs && !e.Reference.Mutable

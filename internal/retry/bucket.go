@@ -31,7 +31,7 @@ type Bucket struct {
 const rounding = 1e-12
 
 // Take asks for a retry at now, and reports whether it may be made. It takes a token if there is one. Otherwise it
-// lets a probe through if ProbeEvery has passed since the last retry, which takes no token.
+// lets a probe through if ProbeEvery has passed since the last retry. A probe takes no token.
 //
 // If not, next is the time of the next token or probe, whichever is first. No Take succeeds before it, unless a
 // success puts a token back. It reserves nothing: of all that wait for it, one gets it.

@@ -139,9 +139,9 @@ type Step interface {
 	// begun any more then. Its error is begin's, ErrSessionLost of the journal's, or one that wraps ErrNotSent.
 	Begin(begin func() error) error
 
-	// Left records the result of the call. op is absent if the call does not know how its operation stands.
-	// lacksCredential says that err is for want of a credential. asked is the time before which the provider asked
-	// for no request; zero means that it did not.
+	// Left records the result of the call. Its op is absent if the call does not know how its operation stands. If
+	// lacksCredential is set, err is for want of a credential. The provider accepts no request until asked; zero
+	// means that it did not ask for a pause.
 	Left(ref journal.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time)
 }
 

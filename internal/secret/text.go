@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxText is the largest length of a text that is read and kept, in bytes. A longer text is no error's.
+// maxText is the largest part of a text that is read and kept, in bytes. The rest of a longer one is cut.
 const maxText = 16 << 10
 
 // cut replaces each part that was removed from a text.

@@ -147,8 +147,8 @@ func kindOf(contentType string, body []byte) kind {
 const maxMasked = 64 << 10
 
 // Masked returns a body for a person who asked to see it, with secret values masked at whatever depth. A value is
-// masked if its name is that of a credential or of a card's code, if it looks like a credential, or if it may be the
-// number of a card. A body that is not legible as text is not shown.
+// masked if it has the name of a credential or of a card's code. It is also masked if it looks like a credential, or
+// may be the number of a card. A body that is not legible as text is not shown.
 func Masked(contentType string, body []byte) string {
 	rendering <- struct{}{}
 	defer func() { <-rendering }()

@@ -46,8 +46,8 @@ func (k Key) OfAnyVersion() Key {
 	return k
 }
 
-// takes is Check without the version. Operations that were begun before the table asked for a version have keys of
-// others.
+// takes is Check without the version. Operations that were begun before the table asked for a version may have keys
+// of another.
 func (k Key) takes(key string) error {
 	switch {
 	case k.Place == providers.KeyNone:

@@ -224,7 +224,7 @@ func sentPairs(said map[string]string, text string, fields []string) {
 }
 
 // PathValues returns what the wildcards of an endpoint's pattern match in a URL's path, by
-// their names; nil where the pattern does not match.
+// their names, or nil if the pattern does not match.
 func PathValues(pattern, method string, u *url.URL) (values map[string]string) {
 	if u.Opaque != "" || !plain(u.EscapedPath()) {
 		return nil

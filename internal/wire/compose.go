@@ -157,8 +157,8 @@ func Confidential(u *url.URL) bool {
 	return ip != nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// sameBody reports whether Authorize left the body as it was: none, the same reader, one with the same bytes, or one
-// with nothing left, since a signature is made by reading it.
+// sameBody reports whether Authorize left the body as it was: none, the same reader, or one with the same bytes. A
+// reader with nothing left counts too, since a signature is made by reading it.
 func sameBody(left, given io.ReadCloser, body []byte) bool {
 	if left == nil || left == given {
 		return true
