@@ -117,7 +117,7 @@ func (p *pass) reopen(ctx context.Context) error {
 		route := w.Contract(&op.Request, u)
 		if w.finder.MayLookNow(&op, u, route) && !w.finder.Reopened.Has(op.Ref, op.Generation) {
 			if op.Delivered {
-				w.finder.Notified.Once(op.Ref, op.Generation) // an outcome that was delivered is not delivered again after a look-up without a result
+				w.finder.Notified.Once(op.Ref, op.Generation) // delivered before: not again after a look-up without a result
 			}
 			if _, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: w.Now()}); err != nil {
 				return err

@@ -111,8 +111,9 @@ func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Rout
 	return c.lackedControl(op, u, route) || c.lackedLookup(op, u, route)
 }
 
-// IsLeft reports whether to give up an operation whose contract this process lacks. It does if no other process has
-// looked for it for a day, or if its time is over.
+// IsLeft reports whether to give up an operation whose contract this process lacks. Two conditions must hold. First,
+// this process has lacked the contract for a day, or the operation's time is over. Second, its look-up is a day
+// overdue, so that no other process seems to make it.
 func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
 	over := c.helpless.forADay(op, core.ErrContractGone.Error()) || !now.Before(op.SettledAt.Add(c.settings.GiveUpAfter))
 	return over && !now.Before(op.LookAt.Add(leftFor))

@@ -23,9 +23,9 @@ type Answer struct {
 	// Later says that an earlier attempt under this key may have run.
 	Later bool
 
-	// OwnKey says that the key was made at random for this operation, so that no other party can have sent it. A
-	// caller's own key is none, and neither is one made from a secret and a name: the same operation would get that
-	// key again after a journal was lost.
+	// OwnKey says that the key was made at random for this operation, so that no other party can have sent it. It is
+	// false for a caller's own key. It is also false for one made from a secret and a name, since the same operation
+	// would get that key again after a journal was lost.
 	OwnKey bool
 }
 
