@@ -85,6 +85,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Mangopay(), mangopayLooks()},
 		{providers.MercadoPago(0), mercadoPagoLooks()},
 		{providers.WorkOS(), workosLooks()},
+		{providers.Paystack(), paystackLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

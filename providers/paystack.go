@@ -10,8 +10,8 @@ import (
 // A transfer has its key in reference of the JSON body: 16 to 50 lower-case letters, digits, hyphens and
 // underscores. It is the transfer's name for its life. Retention is 90 days, as long as a journal keeps answers.
 // Paystack says that a transfer whose result is inconclusive is retried with the same reference. What a second
-// request during the first gets is not published, so nothing is sent again. GET /transfer/verify/{reference} shows
-// what became of it.
+// request during the first gets is not published, so nothing is sent again. The transfer is found by its
+// reference.
 //
 // The reference of a charge is another matter: a used one is refused, also after a failed payment. No key is claimed for
 // charges.
@@ -30,6 +30,8 @@ func Paystack() Provider {
 				Key:       Key{Place: KeyJSONField, Name: "reference", MinLength: 16, MaxLength: 50, Alphabet: "0123456789abcdefghijklmnopqrstuvwxyz-_"},
 				Retention: 90 * 24 * time.Hour,
 				Remembers: SuccessesLostAnswers,
+				Object:    "transfer",
+				Lookups:   []Lookup{paystackTransfer},
 				Rules:     paystackRules,
 				Source:    sourcePaystack + ": what is inconclusive is retried with the same reference; length and alphabet: [M]; guard: [?]",
 			}, "POST /transfer"),
@@ -39,6 +41,25 @@ func Paystack() Provider {
 }
 
 const sourcePaystack = "paystack.com/docs/transfers [D], on references"
+
+// paystackTransfer shows the recipient in another shape than the create's answer.
+var paystackTransfer = Lookup{
+	By:   ByKey,
+	Path: "/transfer/verify/{key}",
+	Same: []Same{
+		{Field: "data.reference", Is: "{key}"},
+		{Field: "data.amount", Is: "{request.amount}", As: AsDecimal, Optional: true},
+		{Field: "data.currency", Is: "{request.currency}", Optional: true},
+	},
+	ID:      "data.transfer_code",
+	Created: "data.createdAt",
+	Means: slices.Concat(
+		meanings("data.status", TookEffect, "otp", "received", "pending", "success"),
+		meanings("data.status", Reversed, "abandoned", "blocked", "failed", "rejected", "reversed"),
+	),
+	Source: "PaystackOSS/openapi 9678dea transfer_verify, TransferVerifyResponse [D]: a transfer by its reference; a sample: PaystackOSS/doc-code-snippets 94af513 [D]; " +
+		"states: the filter of transfer_list [D], and our reading of their names; when one is found: [?]",
+}
 
 var (
 	paystackCards = []string{"card.number", "card.cvv"}

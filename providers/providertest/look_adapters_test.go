@@ -152,6 +152,7 @@ func allSought() []sought {
 		{name: "Mercado Pago, a refund", provider: providers.MercadoPago(day), path: "/v1/payments/1#/refunds", header: "X-Idempotency-Key", body: `{"amount":1#.5}`, ways: 1},
 		{name: "WorkOS, an organization", provider: providers.WorkOS(), path: "/organizations", body: `{"external_id":"REF","name":"n#"}`, ways: 1},
 		{name: "WorkOS, a user", provider: providers.WorkOS(), path: "/user_management/users", body: `{"external_id":"REF","email":"#@example.com"}`, ways: 1},
+		{name: "Paystack, a transfer", provider: providers.Paystack(), path: "/transfer", body: `{"reference":"KEY","amount":1#,"currency":"NGN","recipient":"RCP_1"}`, in: "data", ways: 1},
 	}
 }
 
