@@ -21,3 +21,37 @@ func paystackLooks() []look {
 		{name: "no transfer", request: create, asks: asked, page: `{"status":false,"message":"Transfer not found"}`, want: nothing(true)},
 	}
 }
+
+// As in finix-nodejs 4e699df openapi/finix-api.yaml.
+func finixLooks() []look {
+	const (
+		host     = "POST https://finix.live-payments-api.com"
+		fields   = `"amount":662154,"currency":"USD"`
+		key      = `"idempotency_id":"` + conformanceKey + `"`
+		create   = host + "/transfers" + jsonContent + "{" + fields + "," + key + "}"
+		transfer = `{"id":"TR1","created_at":"2026-11-20T12:00:01.71Z",` + fields + "," + key + `,"state":"PENDING","type":"DEBIT"}`
+		reversal = `{"id":"TR2","created_at":"2026-11-20T12:00:01.71Z","amount":100,"currency":"USD",` + key + `,"state":"SUCCEEDED","type":"REVERSAL"}`
+		filter   = "idempotency_id=" + conformanceKey + "&limit=100"
+	)
+	page := func(kind, cursor, items string) string {
+		return `{"page":{"limit":100,"next_cursor":` + cursor + `},"_embedded":{"` + kind + `":[` + items + `]},"_links":{}}`
+	}
+	asked, parts := []string{"GET /transfers?" + filter}, []string{"GET /transfers/TR1/reversals?limit=100"}
+	authorize, authorizations := swap(create, "/transfers", "/authorizations"), []string{"GET /authorizations?" + filter}
+	refund := host + "/transfers/TR1/reversals" + jsonContent + `{"refund_amount":100,` + key + "}"
+	return []look{
+		{name: "a transfer", request: create, asks: asked, page: page("transfers", "null", transfer), want: exactly("TR1", providers.TookEffect, true)},
+		{name: "a transfer that failed", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "PENDING", "FAILED")), want: exactly("TR1", providers.Reversed, false)},
+		{name: "a transfer in an unknown state", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "PENDING", "UNKNOWN")), want: exactly("TR1", providers.InProgress, false)},
+		{name: "another amount", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "662154", "662155")), want: ambiguous("TR1")},
+		{name: "where the filter is ignored", request: create, asks: asked, page: page("transfers", "null", swap(transfer, conformanceKey, "other")), want: alikeAt(true, "TR1")},
+		{
+			name: "a transfer on the second page", request: create, asks: []string{asked[0], asked[0] + "&after_cursor=c"}, page: page("transfers", `"c"`, swap(transfer, conformanceKey, "other", "TR1", "TR0")),
+			more: []string{page("transfers", "null", transfer)}, want: exactly("TR1", providers.TookEffect, true),
+		},
+		{name: "no transfer", request: create, asks: asked, page: page("transfers", "null", ""), want: nothing(true)},
+		{name: "an authorization", request: authorize, asks: authorizations, page: page("authorizations", "null", swap(transfer, "TR1", "AU1")), want: exactly("AU1", providers.TookEffect, true)},
+		{name: "a reversal", request: refund, asks: parts, page: page("transfers", "null", swap(reversal, conformanceKey, "other", "TR2", "TR3")+","+reversal), want: exactly("TR2", providers.TookEffect, true)},
+		{name: "a reversal that does not show its key", request: refund, asks: parts, page: page("transfers", "null", swap(reversal, `"`+conformanceKey+`"`, "null")), want: alikeAt(true, "TR2")},
+	}
+}

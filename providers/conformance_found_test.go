@@ -86,6 +86,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.MercadoPago(0), mercadoPagoLooks()},
 		{providers.WorkOS(), workosLooks()},
 		{providers.Paystack(), paystackLooks()},
+		{providers.Finix(), finixLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

@@ -153,6 +153,9 @@ func allSought() []sought {
 		{name: "WorkOS, an organization", provider: providers.WorkOS(), path: "/organizations", body: `{"external_id":"REF","name":"n#"}`, ways: 1},
 		{name: "WorkOS, a user", provider: providers.WorkOS(), path: "/user_management/users", body: `{"external_id":"REF","email":"#@example.com"}`, ways: 1},
 		{name: "Paystack, a transfer", provider: providers.Paystack(), path: "/transfer", body: `{"reference":"KEY","amount":1#,"currency":"NGN","recipient":"RCP_1"}`, in: "data", ways: 1},
+		{name: "Finix, a transfer", provider: providers.Finix(), path: "/transfers", body: `{"idempotency_id":"KEY","amount":1#,"currency":"USD"}`, ways: 1},
+		{name: "Finix, an authorization", provider: providers.Finix(), path: "/authorizations", body: `{"idempotency_id":"KEY","amount":1#,"currency":"USD"}`, ways: 1},
+		{name: "Finix, a reversal", provider: providers.Finix(), path: "/transfers/TR#/reversals", body: `{"idempotency_id":"KEY","refund_amount":1#}`, ways: 1},
 	}
 }
 
