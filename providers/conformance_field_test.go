@@ -173,7 +173,7 @@ func marqetaContract() contract {
 	return plainContract(contract{
 		adapter: providers.Marqeta("sandbox-api.marqeta.com"),
 		terms: []terms{
-			{requests: []string{card}, key: "JSON field token", max: 36, retention: 90 * day, remembers: successes},
+			{requests: []string{card, "POST https://sandbox-api.marqeta.com/v3/users", "POST https://sandbox-api.marqeta.com/v3/businesses"}, key: "JSON field token", max: 36, retention: 90 * day, remembers: successes},
 			{requests: []string{"PUT https://sandbox-api.marqeta.com/v3/cards/1", "POST https://sandbox-api.marqeta.com/v3/users/auth/login"}},
 		},
 	}, card, `{"error_code":"400017","error_message":"x"}`)

@@ -55,3 +55,25 @@ func finixLooks() []look {
 		{name: "a reversal that does not show its key", request: refund, asks: parts, page: page("transfers", "null", swap(reversal, `"`+conformanceKey+`"`, "null")), want: alikeAt(true, "TR2")},
 	}
 }
+
+// As in marqeta.com/docs/core-api and the types of marqeta-python 66fa690.
+func marqetaLooks() []look {
+	const (
+		host   = "POST https://sandbox-api.marqeta.com/v3/"
+		card   = host + "cards" + jsonContent + `{"token":"` + conformanceKey + `","user_token":"u1","card_product_token":"p1"}`
+		issued = `{"created_time":"2026-11-20T12:00:01Z","token":"` + conformanceKey + `","user_token":"u1","card_product_token":"p1","last_four":"3925","pan":"123456______3925","state":"UNACTIVATED"}`
+		user   = host + "users" + jsonContent + `{"token":"` + conformanceKey + `","first_name":"Ada"}`
+		made   = `{"token":"` + conformanceKey + `","active":true,"first_name":"Ada","created_time":"2026-11-20T12:00:01Z","status":"ACTIVE"}`
+	)
+	cards, users := []string{"GET /v3/cards/" + conformanceKey}, []string{"GET /v3/users/" + conformanceKey}
+	return []look{
+		{name: "a card", request: card, asks: cards, page: issued, want: exactly(conformanceKey, providers.TookEffect, false)},
+		{name: "a card that was terminated", request: card, asks: cards, page: swap(issued, "UNACTIVATED", "TERMINATED"), want: exactly(conformanceKey, providers.Reversed, false)},
+		{name: "a card of another user", request: card, asks: cards, page: swap(issued, `"u1"`, `"u2"`), want: ambiguous(conformanceKey)},
+		{name: "a card from before", request: card, asks: cards, page: swap(issued, "2026-11-20", "2026-11-19"), want: ambiguous(conformanceKey)},
+		{name: "no card", request: card, asks: cards, page: `{"error_code":"404001","error_message":"Card not found"}`, want: nothing(true)},
+		{name: "a user", request: user, asks: users, page: made, want: exactly(conformanceKey, providers.TookEffect, true)},
+		{name: "a user who was closed", request: user, asks: users, page: swap(made, "ACTIVE", "CLOSED"), want: exactly(conformanceKey, providers.Reversed, false)},
+		{name: "an object of another kind", request: swap(card, "cards", "fundingsources/program")},
+	}
+}

@@ -87,6 +87,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.WorkOS(), workosLooks()},
 		{providers.Paystack(), paystackLooks()},
 		{providers.Finix(), finixLooks()},
+		{providers.Marqeta("sandbox-api.marqeta.com"), marqetaLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

@@ -167,6 +167,11 @@ func (h hiccup) business() http.Handler {
 			w.Header().Set("Location", "https://api.dwolla.com/transfers/tr_1")
 			w.WriteHeader(http.StatusCreated)
 		})
+	case strings.Contains(h.request, "marqeta"): // an object has the token of its request
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.Copy(w, r.Body)
+		})
 	case strings.HasPrefix(h.in, "{"):
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

@@ -56,6 +56,15 @@ func capital() http.Handler {
 	})
 }
 
+// named answers as Marqeta does, with the token that the request chose.
+func named() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		io.Copy(w, r.Body)
+	})
+}
+
 func graphQL(document, variables string) string {
 	return fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)
 }
@@ -156,6 +165,8 @@ func allSought() []sought {
 		{name: "Finix, a transfer", provider: providers.Finix(), path: "/transfers", body: `{"idempotency_id":"KEY","amount":1#,"currency":"USD"}`, ways: 1},
 		{name: "Finix, an authorization", provider: providers.Finix(), path: "/authorizations", body: `{"idempotency_id":"KEY","amount":1#,"currency":"USD"}`, ways: 1},
 		{name: "Finix, a reversal", provider: providers.Finix(), path: "/transfers/TR#/reversals", body: `{"idempotency_id":"KEY","refund_amount":1#}`, ways: 1},
+		{name: "Marqeta, a card", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/cards", body: `{"token":"KEY","user_token":"u#"}`, ways: 1},
+		{name: "Marqeta, a user", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/users", body: `{"token":"KEY","first_name":"n#"}`, ways: 1},
 	}
 }
 
@@ -166,6 +177,8 @@ func (s sought) business() http.Handler {
 		return located()
 	case s.provider.Name == "mangopay":
 		return capital()
+	case s.provider.Name == "marqeta":
+		return named()
 	case s.in != "":
 		return providertest.ObjectsIn(s.in, "obj_")
 	}
