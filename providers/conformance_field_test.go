@@ -152,7 +152,8 @@ func circleContract() contract {
 func lithicContract() contract {
 	const (
 		card  = "POST https://api.lithic.com/v1/cards"
-		other = "POST https://api.lithic.com/v1/payments"
+		host  = "POST https://api.lithic.com/v1/"
+		other = host + "payments"
 	)
 	return plainContract(contract{
 		adapter: providers.Lithic(),
@@ -162,7 +163,7 @@ func lithicContract() contract {
 				key:      "raw header Idempotency-Key", min: 36, max: 36, refuses: []string{"invoice-991-charge-of-november-2026-x"},
 				retention: day, remembers: everything, guard: true, secret: true, resent: true,
 			},
-			{requests: []string{other}, key: "raw header Idempotency-Key", min: 36, max: 36, secretFields: []string{"pan", "pin"}},
+			{requests: []string{other, host + "external_payments", host + "book_transfers", host + "management_operations", host + "disputes"}, key: "raw header Idempotency-Key", min: 36, max: 36, secretFields: []string{"pan", "pin"}},
 			{requests: []string{"PATCH https://api.lithic.com/v1/cards/1", "PUT https://api.lithic.com/v1/x", "DELETE https://api.lithic.com/v1/x/1"}, idempotent: true, secretFields: []string{"pan", "pin"}},
 		},
 	}, card, `{"message":"x","debugging_request_id":"1"}`)

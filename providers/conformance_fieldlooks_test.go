@@ -77,3 +77,27 @@ func marqetaLooks() []look {
 		{name: "an object of another kind", request: swap(card, "cards", "fundingsources/program")},
 	}
 }
+
+// As in lithic-go e6232c6, a file for each.
+func lithicLooks() (looks []look) {
+	for _, o := range []struct{ path, account string }{
+		{"payments", "financial_account_token"},
+		{"external_payments", "financial_account_token"},
+		{"book_transfers", "to_financial_account_token"},
+		{"management_operations", "financial_account_token"},
+	} {
+		token, account := `"token":"`+reference+`"`, `"`+o.account+`":"b68b7424-aa69-4cbc-a946-30d90181b621"`
+		create := "POST https://api.lithic.com/v1/" + o.path + jsonContent + `{"amount":1000,` + account + "," + token + "}"
+		object := `{` + token + `,"created":"2026-11-20T12:00:01Z","status":"PENDING","result":"APPROVED","pending_amount":1000,"settled_amount":0,` + account + `}`
+		asked := []string{"GET /v1/" + o.path + "/" + reference}
+		looks = append(looks,
+			look{name: o.path, request: create, asks: asked, page: object, want: exactly(reference, providers.TookEffect, o.path != "payments")},
+			look{name: o.path + ", by the caller's token", request: swap(create, reference, "5f0c6f5e-9a53-4b1e-8f8e-0f3c2a4b6d7f"), asks: []string{"GET /v1/" + o.path + "/5f0c6f5e-9a53-4b1e-8f8e-0f3c2a4b6d7f"},
+				page: swap(object, reference, "5f0c6f5e-9a53-4b1e-8f8e-0f3c2a4b6d7f"), want: lookalike("5f0c6f5e-9a53-4b1e-8f8e-0f3c2a4b6d7f", providers.TookEffect, o.path != "payments")},
+			look{name: o.path + ", declined", request: create, asks: asked, page: swap(object, "PENDING", "DECLINED"), want: exactly(reference, providers.Reversed, false)},
+			look{name: o.path + ", of another account", request: create, asks: asked, page: swap(object, "b68b7424", "c68b7424"), want: ambiguous(reference)},
+			look{name: o.path + ", without a token", request: swap(create, ","+token, "")},
+		)
+	}
+	return looks
+}

@@ -88,6 +88,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Paystack(), paystackLooks()},
 		{providers.Finix(), finixLooks()},
 		{providers.Marqeta("sandbox-api.marqeta.com"), marqetaLooks()},
+		{providers.Lithic(), lithicLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

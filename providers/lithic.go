@@ -12,12 +12,14 @@ import (
 // parameters are an error. Lithic supports keys on most POSTs, and adds endpoints one by one. Nothing rests on
 // the key except where its page shows it: the creation and the renewal of a card. These are sent again.
 //
+// Payments, external payments, book transfers and management operations may have a token of yours, which becomes their own.
+// They are found by it.
+//
 // PATCH, PUT and DELETE are idempotent by Lithic's documentation. The answer to a created card may show its
 // number, so it is not kept.
 func Lithic() Provider {
-	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MinLength: 36, MaxLength: 36, Alphabet: "0123456789ABCDEFabcdef-"}
 	card := Endpoint{
-		Key:            key,
+		Key:            lithicKey,
 		Retention:      24 * time.Hour,
 		Remembers:      Everything,
 		InFlightGuard:  true,
@@ -35,12 +37,47 @@ func Lithic() Provider {
 		Source:           sourceLithic + "; hosts: lithic-go v0.108.0 [S]; scope of keys: [?]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Idempotent: true, Rules: lithicErrors, SecretRequest: lithicSecrets, Source: sourceLithic + ": naturally idempotent"}, "PATCH /", "PUT /", "DELETE /"),
-			each(Endpoint{Key: key, Rules: lithicRules, SecretRequest: lithicSecrets, Source: sourceLithic + ": most POSTs; which: [?]"}, "POST /"),
+			each(Endpoint{Key: lithicKey, Rules: lithicRules, SecretRequest: lithicSecrets, Source: sourceLithic + ": most POSTs; which: [?]"}, "POST /"),
+			each(lithicMoves("payment", "/v1/payments", "financial_account_token"), "POST /v1/payments"),
+			each(lithicMoves("external payment", "/v1/external_payments", "financial_account_token"), "POST /v1/external_payments"),
+			each(lithicMoves("book transfer", "/v1/book_transfers", "to_financial_account_token"), "POST /v1/book_transfers"),
+			each(lithicMoves("management operation", "/v1/management_operations", "financial_account_token"), "POST /v1/management_operations"),
 			each(card, "POST /v1/cards", "POST /v1/cards/{token}/renew"),
 		),
 	}
 	return p.Clone()
 }
+
+// lithicMoves moves money, and is found by its token. account is the field that names the account.
+func lithicMoves(object, path, account string) Endpoint {
+	return Endpoint{
+		Key:           lithicKey,
+		Object:        object,
+		ObjectID:      "token",
+		Rules:         lithicRules,
+		SecretRequest: lithicSecrets,
+		Source:        sourceLithic + ": most POSTs; which: [?]",
+		Reference: Reference{
+			Place: KeyJSONField, Name: "token", MaxLength: 36, Alphabet: "0123456789ABCDEFabcdef-", Visible: true,
+			Source: "lithic-go e6232c6 payment.go, externalpayment.go, booktransfer.go, managementoperation.go [S]: a UUID of the caller's, which becomes the transaction's token; visibility to payees: [?]",
+		},
+		Lookups: []Lookup{{
+			By:      ByReference,
+			Path:    path + "/{reference}",
+			Same:    []Same{{Field: "token", Is: "{reference}"}, {Field: account, Is: "{request." + account + "}"}},
+			ID:      "token",
+			Created: "created",
+			Means: slices.Concat(
+				meanings("status", TookEffect, "PENDING", "SETTLED"),
+				meanings("status", Reversed, "CANCELED", "DECLINED", "RETURNED", "REVERSED"),
+			),
+			SameShape: object != "payment",
+			Source:    "lithic-go e6232c6 payment.go, externalpayment.go, booktransfer.go, managementoperation.go [S]: by the token; a created payment's answer also has a balance; when one is found: [?]",
+		}},
+	}
+}
+
+var lithicKey = Key{Place: KeyRawHeader, Name: "Idempotency-Key", MinLength: 36, MaxLength: 36, Alphabet: "0123456789ABCDEFabcdef-"}
 
 const sourceLithic = "docs.lithic.com/docs/idempotent-requests [D]"
 

@@ -56,7 +56,7 @@ func capital() http.Handler {
 	})
 }
 
-// named answers as Marqeta does, with the token that the request chose.
+// named answers as Marqeta and Lithic do, with the token that the request chose.
 func named() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -78,6 +78,9 @@ func allSought() []sought {
 	}
 	treasury := func(object, path, body string, ways int) sought {
 		return sought{name: "Modern Treasury, a " + object, provider: providers.ModernTreasury(), path: "/api/" + path, header: idempotency, body: `{"external_id":"REF",` + body + "}", ways: ways}
+	}
+	lithic := func(name, path, account string) sought {
+		return sought{name: "Lithic, " + name, provider: providers.Lithic(), path: "/v1/" + path, header: idempotency, body: `{"token":"REF","amount":1#,"` + account + `":"a#"}`, ways: 1}
 	}
 	mangopay := func(name, path string) sought {
 		return sought{name: "Mangopay, " + name, provider: providers.Mangopay(), path: "/v2.01/client/" + path, header: idempotency, body: `{"Tag":"t#","DebitedFunds":{"Currency":"EUR","Amount":1#}}`, ways: 1}
@@ -167,6 +170,10 @@ func allSought() []sought {
 		{name: "Finix, a reversal", provider: providers.Finix(), path: "/transfers/TR#/reversals", body: `{"idempotency_id":"KEY","refund_amount":1#}`, ways: 1},
 		{name: "Marqeta, a card", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/cards", body: `{"token":"KEY","user_token":"u#"}`, ways: 1},
 		{name: "Marqeta, a user", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/users", body: `{"token":"KEY","first_name":"n#"}`, ways: 1},
+		lithic("a payment", "payments", "financial_account_token"),
+		lithic("an external payment", "external_payments", "financial_account_token"),
+		lithic("a book transfer", "book_transfers", "to_financial_account_token"),
+		lithic("a management operation", "management_operations", "financial_account_token"),
 	}
 }
 
@@ -177,7 +184,7 @@ func (s sought) business() http.Handler {
 		return located()
 	case s.provider.Name == "mangopay":
 		return capital()
-	case s.provider.Name == "marqeta":
+	case s.provider.Name == "marqeta", s.provider.Name == "lithic":
 		return named()
 	case s.in != "":
 		return providertest.ObjectsIn(s.in, "obj_")
