@@ -101,3 +101,29 @@ func lithicLooks() (looks []look) {
 	}
 	return looks
 }
+
+// As in the types of @airwallex/node-sdk 2.1.0-beta.5.
+func airwallexLooks() []look {
+	const (
+		host     = "POST https://api.airwallex.com/api/v1/"
+		key      = `"request_id":"` + conformanceKey + `"`
+		create   = host + "pa/payment_intents/create" + jsonContent + "{" + key + `,"amount":16.66,"currency":"USD","merchant_order_id":"991"}`
+		intent   = `{` + key + `,"id":"int_1","merchant_order_id":"991","amount":16.66,"currency":"USD","captured_amount":0,"status":"REQUIRES_PAYMENT_METHOD","created_at":"2026-11-20T12:00:01+0000"}`
+		pay      = host + "transfers/create" + jsonContent + "{" + key + `,"transfer_amount":"100.00","transfer_currency":"USD","reason":"x","reference":"y"}`
+		transfer = `{` + key + `,"id":"tr_1","transfer_amount":100,"transfer_currency":"USD","status":"PROCESSING","created_at":"2026-11-20T12:00:01+0000"}`
+	)
+	page := func(items string) string { return `{"has_more":false,"items":[` + items + `]}` }
+	intents := []string{"GET /api/v1/pa/payment_intents?merchant_order_id=991", "GET /api/v1/pa/payment_intents/int_1"}
+	transfers := []string{"GET /api/v1/transfers?request_id=" + conformanceKey}
+	return []look{
+		{name: "an intent", request: create, asks: intents, page: page(swap(intent, conformanceKey, "other", "int_1", "int_2") + "," + intent), object: intent, want: exactly("int_1", providers.TookEffect, true)},
+		{name: "an intent that was cancelled", request: create, asks: intents, page: page(intent), object: swap(intent, "REQUIRES_PAYMENT_METHOD", "CANCELLED"), want: exactly("int_1", providers.Reversed, false)},
+		{name: "an intent that shows another ID", request: create, asks: intents[:1], page: page(swap(intent, conformanceKey, "other")), want: alikeAt(true, "int_1")},
+		{name: "an intent of another amount", request: create, asks: intents[:1], page: page(swap(intent, "16.66", "16.67")), want: ambiguous("int_1")},
+		{name: "a transfer", request: pay, asks: transfers, page: page(transfer), want: exactly("tr_1", providers.TookEffect, true)},
+		{name: "a transfer that failed", request: pay, asks: transfers, page: page(swap(transfer, "PROCESSING", "FAILED")), want: exactly("tr_1", providers.Reversed, false)},
+		{name: "a transfer whose approval is blocked", request: pay, asks: transfers, page: page(swap(transfer, "PROCESSING", "APPROVAL_BLOCKED")), want: exactly("tr_1", providers.TookEffect, false)},
+		{name: "no transfer", request: pay, asks: transfers, page: page(""), want: nothing(true)},
+		{name: "a confirmation", request: host + "pa/payment_intents/int_1/confirm" + jsonContent + "{" + key + "}"},
+	}
+}

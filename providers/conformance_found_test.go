@@ -89,6 +89,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Finix(), finixLooks()},
 		{providers.Marqeta("sandbox-api.marqeta.com"), marqetaLooks()},
 		{providers.Lithic(), lithicLooks()},
+		{providers.Airwallex(), airwallexLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

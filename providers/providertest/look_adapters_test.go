@@ -170,6 +170,8 @@ func allSought() []sought {
 		{name: "Finix, a reversal", provider: providers.Finix(), path: "/transfers/TR#/reversals", body: `{"idempotency_id":"KEY","refund_amount":1#}`, ways: 1},
 		{name: "Marqeta, a card", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/cards", body: `{"token":"KEY","user_token":"u#"}`, ways: 1},
 		{name: "Marqeta, a user", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/users", body: `{"token":"KEY","first_name":"n#"}`, ways: 1},
+		{name: "Airwallex, a payment intent", provider: providers.Airwallex(), path: "/api/v1/pa/payment_intents/create", body: `{"request_id":"KEY","merchant_order_id":"o#","amount":1#,"currency":"USD"}`, ways: 1},
+		{name: "Airwallex, a transfer", provider: providers.Airwallex(), path: "/api/v1/transfers/create", body: `{"request_id":"KEY","transfer_amount":"1#.00","transfer_currency":"USD"}`, ways: 1},
 		lithic("a payment", "payments", "financial_account_token"),
 		lithic("an external payment", "external_payments", "financial_account_token"),
 		lithic("a book transfer", "book_transfers", "to_financial_account_token"),
