@@ -127,3 +127,25 @@ func airwallexLooks() []look {
 		{name: "a confirmation", request: host + "pa/payment_intents/int_1/confirm" + jsonContent + "{" + key + "}"},
 	}
 }
+
+// As in Rapyd-Samples/Rapyd-Python-SDK fac89c6 documentation/models/Payment.md.
+func rapydLooks() []look {
+	const (
+		create  = "POST https://api.rapyd.net/v1/payments" + jsonContent + `{"amount":25,"currency":"USD","merchant_reference_id":"991"}`
+		payment = `{"id":"payment_1","amount":0,"original_amount":25,"currency_code":"USD","merchant_reference_id":"991","status":"ACT","paid":false,"created_at":1795176001}`
+	)
+	page := func(data string) string { return `{"status":{"status":"SUCCESS","error_code":""},"data":` + data + `}` }
+	asked := []string{"GET /v1/payments?merchant_reference_id=991&limit=100", "GET /v1/payments/payment_1"}
+	return []look{
+		{name: "a payment", request: create, asks: asked, page: page("[" + payment + "]"), object: page(payment), want: lookalike("payment_1", providers.TookEffect, true)},
+		{
+			name: "a payment by a reference of ours", request: swap(create, "991", reference), asks: []string{swap(asked[0], "991", reference), asked[1]},
+			page: page("[" + swap(payment, "991", reference) + "]"), object: page(swap(payment, "991", reference)), want: exactly("payment_1", providers.TookEffect, true),
+		},
+		{name: "a payment that expired", request: create, asks: asked, page: page("[" + payment + "]"), object: page(swap(payment, "ACT", "EXP")), want: lookalike("payment_1", providers.Reversed, false)},
+		{name: "a payment with foreign exchange", request: create, asks: asked[:1], page: page("[" + swap(payment, `_amount":25`, `_amount":27`) + "]"), want: ambiguousAt(false, "payment_1")},
+		{name: "yesterday's payment", request: create, asks: asked[:1], page: page("[" + swap(payment, "1795176001", "1795086003") + "]"), want: ambiguousAt(false, "payment_1")},
+		{name: "none", request: create, asks: asked[:1], page: page("[]"), want: nothing(false)},
+		{name: "a payment without a reference", request: swap(create, `,"merchant_reference_id":"991"`, "")},
+	}
+}

@@ -90,6 +90,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Marqeta("sandbox-api.marqeta.com"), marqetaLooks()},
 		{providers.Lithic(), lithicLooks()},
 		{providers.Airwallex(), airwallexLooks()},
+		{providers.Rapyd(), rapydLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

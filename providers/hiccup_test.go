@@ -72,7 +72,7 @@ var hiccups = []hiccup{
 	{"POST https://sandbox-api.marqeta.com/v3/cards\nContent-Type: application/json\n\n" + `{"user_token":"u1"}`, `{"error_code":"x"}`, "unknown unknown unknown", ""},
 	{"POST https://site.chargebee.com/api/v2/subscriptions\nContent-Type: application/x-www-form-urlencoded\n\nplan_id=p1", `{"api_error_code":"x"}`, "unknown unknown unknown", ""},
 	{"POST https://api.flutterwave.cloud/transfers\nContent-Type: application/json\n\n" + `{"amount":10}`, `{"status":"failed"}`, "unknown unknown unknown", ""},
-	{"POST https://api.rapyd.net/v1/payments\nContent-Type: application/json\n\n" + `{"amount":10}`, `{"status":{"error_code":"x"}}`, "unknown unknown unknown", ""},
+	{"POST https://api.rapyd.net/v1/payments\nContent-Type: application/json\n\n" + `{"amount":10,"currency":"USD","merchant_reference_id":"inv-991"}`, `{"status":{"error_code":"x"}}`, "unknown unknown unknown", "data"},
 	{"POST https://api.paystack.co/transfer\nContent-Type: application/json\n\n" + `{"amount":1000}`, `{"message":"x"}`, "unknown unknown unknown", ""},
 	{"POST https://api.telnyx.com/v2/messages\nContent-Type: application/json\n\n" + `{"text":"hello"}`, `{"errors":[{"code":"x"}]}`, "unknown unknown unknown", ""},
 	{"POST https://finix.live-payments-api.com/transfers\nContent-Type: application/json\n\n" + `{"amount":1000}`, `{"_embedded":{"errors":[{"code":"x"}]}}`, "unknown unknown unknown", ""},

@@ -12,6 +12,8 @@ import (
 // does no harm. Other requests take a key only if Rapyd's support switched that on for you. What is kept of a failure, and
 // what a second request during the first gets, is not published. So nothing is sent again.
 //
+// A payment may have your merchant_reference_id, and is found by it.
+//
 // Requests are signed over the body: sign in Authorize, which sees the final request. The key is not signed.
 func Rapyd() Provider {
 	p := Provider{
@@ -27,6 +29,9 @@ func Rapyd() Provider {
 				Key:           Key{Place: KeyRawHeader, Name: "Idempotency"},
 				Retention:     24 * time.Hour,
 				Remembers:     Successes,
+				Object:        "payment",
+				Reference:     rapydReference,
+				Lookups:       []Lookup{rapydPayments},
 				SecretRequest: rapydCards,
 				Rules:         rapydRules,
 				Source:        sourceRapyd + ": the response to the first request for 24 hours; header and amount are compared; failures and guard: [?]",
@@ -36,7 +41,38 @@ func Rapyd() Provider {
 	return p.Clone()
 }
 
-const sourceRapyd = "docs.rapyd.net/en/idempotency.html [D]"
+const (
+	sourceRapyd    = "docs.rapyd.net/en/idempotency.html [D]"
+	sourceRapydSDK = "Rapyd-Samples/Rapyd-Python-SDK fac89c6 [S]"
+)
+
+var rapydReference = Reference{
+	Place: KeyJSONField, Name: "merchant_reference_id", MaxLength: 255, Visible: true, Mutable: true,
+	Source: sourceRapydSDK + " V1PaymentsBody: an ID defined by the client; visibility to payers, and whether an update changes it: [?]",
+}
+
+// rapydPayments compares the amount that was asked for. A payment's amount is what was received.
+var rapydPayments = Lookup{
+	By:    ByReference,
+	Path:  "/v1/payments",
+	Query: "merchant_reference_id={reference}&limit=100",
+	Items: "data[]",
+	Same: []Same{
+		{Field: "merchant_reference_id", Is: "{reference}"},
+		{Field: "original_amount", Is: "{request.amount}", As: AsDecimal},
+		{Field: "currency_code", Is: "{request.currency}", As: AnyCase},
+	},
+	ID:      "id",
+	Created: "created_at",
+	Next:    Paging{Size: 100},
+	Fetch:   "/v1/payments/{id}",
+	Means: slices.Concat(
+		meanings("data.status", TookEffect, "ACT", "CLO"),
+		meanings("data.status", Reversed, "CAN", "ERR", "EXP", "REV"),
+	),
+	SameShape: true,
+	Source:    sourceRapydSDK + " payment.py, Payment, PaymentStatus: a filter by merchant_reference_id, at most 100; our reading of the states' names; the amount of a payment with foreign exchange differs; when one is listed: [?]",
+}
 
 var (
 	rapydCards = []string{"fields.number", "fields.cvv"}

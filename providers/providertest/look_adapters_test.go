@@ -172,6 +172,7 @@ func allSought() []sought {
 		{name: "Marqeta, a user", provider: providers.Marqeta("sandbox-api.marqeta.com"), path: "/v3/users", body: `{"token":"KEY","first_name":"n#"}`, ways: 1},
 		{name: "Airwallex, a payment intent", provider: providers.Airwallex(), path: "/api/v1/pa/payment_intents/create", body: `{"request_id":"KEY","merchant_order_id":"o#","amount":1#,"currency":"USD"}`, ways: 1},
 		{name: "Airwallex, a transfer", provider: providers.Airwallex(), path: "/api/v1/transfers/create", body: `{"request_id":"KEY","transfer_amount":"1#.00","transfer_currency":"USD"}`, ways: 1},
+		{name: "Rapyd, a payment", provider: providers.Rapyd(), path: "/v1/payments", header: "Idempotency", body: `{"merchant_reference_id":"REF","amount":1#,"currency":"USD"}`, in: "data", ways: 1},
 		lithic("a payment", "payments", "financial_account_token"),
 		lithic("an external payment", "external_payments", "financial_account_token"),
 		lithic("a book transfer", "book_transfers", "to_financial_account_token"),
