@@ -53,7 +53,7 @@ type ReferenceMode uint8
 
 const (
 	// FillStated fills in a reference if the endpoint's table says so (providers.Reference.Fill). The adapters say so
-	// for a field that belongs to the client: metadata.onceward of Stripe, GoCardless and Mollie. This is the default.
+	// for a field that belongs to the client: metadata.onceward of Stripe, GoCardless, Mollie and Plaid. This is the default.
 	FillStated ReferenceMode = iota
 
 	// FillMissing fills one in if the table names a place for it that payers don't see. It is the same on every

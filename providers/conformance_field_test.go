@@ -66,7 +66,7 @@ func plaidContract() contract {
 			{requests: []string{
 				host + "/payment_initiation/consent/payment/execute", host + "/wallet/create", host + "/wallet/transaction/execute",
 			}, key: "JSON field idempotency_key", max: 128, retention: day, remembers: successes},
-			{requests: []string{other}},
+			{requests: []string{other, host + "/transfer/recurring/create"}},
 		},
 	}, transfer, `{"error_type":"INVALID_INPUT","error_code":"INVALID_FIELD","error_message":"x"}`)
 	for _, path := range []string{

@@ -149,3 +149,39 @@ func rapydLooks() []look {
 		{name: "a payment without a reference", request: swap(create, `,"merchant_reference_id":"991"`, "")},
 	}
 }
+
+// As in plaid-openapi 26f1a05.
+func plaidLooks() []look {
+	const (
+		host     = "POST https://production.plaid.com"
+		meta     = `"metadata":{"order":"7","onceward":"` + reference + `"}`
+		create   = host + "/transfer/create" + jsonContent + `{"account_id":"a1","authorization_id":"u1","description":"x","amount":"12.34",` + meta + `}`
+		transfer = `{"id":"t1","authorization_id":"u1","account_id":"a1","amount":"12.34","created":"2026-11-20T12:00:01Z","status":"pending",` + meta + `}`
+		bank     = host + "/bank_transfer/create" + jsonContent + `{"idempotency_key":"` + conformanceKey + `","account_id":"a1","amount":"12.34",` + meta + `}`
+		window   = `{"start_date":"2026-11-19T12:00:00Z","end_date":"2026-11-20T13:00:00Z","count":25}`
+		execute  = host + "/wallet/transaction/execute" + jsonContent + `{"idempotency_key":"` + conformanceKey + `","wallet_id":"w1","reference":"INVOICE991","amount":{"iso_currency_code":"GBP","value":1.5}}`
+		executed = `{"transaction_id":"wt1","wallet_id":"w1","reference":"INVOICE991","type":"PAYOUT","amount":{"iso_currency_code":"GBP","value":1.50},"status":"INITIATED","created_at":"2026-11-20T12:00:01Z"}`
+	)
+	page := func(list, items string) string { return `{"` + list + `":[` + items + `],"request_id":"r1"}` }
+	asked := []string{"POST /transfer/list\n" + window}
+	banks := []string{"POST /bank_transfer/list\n" + window}
+	wallet := []string{`POST /wallet/transaction/list` + "\n" + `{"wallet_id":"w1","count":200,"options":{"start_time":"2026-11-20T11:40:00Z","end_time":"2026-11-20T13:00:00Z"}}`}
+	return []look{
+		{name: "a transfer", request: create, asks: asked, page: page("transfers", transfer), want: exactly("t1", providers.TookEffect, false)},
+		{name: "a transfer of all that is authorized", request: swap(create, `"amount":"12.34",`, ""), asks: asked, page: page("transfers", transfer), want: exactly("t1", providers.TookEffect, false)},
+		{name: "a transfer that was returned", request: create, asks: asked, page: page("transfers", swap(transfer, "pending", "returned")), want: exactly("t1", providers.Reversed, false)},
+		{name: "a transfer of another authorization", request: create, asks: asked, page: page("transfers", swap(transfer, "u1", "u2")), want: ambiguous("t1")},
+		{name: "another transfer of the account", request: create, asks: asked, page: page("transfers", swap(transfer, reference, "other")), want: alikeAt(true, "t1")},
+		{
+			name: "a transfer on the second page", request: create, asks: []string{asked[0], "POST /transfer/list\n" + `{"count":25,"end_date":"2026-11-20T13:00:00Z","offset":1,"start_date":"2026-11-19T12:00:00Z"}`},
+			page: page("transfers", swap(transfer, reference, "other", "t1", "t0")), more: []string{page("transfers", transfer)}, want: exactly("t1", providers.TookEffect, false),
+		},
+		{name: "no list", request: create, asks: asked, page: `{"error_type":"INVALID_REQUEST","error_code":"MISSING_FIELDS"}`, want: finding{}},
+		{name: "a transfer without a reference", request: swap(create, ","+meta, "")},
+		{name: "a bank transfer", request: bank, asks: banks, page: page("bank_transfers", transfer), want: exactly("t1", providers.TookEffect, false)},
+		{name: "a bank transfer of another amount", request: bank, asks: banks, page: page("bank_transfers", swap(transfer, "12.34", "12.35")), want: ambiguous("t1")},
+		{name: "a wallet's transaction", request: execute, asks: wallet, page: page("transactions", executed), want: lookalike("wt1", providers.TookEffect, false)},
+		{name: "a wallet's transaction that failed", request: execute, asks: wallet, page: page("transactions", swap(executed, "INITIATED", "FAILED")), want: lookalike("wt1", providers.Reversed, false)},
+		{name: "a wallet's transaction of another amount", request: execute, asks: wallet, page: page("transactions", swap(executed, "1.50", "1.51")), want: ambiguousAt(false, "wt1")},
+	}
+}

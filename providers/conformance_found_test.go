@@ -91,6 +91,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Lithic(), lithicLooks()},
 		{providers.Airwallex(), airwallexLooks()},
 		{providers.Rapyd(), rapydLooks()},
+		{providers.Plaid(), plaidLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}
