@@ -16,7 +16,7 @@ import (
 // After a lost answer it is sent again, because a repeat must not execute effects a second time. Raw and IETF do not
 // know this rule: use ACP instead.
 //
-// The session can be read: GET /checkout_sessions/{id} shows whether it is completed.
+// The session itself shows whether it is completed or canceled, and is looked at for these two requests.
 func ACP(hosts ...string) Provider {
 	p := Provider{
 		Name:             "acp",
@@ -28,25 +28,46 @@ func ACP(hosts ...string) Provider {
 		Source:       sourceACP + "; scope of keys: identity and path",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: acpErrors, Source: sourceACP + ": keys are for POST"}, "/"),
-			each(Endpoint{
-				Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
-				Retention:     24 * time.Hour,
-				Remembers:     SuccessesLostAnswers,
-				InFlightGuard: true,
-				Rules: slices.Concat(
-					[]Rule{
-						{Status: 409, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: "rfcs/rfc.agentic_checkout.md 068f667 section 6 [D-old]: same key, other parameters"},
-						{Status: 422, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: sourceACP + ": same key, other parameters"},
-						{Status: 409, Field: "code", Equals: "idempotency_in_flight", Verdict: InFlight, Source: sourceACP + ": the first is still in flight"},
-						{Status: 409, Verdict: Indeterminate, Source: "what another conflict means is not said [?]"},
-					},
-					acpErrors,
-				),
-				Source: sourceACP + ": at least 24 hours; a 5xx is not cached, and a retry after it is processed afresh; effects are not executed again on a replay",
-			}, "POST /"),
+			each(acpKeyed(""), "POST /"),
+			each(acpKeyed("completed checkout session", acpSession("completed")), "POST /checkout_sessions/{id}/complete"),
+			each(acpKeyed("canceled checkout session", acpSession("canceled")), "POST /checkout_sessions/{id}/cancel"),
 		),
 	}
 	return p.Clone()
+}
+
+// acpKeyed takes a key. The look-ups read the session that the request names.
+func acpKeyed(object string, looks ...Lookup) Endpoint {
+	return Endpoint{
+		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},
+		Retention:     24 * time.Hour,
+		Remembers:     SuccessesLostAnswers,
+		InFlightGuard: true,
+		Object:        object,
+		Lookups:       looks,
+		Rules: slices.Concat(
+			[]Rule{
+				{Status: 409, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: "rfcs/rfc.agentic_checkout.md 068f667 section 6 [D-old]: same key, other parameters"},
+				{Status: 422, Field: "code", Equals: "idempotency_conflict", Verdict: Misuse, Source: sourceACP + ": same key, other parameters"},
+				{Status: 409, Field: "code", Equals: "idempotency_in_flight", Verdict: InFlight, Source: sourceACP + ": the first is still in flight"},
+				{Status: 409, Verdict: Indeterminate, Source: "what another conflict means is not said [?]"},
+			},
+			acpErrors,
+		),
+		Source: sourceACP + ": at least 24 hours; a 5xx is not cached, and a retry after it is processed afresh; effects are not executed again on a replay",
+	}
+}
+
+// acpSession reads a session, which reaches the state once. It does not say when.
+func acpSession(state string) Lookup {
+	return Lookup{
+		By:     ByParent,
+		Path:   "/checkout_sessions/{path.id}",
+		Same:   []Same{{Field: "id", Is: "{path.id}"}},
+		ID:     "id",
+		Means:  meanings("status", TookEffect, state),
+		Source: "agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 4 [D]: the authoritative state; a session is completed or canceled once; when the state is shown: [?]",
+	}
 }
 
 const sourceACP = "agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 6 [D]"

@@ -185,3 +185,20 @@ func plaidLooks() []look {
 		{name: "a wallet's transaction of another amount", request: execute, asks: wallet, page: page("transactions", swap(executed, "1.50", "1.51")), want: ambiguousAt(false, "wt1")},
 	}
 }
+
+// As in agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 4.
+func acpLooks() []look {
+	const (
+		complete = "POST https://shop.example.com/checkout_sessions/cs_1/complete" + jsonContent + "{}"
+		session  = `{"id":"cs_1","status":"completed","currency":"usd","line_items":[],"order":{"id":"ord_1","checkout_session_id":"cs_1"}}`
+	)
+	asked := []string{"GET /checkout_sessions/cs_1"}
+	return []look{
+		{name: "a session that is completed", request: complete, asks: asked, page: session, want: lookalike("cs_1", providers.TookEffect, false)},
+		{name: "a session that is ready", request: complete, asks: asked, page: swap(session, "completed", "ready_for_payment"), want: finding{id: "cs_1"}},
+		{name: "a session that was canceled", request: complete, asks: asked, page: swap(session, "completed", "canceled"), want: finding{id: "cs_1"}},
+		{name: "another session", request: complete, asks: asked, page: swap(session, "cs_1", "cs_2"), want: ambiguousAt(false, "cs_2")},
+		{name: "a cancellation", request: swap(complete, "complete", "cancel"), asks: asked, page: swap(session, "completed", "canceled"), want: lookalike("cs_1", providers.TookEffect, false)},
+		{name: "no session", request: complete, asks: asked, page: `{"type":"invalid_request","code":"not_found"}`, want: finding{}},
+	}
+}

@@ -92,6 +92,7 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Airwallex(), airwallexLooks()},
 		{providers.Rapyd(), rapydLooks()},
 		{providers.Plaid(), plaidLooks()},
+		{providers.ACP("shop.example.com"), acpLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

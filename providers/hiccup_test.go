@@ -65,7 +65,7 @@ var hiccups = []hiccup{
 	{"POST https://api.moov.io/accounts/1/transfers\nContent-Type: application/json\n\n" + `{"amount":{"value":1000}}`, `{"error":"x"}`, "again again again", ""},
 	{"POST https://api.mercadopago.com/v1/payments\nContent-Type: application/json\n\n" + `{"transaction_amount":10,"external_reference":"order-7"}`, `{"error":"x"}`, "again unknown unknown", ""},
 	{"POST https://production.plaid.com/bank_transfer/create\nContent-Type: application/json\n\n" + `{"amount":"10.00","account_id":"a1"}`, `{"error_code":"RATE_LIMIT"}`, "again again again", ""},
-	{"POST https://shop.example.com/checkout_sessions/1/complete\nContent-Type: application/json\n\n" + `{"payment_data":{"provider":"stripe"}}`, `{"code":"rate_limit"}`, "again unknown unknown", ""},
+	{"POST https://shop.example.com/checkout_sessions/1/complete\nContent-Type: application/json\n\n" + `{"payment_data":{"provider":"stripe"}}`, `{"code":"rate_limit"}`, "again unknown unknown", `{"id":"1","status":"completed"}`},
 	{"POST https://api.airwallex.com/api/v1/transfers/create\nContent-Type: application/json\n\n" + `{"transfer_amount":"10.00"}`, `{"code":"too_many_requests"}`, "unknown unknown unknown", ""},
 	{"POST https://api.circle.com/v1/payouts\nContent-Type: application/json\n\n" + `{"amount":{"amount":"10.00"}}`, `{"code":3}`, "unknown unknown unknown", ""},
 	{"POST https://api.lithic.com/v1/cards\nContent-Type: application/json\n\n" + `{"type":"VIRTUAL"}`, `{"message":"x"}`, "again again again", ""},

@@ -176,6 +176,8 @@ func allSought() []sought {
 		{name: "Plaid, a transfer", provider: providers.Plaid(), path: "/transfer/create", body: `{"authorization_id":"u#","account_id":"a#","metadata":{"onceward":"REF"}}`, in: "transfer", ways: 1},
 		{name: "Plaid, a bank transfer", provider: providers.Plaid(), path: "/bank_transfer/create", body: `{"idempotency_key":"KEY","account_id":"a1","amount":"1#.00","metadata":{"onceward":"REF"}}`, in: "bank_transfer", ways: 1},
 		{name: "Plaid, a wallet's transaction", provider: providers.Plaid(), path: "/wallet/transaction/execute", body: `{"idempotency_key":"KEY","wallet_id":"w1","reference":"INVOICE#","amount":{"value":1#.5}}`, ways: 1},
+		{name: "ACP, a completed session", provider: providers.ACP("shop.example.com"), path: "/checkout_sessions/cs_#/complete", header: idempotency, body: `{}`, ways: 1},
+		{name: "ACP, a canceled session", provider: providers.ACP("shop.example.com"), path: "/checkout_sessions/cs_#/cancel", header: idempotency, body: `{}`, ways: 1},
 		lithic("a payment", "payments", "financial_account_token"),
 		lithic("an external payment", "external_payments", "financial_account_token"),
 		lithic("a book transfer", "book_transfers", "to_financial_account_token"),
