@@ -17,8 +17,6 @@ var (
 // say lists the terms that callers give, in the order of a process's releases.
 func say(terms ...journal.Terms) []journal.Terms { return terms }
 
-var ()
-
 // shown is a provider that remembers no key. Its objects are looked for.
 var shown = Provider{Remembers: providers.Nothing}
 

@@ -68,7 +68,7 @@ func TestLookThatIsCutOff(t *testing.T) {
 		l.Box.Visible(seen)
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Runs(seen)
-		time.Sleep(time.Until(l.Stands("invoice-1").LookAt))
+		pass(time.Until(l.Stands("invoice-1").LookAt))
 		l.Box.EveryLook(providertest.DelayBefore(time.Hour))
 		l.Runs(10 * time.Second)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
