@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// What a stranger sends is bounded in memory and time: what is over a bound is refused, and leaves nothing behind.
+// A stranger's request is bounded in memory and time. One that exceeds a bound is refused, and leaves nothing behind.
 func TestStrangersAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

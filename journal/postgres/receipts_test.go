@@ -654,8 +654,8 @@ func TestTransactionOfBegin(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The answer that goes with COMMIT is not recorded if the handler has ended the transaction by a statement of its own, and what
-// it did since then is rolled back.
+// A handler may end the transaction by a statement of its own. Then the answer that goes with COMMIT is not recorded, and
+// the handler's later writes are rolled back.
 func TestTransactionOfBeginThatWasEnded(t *testing.T) {
 	t.Parallel()
 	j, server, schema := receiving(t)
