@@ -86,7 +86,12 @@ func (l *line) payer(t *testing.T, attempts int) payer {
 // pay asks for the one payment, and returns the status.
 func (p payer) pay(body string) (int, error) {
 	p.t.Helper()
-	ctx := onceward.WithOperation(p.t.Context(), "invoice-1")
+	return p.payWithin(p.t.Context(), body)
+}
+
+func (p payer) payWithin(ctx context.Context, body string) (int, error) {
+	p.t.Helper()
+	ctx = onceward.WithOperation(ctx, "invoice-1")
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://shop.example/payments", strings.NewReader(body))
 	require.NoError(p.t, err)
 	resp, err := p.HTTPClient().Do(r)

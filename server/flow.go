@@ -11,9 +11,10 @@ import (
 
 // Flow returns a handler for [Server.Repeatable] that runs a flow for the request's key, and answers by its result.
 // decode reads the flow's input from the request. Its error is answered by 400. answer writes the result, or the
-// error of a flow that has ended without a result, such as one that is given up after a declined payment.
+// error of a flow that has ended without a result, such as one that is given up after a declined payment. The key gets
+// that answer from then on, if its status is one that Atomic records after Tx.
 //
-// Other errors of the flow are answered without answer. A flow that waits is a 503 with the time after which to ask
+// Other errors of the flow are answered without answer, and not recorded. A flow that waits is a 503 with the time after which to ask
 // again. If it waits for an operation whose outcome is unknown, it is a 409. A flow that is set aside is a 500. Such
 // a flow goes on by the client's Run, whether its caller asks again or not.
 func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.Request) (In, error), answer func(http.ResponseWriter, Out, error)) http.Handler {
@@ -29,10 +30,10 @@ func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.
 			return
 		}
 		out, err := f.Run(req.Context(), r, "request", in)
-		if p := problemOfFlow(err, under.server.now()); p != nil {
-			under.server.refuse(w, *p)
+		if under.problem = problemOfFlow(err, under.server.now()); under.problem != nil {
 			return
 		}
+		under.final = true
 		answer(w, out, err)
 	})
 }

@@ -258,11 +258,19 @@ func TestFlow(t *testing.T) {
 		got := ask(h, "POST", "/", "/charges", keyed("key-good"))
 		assert.Equal(t, "charged 200", got.Body.String())
 	}
-	for range 2 {
+	for _, replayed := range []string{"", "true"} {
 		got := ask(h, "POST", "/", "/declined", keyed("key-declined"))
 		assert.Equal(t, http.StatusPaymentRequired, got.Code)
 		assert.Contains(t, got.Body.String(), "declined")
+		assert.NotEmpty(t, got.Header().Get("Idempotency-Expires"), "the flow has ended")
+		assert.Equal(t, replayed, got.Header().Get("Idempotent-Replayed"))
 	}
+	lost := &line{handler: h, lose: 1}
+	payer := lost.payer(t, 3)
+	status, err := payer.pay("/declined")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusPaymentRequired, status, "its first answer was lost")
+	assert.Equal(t, onceward.StateCompleted, payer.state())
 	assert.Equal(t, http.StatusBadRequest, ask(h, "POST", "/", "none", keyed("key-none")).Code)
 	assert.Equal(t, http.StatusBadRequest, ask(h, "POST", "/", "/charges").Code, "a flow is named by its key")
 
@@ -307,9 +315,10 @@ func TestFlowThatCantGoOn(t *testing.T) {
 		status            int
 		problem, retrying string
 		again             int // how it is answered before the flow is due again
+		observed          server.What
 	}{
-		{unlisted, http.StatusConflict, "It is not known whether the first request with this key took effect", "60", http.StatusServiceUnavailable},
-		{failing, http.StatusInternalServerError, "It has failed too often", "", http.StatusInternalServerError},
+		{unlisted, http.StatusConflict, "It is not known whether the first request with this key took effect", "60", http.StatusServiceUnavailable, server.Refused},
+		{failing, http.StatusInternalServerError, "It has failed too often", "", http.StatusInternalServerError, server.Failed},
 	} {
 		h := c.server.Repeatable(fmt.Sprint("pay.", row.status), server.Flow(row.flow, flows, decode, answer), server.Endpoint{})
 		k := keyed(fmt.Sprint("key-000", row.status))
@@ -317,7 +326,21 @@ func TestFlowThatCantGoOn(t *testing.T) {
 		assert.Equal(t, row.status, got.Code)
 		assert.Contains(t, got.Body.String(), row.problem)
 		assert.Equal(t, row.retrying, got.Header().Get("Retry-After"))
+		assert.Equal(t, "no-store", got.Header().Get("Cache-Control"))
+		assert.Empty(t, got.Header().Get("Idempotency-Recorded"), "that is a mark of an outcome")
+		assert.Equal(t, row.observed, c.outcomes[len(c.outcomes)-1])
 		assert.Equal(t, row.again, ask(h, "POST", "/", "1", k).Code)
+	}
+	for name, of := range map[string]*flow.Func[string, string]{"unlisted": unlisted, "failing": failing} {
+		h := c.host(func(o *server.Options) {
+			o.Caller = func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: name}, nil }
+		}).Repeatable("pay", server.Flow(of, flows, decode, answer), server.Endpoint{})
+		payer := (&line{handler: h}).payer(t, 1)
+		within, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than Retry-After
+		_, err := payer.payWithin(within, "1")
+		cancel()
+		require.ErrorIs(t, err, onceward.ErrPending, "a client before the service has no outcome yet")
+		assert.Equal(t, onceward.StatePending, payer.state())
 	}
 	for range c.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
 		t.Error("a receipt was recorded")

@@ -81,9 +81,10 @@ func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
 // Options.Client under the request's context, or a flow: each call takes effect once, however often the handler runs.
 // It has no transaction.
 //
-// The handler must make the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded.
-// After any other the handler runs again, and gets the same answers from its calls. Repeatable panics as Atomic does,
-// and without Options.Client.
+// The handler must make the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded, and a
+// 4xx of a flow that has ended ([Flow]). After any other the handler runs again, and gets the same answers from its
+// calls. If a call has no outcome yet, the handler must answer by a 5xx, since a caller may take a 4xx for the outcome.
+// Repeatable panics as Atomic does, and without Options.Client.
 func (s *Server) Repeatable(name string, h http.Handler, e Endpoint) http.Handler {
 	if s.inbound == nil {
 		panic("server: endpoint " + name + ": Repeatable needs Options.Client, by which the calls of its handler take effect once")
@@ -245,6 +246,7 @@ type run struct {
 
 	keyless    bool // there is no receipt
 	repeatable bool // there is no transaction
+	final      bool // a flow has ended: a 4xx is its outcome
 
 	mu      sync.Mutex
 	tx      journal.Tx
@@ -253,7 +255,7 @@ type run struct {
 	again   bool
 	ended   bool
 	failed  error            // why there is no transaction
-	problem *Problem         // the answer to the request then
+	problem *Problem         // the answer to the request then, or if a flow can't go on
 	replay  *journal.Receipt // or by which answer
 }
 
@@ -415,11 +417,11 @@ func (r *run) end() {
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
 	touched := r.isOpen()
-	switch kept := keeps(answer.status, touched); {
+	switch kept := keeps(answer.status, touched || r.final); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)
 	case r.problem != nil:
-		if r.problem.Status >= 500 {
+		if r.problem.Status >= 500 && r.failed != nil {
 			e.failed(r.ctx, "a request could not be recorded", r.failed)
 		}
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
@@ -442,13 +444,13 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	}
 }
 
-// keeps reports whether an answer is recorded.
-func keeps(status int, touched bool) bool {
+// keeps reports whether an answer is recorded. A 4xx is if it is an outcome: of a transaction, or of a flow.
+func keeps(status int, outcome bool) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	}
-	return status < 400 || status < 500 && touched
+	return status < 400 || status < 500 && outcome
 }
 
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, touched bool) {
