@@ -295,7 +295,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		return
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
-	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: r.firstPlace(), Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 
 	// A recorded answer is given, however many wait for the key.
@@ -343,8 +343,8 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	e.conclude(w, req, caller, r, answer)
 }
 
-// firstPlace returns the first name that the endpoint had. Keys and calls are named by it, so that they survive a
-// rename.
+// firstPlace returns the first name that the endpoint had. Receipts and calls are named by it, so that they survive a
+// rename, in a process of the earlier release too.
 func (r *run) firstPlace() string { return r.places[len(r.places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.

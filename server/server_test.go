@@ -192,6 +192,12 @@ func TestEndpointThatIsRenamed(t *testing.T) {
 	after := s.another(nil).Atomic("charges.create", http.HandlerFunc(pay), server.Endpoint{Formerly: []string{"payments.create"}})
 	assert.Equal(t, "true", ask(after, "POST", "/payments", "1", keyed("key-0001")).Header().Get("Idempotent-Replayed"))
 	assert.Equal(t, 1, s.rows())
+
+	require.Equal(t, http.StatusCreated, ask(after, "POST", "/payments", "1", keyed("key-0002")).Code)
+	again := ask(before, "POST", "/payments", "1", keyed("key-0002"))
+	assert.Equal(t, http.StatusCreated, again.Code, "a process of the earlier release still serves")
+	assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
+	assert.Equal(t, 2, s.rows())
 }
 
 // What a handler answers decides whether its answer is kept, and with it what it wrote.
