@@ -107,7 +107,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if int64(len(body)) > e.MaxAnswer {
 		return none, errAnswerTooLarge
 	}
-	done, err := r.commit(&journal.Answer{Body: body}, r.isOpen())
+	done, err := r.commit(&journal.Answer{Body: body}, r.returned())
 	if err != nil || done.Decision != journal.Recorded {
 		settled, p := at.settle(r)
 		if p != nil {

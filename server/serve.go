@@ -391,6 +391,14 @@ func (r *run) isOpen() bool {
 	return r.tx != nil
 }
 
+// returned reports whether the handler has left a transaction open. A goroutine that outlives the handler begins none.
+func (r *run) returned() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	return r.tx != nil
+}
+
 // handle runs the handler. After a panic, or runtime.Goexit, nothing is kept.
 func (e *endpoint) handle(h http.Handler, r *run, w *recorder, req *http.Request) {
 	returned := false
@@ -416,7 +424,7 @@ func (r *run) end() {
 // conclude records the answer, if it is one that is kept, and gives it.
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
-	touched := r.isOpen()
+	touched := r.returned()
 	switch kept := keeps(answer.status, touched || r.final); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)

@@ -200,6 +200,43 @@ func TestEndpointThatIsRenamed(t *testing.T) {
 	assert.Equal(t, 2, s.rows())
 }
 
+// waitingWriter writes no status before the other goroutine has an answer.
+type waitingWriter struct {
+	http.ResponseWriter
+	late <-chan error
+	err  error
+}
+
+func (w *waitingWriter) WriteHeader(status int) {
+	w.err = <-w.late
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// A goroutine that outlives its handler gets no transaction: neither a new one, nor the one that records the answer.
+func TestTransactionAfterTheHandler(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	records, late := make(chan struct{}), make(chan error, 1)
+	h := s.another(func(o *server.Options) {
+		o.Begin = func(ctx context.Context) (journal.Tx, error) {
+			close(records)
+			return s.journal.BeginTx(ctx)
+		}
+	}).Atomic("payments.create", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		go func() {
+			<-records
+			_, err := server.Tx(r.Context())
+			late <- err
+		}()
+	}), server.Endpoint{})
+	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("1"))
+	r.Header.Set("X-Tenant", "acme")
+	r.Header.Set("Idempotency-Key", "key-0001")
+	w := &waitingWriter{ResponseWriter: httptest.NewRecorder(), late: late}
+	h.ServeHTTP(w, r)
+	require.ErrorIs(t, w.err, server.ErrNoTransaction)
+}
+
 // What a handler answers decides whether its answer is kept, and with it what it wrote.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
