@@ -11,7 +11,8 @@ import (
 // Install routes requests through c that are sent by http.DefaultTransport to a host that Config.Providers lists. It
 // serves a program with many clients: http.DefaultClient, and each http.Client or SDK without a transport of its own.
 // All other requests take the way that they took before. A table without hosts routes nothing, and neither does a
-// listed host under another port.
+// listed host under another port. If an operation is redirected to another host, the request there fails with
+// ErrRedirected, as it does with Client.HTTPClient.
 //
 // Install replaces http.DefaultTransport by a RoundTripper that is no *http.Transport. Code that asserts that type no
 // longer finds it, and code that took the old value earlier keeps it. Requests that c or another Client sends by
@@ -55,10 +56,20 @@ type defaultTransport struct {
 }
 
 func (d *defaultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL == nil || d.removed.Load() || req.Context().Value(belowKey{}) != nil || !d.client.core.Router.Lists(req.URL) {
+	if req.URL == nil || d.removed.Load() || req.Context().Value(belowKey{}) != nil || !d.client.core.Router.Lists(req.URL) && !isRedirected(req) {
 		return d.replaced.RoundTrip(req)
 	}
 	return d.client.Transport().RoundTrip(req)
+}
+
+// isRedirected reports whether an http.Client follows an operation's answer. If that leads to an unlisted host, a request
+// with an effect would be made again each time the answer is given again. The client refuses it.
+func isRedirected(req *http.Request) bool {
+	if req.Response == nil {
+		return false
+	}
+	_, is := OperationOf(req.Response)
+	return is
 }
 
 // CloseIdleConnections makes http.Client.CloseIdleConnections work as before.

@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -43,6 +44,7 @@ func TestInstall(t *testing.T) {
 		"a client's own requests go past it":                   testInstallBelow,
 		"tables without hosts are refused":                     testInstallNoHosts,
 		"a read keeps its response's Request":                  testInstallRead,
+		"an operation is not followed to an unlisted host":     testInstallRedirected,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &installBox{Server: providertest.NewServer(providers.Stripe(), providertest.Objects("ch_")), journal: memory.New()}
@@ -61,9 +63,13 @@ type installBox struct {
 
 func (b *installBox) client(t *testing.T, base http.RoundTripper) *onceward.Client {
 	t.Helper()
+	return b.clientOf(t, providers.Stripe(), base)
+}
+
+func (b *installBox) clientOf(t *testing.T, p providers.Provider, base http.RoundTripper) *onceward.Client {
+	t.Helper()
 	u, err := url.Parse(b.URL)
 	require.NoError(t, err)
-	p := providers.Stripe()
 	p.Hosts = []string{u.Host}
 	cfg := onceward.Config{Journal: b.journal, Providers: []providers.Provider{p, providers.Raw(24 * time.Hour)}}
 	if base != nil {
@@ -201,6 +207,41 @@ func testInstallRead(t *testing.T, b *installBox) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	assert.Same(t, req, resp.Request)
+}
+
+// If http.Client followed the recorded redirect, each call under the name would charge again.
+func testInstallRedirected(t *testing.T, b *installBox) {
+	charges := 0
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			charges++
+		}
+	}))
+	t.Cleanup(other.Close)
+	status := http.StatusTemporaryRedirect
+	b.Close()
+	b.Server = providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+r.URL.Path, status)
+	}))
+	t.Cleanup(b.Close)
+	b.install(t, b.clientOf(t, redirecting()[0], nil))
+	for _, status = range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for range 2 {
+			named := onceward.WithOperation(t.Context(), fmt.Sprint("invoice-", status))
+			req, err := http.NewRequestWithContext(named, http.MethodPost, b.URL+"/v1/charges", strings.NewReader("amount=2000&currency=eur"))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			_, err = http.DefaultClient.Do(req)
+			require.ErrorIs(t, err, onceward.ErrRedirected)
+		}
+	}
+	assert.Zero(t, charges)
+	status = http.StatusSeeOther
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+"/v1/charges", strings.NewReader("amount=1&currency=eur"))
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err, "it is followed by a GET")
+	require.NoError(t, resp.Body.Close())
 }
 
 func testInstallNoHosts(t *testing.T, b *installBox) {
