@@ -187,8 +187,11 @@ func chargebeeContract() contract {
 		adapter: providers.Chargebee(),
 		terms: []terms{
 			{
-				requests: []string{create},
-				key:      "raw header Chargebee-Idempotency-Key", max: 100, retention: day / 48, remembers: successes, secretFields: secrets,
+				requests: []string{
+					create, "POST https://site.chargebee.com/api/v2/customers", "POST https://site.chargebee.com/api/v2/customers/1/subscriptions",
+					"POST https://site.chargebee.com/api/v2/customers/1/subscription_for_items", "POST https://site.chargebee.com/api/v2/invoices/1/refund",
+				},
+				key: "raw header Chargebee-Idempotency-Key", max: 100, retention: day / 48, remembers: successes, secretFields: secrets,
 			},
 			{requests: []string{"PUT https://site.chargebee.com/api/v2/subscriptions/1"}, secretFields: secrets},
 		},
@@ -198,13 +201,17 @@ func chargebeeContract() contract {
 }
 
 func flutterwaveContract() contract {
-	const transfer = "POST https://api.flutterwave.cloud/transfers"
+	const host, transfer = "POST https://api.flutterwave.cloud", "POST https://api.flutterwave.cloud/transfers"
 	return plainContract(contract{
 		adapter: providers.Flutterwave(),
 		terms: []terms{
 			{
-				requests: []string{transfer, "POST https://developersandbox-api.flutterwave.com/customers"},
-				key:      "raw header X-Idempotency-Key", remembers: successes,
+				requests: []string{
+					transfer, "POST https://developersandbox-api.flutterwave.com/customers", "POST https://f4bexperience.flutterwave.com/charges",
+					host + "/orchestration/direct-charges", host + "/developersandbox/charges", host + "/developersandbox/orchestration/direct-charges",
+					host + "/f4b/production/charges", host + "/f4b/production/orchestration/direct-charges",
+				},
+				key: "raw header X-Idempotency-Key", min: 12, max: 255, remembers: successes,
 			},
 			{requests: []string{"PUT https://api.flutterwave.cloud/customers/1"}},
 		},
@@ -242,7 +249,7 @@ func telnyxContract() contract {
 	return plainContract(contract{
 		adapter: providers.Telnyx(),
 		terms: []terms{
-			{requests: []string{message}, key: "raw header Idempotency-Key", min: 1, max: 255, refuses: []string{"a.b"}, remembers: successes},
+			{requests: []string{message, "POST https://api.telnyx.com/v2/number_orders"}, key: "raw header Idempotency-Key", min: 1, max: 255, refuses: []string{"a.b"}, remembers: successes},
 			{requests: []string{"PATCH https://api.telnyx.com/v2/phone_numbers/1"}},
 		},
 	}, message, `{"errors":[{"code":"10015","title":"x"}]}`)

@@ -93,6 +93,10 @@ func TestConformanceLooks(t *testing.T) {
 		{providers.Rapyd(), rapydLooks()},
 		{providers.Plaid(), plaidLooks()},
 		{providers.ACP("shop.example.com"), acpLooks()},
+		{providers.Chargebee(), chargebeeLooks()},
+		{providers.Circle(), circleLooks()},
+		{providers.Flutterwave(), flutterwaveLooks()},
+		{providers.Telnyx(), telnyxLooks()},
 	} {
 		held[c.adapter.Name] = true
 		used := map[string]bool{}

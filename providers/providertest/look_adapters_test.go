@@ -65,6 +65,14 @@ func named() http.Handler {
 	})
 }
 
+// identified answers as Chargebee does, with the id that the request chose.
+func identified(member string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{%q:{"id":%q}}`, member, r.PostFormValue("id"))
+	})
+}
+
 func graphQL(document, variables string) string {
 	return fmt.Sprintf(`{"query":%q,"variables":%s}`, document, variables)
 }
@@ -85,7 +93,34 @@ func allSought() []sought {
 	mangopay := func(name, path string) sought {
 		return sought{name: "Mangopay, " + name, provider: providers.Mangopay(), path: "/v2.01/client/" + path, header: idempotency, body: `{"Tag":"t#","DebitedFunds":{"Currency":"EUR","Amount":1#}}`, ways: 1}
 	}
+	chargebee := func(path, member, body string) sought {
+		return sought{name: "Chargebee, " + path, provider: providers.Chargebee(), path: "/api/v2/" + path, header: "Chargebee-Idempotency-Key", body: "id=REF&" + body, in: member, ways: 1}
+	}
+	circle := func(path string) sought {
+		return sought{name: "Circle, " + path, provider: providers.Circle(), path: "/v1/" + path, body: `{"idempotencyKey":"KEY","destination":{"id":"b#"},"amount":{"amount":"1#.00","currency":"USD"}}`, in: "data", ways: 1}
+	}
+	flutterwave := func(path string) sought {
+		return sought{name: "Flutterwave, " + path, provider: providers.Flutterwave(), path: path, header: "X-Idempotency-Key", body: `{"reference":"REF","amount":1#.5,"currency":"NGN"}`, in: "data", ways: 1}
+	}
 	return []sought{
+		chargebee("customers", "customer", "email=#%40example.com"),
+		chargebee("subscriptions", "subscription", "plan_id=gold&customer[id]=c#"),
+		chargebee("customers/c#/subscriptions", "subscription", "plan_id=gold"),
+		chargebee("customers/c#/subscription_for_items", "subscription", "subscription_items[item_price_id][0]=gold"),
+		circle("payouts"),
+		circle("businessAccount/payouts"),
+		circle("businessAccount/transfers"),
+		{
+			name: "Circle, a wallet's transfer", provider: providers.Circle(), path: "/v1/w3s/developer/transactions/transfer",
+			body: `{"idempotencyKey":"KEY","refId":"REF","destinationAddress":"0x#","walletId":"w1","amounts":["1#"]}`, in: "data", ways: 1,
+		},
+		flutterwave("/charges"),
+		flutterwave("/orchestration/direct-charges"),
+		flutterwave("/developersandbox/charges"),
+		flutterwave("/developersandbox/orchestration/direct-charges"),
+		flutterwave("/f4b/production/charges"),
+		flutterwave("/f4b/production/orchestration/direct-charges"),
+		{name: "Telnyx, an order of a number", provider: providers.Telnyx(), path: "/v2/number_orders", header: idempotency, body: `{"customer_reference":"REF","phone_numbers":[{"phone_number":"+1555000#"}]}`, in: "data", ways: 1},
 		stripe("charge", "/v1/charges", "amount=1#&currency=EUR", 2),
 		stripe("payment_intent", "/v1/payment_intents", "amount=1#&currency=EUR", 2),
 		stripe("refund", "/v1/refunds", "charge=ch_#&amount=1", 3),
@@ -194,6 +229,8 @@ func (s sought) business() http.Handler {
 		return capital()
 	case s.provider.Name == "marqeta", s.provider.Name == "lithic":
 		return named()
+	case s.provider.Name == "chargebee":
+		return identified(s.in)
 	case s.in != "":
 		return providertest.ObjectsIn(s.in, "obj_")
 	}
