@@ -92,6 +92,51 @@ type Question struct {
 	Idempotent bool
 }
 
+// IdleFor sets LastEndedAt for a process that has known for so long, by its own time, that no attempt is under way. now
+// is its clock. Another clock may have written LastEndedAt, or this one may have been set since. So the result is at
+// most an hour later than the record, and never earlier. Zero sets no such bounds.
+func (q *Question) IdleFor(idle time.Duration, now time.Time) {
+	known, recorded := later(now, q.Last).Add(-idle), q.LastEndedAt
+	if !recorded.IsZero() {
+		known = later(recorded, earlier(known, recorded.Add(longestMargin)))
+	}
+	q.LastEndedAt = known
+}
+
+// Progress is what the holder of a claim knows beside the record that it claimed. Durations are by the process's own
+// time, which no clock changes.
+type Progress struct {
+	Open, Failed bool // as in Event
+	Sent         bool // an attempt of this claim is not proven unsent
+	Idempotent   bool // the caller's own call is running, and its method is idempotent
+
+	Now         time.Time     // the process's clock
+	Last        time.Time     // the latest time that the journal had seen at the claim
+	Unconfirmed time.Time     // as in Question, at the claim
+	Held        time.Duration // since the claim
+	Idle        time.Duration // since when it is known that no attempt is under way
+}
+
+// Question returns the question for MaySend about one more attempt, at that time, under the claim of op.
+func (p Progress) Question(op *Operation, at time.Time) Question {
+	q := op.Question(at, p.Last, p.Unconfirmed)
+	q.MayHaveRun, q.Failed = op.Found.MayHaveRun || p.Open, op.Found.Failed || p.Failed
+	q.Idempotent = p.Idempotent && op.Naming == Generated && op.Key == ""
+	if op.Found.FirstSentAt.IsZero() { // this clock began the window, and tells its age, wherever it stands
+		q.FirstSentAt, q.Last, q.Unconfirmed = op.FirstSentAt, op.FirstSentAt, time.Time{}
+	}
+	steppedBack := op.UpdatedAt.Sub(at) > op.Terms.Margin()
+	leapt := q.Unconfirmed.IsZero() && p.Now.Sub(op.UpdatedAt)-p.Held > Leap // the journal has not seen that time
+	if steppedBack || leapt {
+		q.Unconfirmed = at.Add(Confirmation)
+	}
+	if p.Sent {
+		q.LastEndedAt = time.Time{} // this claim's own attempt ended last
+	}
+	q.IdleFor(p.Idle, p.Now)
+	return q
+}
+
 // Permission is the resend rule's answer.
 type Permission struct {
 	Answer PermissionAnswer

@@ -241,7 +241,7 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	w.Idle.See(&known)
 	now := w.Now()
 	q := known.Question(now, time.Time{}, time.Time{})
-	q.LastEndedAt = core.LastEnded(known.LastEndedAt, w.Idle.Since(&known, time.Now()), now)
+	q.IdleFor(time.Since(w.Idle.Since(&known, time.Now())), now)
 	return journal.MaySend(q).Answer == journal.NotBefore
 }
 

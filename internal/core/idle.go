@@ -62,20 +62,6 @@ func (s idleSince) is(op *journal.Operation) bool {
 	return s.generation == op.Generation && s.ended.Equal(op.LastEndedAt)
 }
 
-// clocksDiffer is the largest difference of two right clocks, according to the resend rule: its longest margin.
-const clocksDiffer = time.Hour
-
-// LastEnded returns the time at which the last attempt of an operation ended, for the resend rule. That is when this
-// process has learned of the end, by its own time, but no earlier than the recorded time and no later than
-// clocksDiffer after it. A zero recorded time sets no bounds.
-func LastEnded(recorded, idle, now time.Time) time.Time {
-	known := now.Add(-time.Since(idle))
-	if recorded.IsZero() {
-		return known
-	}
-	return Later(recorded, Sooner(known, recorded.Add(clocksDiffer)))
-}
-
 func isUnguarded(t journal.Terms) bool {
 	return !t.Guard && t.Handling > 0
 }

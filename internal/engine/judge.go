@@ -370,48 +370,16 @@ func (r *run) afterRefusal() (due time.Time, own bool) {
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
+// question asks the resend rule about an attempt at the given time.
 func (r *run) question(at time.Time) journal.Question {
-	unconfirmed, first, last := r.unconfirmed, r.op.FirstSentAt, r.last
-	if !r.op.SentSince.IsZero() && !r.op.Found.FirstSentAt.IsZero() {
-		first = r.op.SentSince // an earlier claim's clock was ahead, and that one may have come back
-	}
-	opens := r.op.Found.FirstSentAt.IsZero() // the window began with this very claim
-	if opens {
-		last = first // wherever the clock stands, it tells how long ago that is, and not what another had said before
-	}
-	switch {
-	case r.op.UpdatedAt.Sub(at) > r.op.Terms.Margin(): // it has stepped back since the claim
-		unconfirmed = at.Add(journal.Confirmation)
-	case (opens || unconfirmed.IsZero()) && r.leapt():
-		unconfirmed = at.Add(journal.Confirmation)
-	case opens:
-		unconfirmed = time.Time{}
-	}
-	ended := r.op.LastEndedAt
-	if r.tally.maybeSent {
-		ended = time.Time{} // by this very run
-	}
-	ended = core.LastEnded(ended, r.idleSince, core.Later(r.engine.Now(), last))
-	return journal.Question{
-		MayHaveRun:   r.mayHaveRun(),
-		Failed:       r.op.Found.Failed || r.tally.failed,
-		Terms:        r.op.Terms,
-		FirstSentAt:  first,
-		SentBy:       r.op.FirstSentAt,
-		LastEndedAt:  ended,
-		WindowClosed: r.op.WindowClosed,
-		Clock:        at,
-		Last:         last,
-		Unconfirmed:  unconfirmed,
-		Idempotent: r.caller != nil && r.op.Naming == journal.Generated && r.op.Key == "" &&
+	p := journal.Progress{
+		Open: r.tally.mayHaveRun, Failed: r.tally.failed, Sent: r.tally.maybeSent,
+		Now: r.engine.Now(), Last: r.last, Unconfirmed: r.unconfirmed,
+		Held: time.Since(r.began), Idle: time.Since(r.idleSince),
+		Idempotent: r.caller != nil &&
 			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
 	}
-}
-
-// leapt reports whether the clock has gone further ahead since the claim than this process's own time allows. The
-// journal has not seen that time, and decides whether to believe the clock.
-func (r *run) leapt() bool {
-	return r.engine.Now().Sub(r.op.UpdatedAt)-time.Since(r.began) > journal.Leap
+	return p.Question(&r.op, at)
 }
 
 func (r *run) park(due time.Time, cause string, err error) {
