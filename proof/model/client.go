@@ -1,7 +1,7 @@
 package model
 
 import (
-	"time"
+	"math"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -396,17 +396,21 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 }
 
 func (x *explorer) question(p *client, at stamp) journal.Question {
-	last := (stamp(max(p.Held.Last, 0)) * stepMillis).time()
-	var unconfirmed time.Time
-	if steppedBack := p.Held.At != never && p.Held.At > at+stampOf(now.Add(p.Held.Terms.Margin())); steppedBack || p.Held.Jumped && !p.Held.Fresh {
-		unconfirmed = at.time().Add(journal.Confirmation)
+	op := journal.Operation{
+		Naming: x.Naming, Key: p.Held.Key, Terms: p.Held.Terms, Found: journal.Found{MayHaveRun: p.Held.MayHaveRun, Failed: p.Held.Failed},
+		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed, UpdatedAt: p.Held.At.time(),
 	}
-	return journal.Question{
-		MayHaveRun: p.Held.MayHaveRun || p.Open, Terms: p.Held.Terms, Failed: p.Held.Failed || p.Failed, Unconfirmed: unconfirmed,
-		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed,
-		Clock: at.time(), Last: last,
-		Idempotent: x.idempotent(p),
+	if !p.Held.Fresh {
+		op.Found.FirstSentAt = op.FirstSentAt
 	}
+	progress := journal.Progress{
+		Open: p.Open, Failed: p.Failed, Idempotent: p.Asked && x.PUT,
+		Now: now, Last: (stamp(max(p.Held.Last, 0)) * stepMillis).time(), Held: now.Sub(op.UpdatedAt), Idle: math.MaxInt64,
+	}
+	if p.Held.Jumped {
+		progress.Unconfirmed = at.time().Add(journal.Confirmation)
+	}
+	return progress.Question(&op, at.time())
 }
 
 // givesUp is how a run ends that can't go on, through no fault of the operation's.
