@@ -102,15 +102,13 @@ func (t *pooledTx) Driver() any {
 	return t
 }
 
-// Commit does nothing if nothing was sent. If the statement fails that goes with COMMIT, the server skips COMMIT.
+// Commit sends BEGIN too if that failed or was not needed before, so that it fails on a dead connection. If the statement
+// fails that goes with COMMIT, the server skips COMMIT.
 func (t *pooledTx) Commit(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed
 	}
 	defer t.release()
-	if t.begun == nil {
-		return nil
-	}
 	b, sent := t.batch()
 	b.Queue("commit")
 	results := t.conn.SendBatch(ctx, b)

@@ -654,6 +654,33 @@ func TestTransactionOfBegin(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// A handler may overlook that the connection is dead. Nothing of it is there, and the commit says so.
+func TestTransactionOfBeginOnADeadConnection(t *testing.T) {
+	t.Parallel()
+	_, server, schema := receiving(t)
+	cfg, err := pgxpool.ParseConfig(server.URL())
+	require.NoError(t, err)
+	cfg.MaxConns, cfg.ShouldPing = 1, func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	for _, overlooks := range []string{"BEGIN", "a statement"} {
+		t.Run(overlooks, func(t *testing.T) {
+			tx, err := postgres.Begin(pool)(t.Context())
+			require.NoError(t, err)
+			if overlooks == "a statement" {
+				tx.Driver()
+			}
+			_, _ = tx.(interface{ Conn() *pgx.Conn }).Conn().Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())")
+			_, err = tx.Driver().(pgx.Tx).Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
+			require.Error(t, err)
+			require.Error(t, tx.Commit(t.Context()))
+		})
+	}
+}
+
 // A handler may end the transaction by a statement of its own. Then the answer that goes with COMMIT is not recorded, and
 // the handler's later writes are rolled back.
 func TestTransactionOfBeginThatWasEnded(t *testing.T) {
