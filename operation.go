@@ -223,9 +223,13 @@ type Resolved = journal.Resolved
 
 // requestFor returns req with a context in which OperationOf finds the operation.
 func requestFor(req *http.Request, a *engine.Answer) *http.Request {
-	ctx := &operationContext{Context: req.Context(), op: operationOf(&a.Operation)}
-	ctx.op.Replayed = a.Replayed
-	return req.WithContext(ctx)
+	of := &struct { // in one allocation
+		http.Request
+		ctx operationContext
+	}{ctx: operationContext{Context: req.Context(), op: operationOf(&a.Operation)}}
+	of.ctx.op.Replayed = a.Replayed
+	of.Request = *req.WithContext(&of.ctx)
+	return &of.Request
 }
 
 type operationContext struct {

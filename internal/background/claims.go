@@ -204,7 +204,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	if core.ListedSince(op, route) {
 		return journal.Today{Terms: op.Terms, Form: op.Form}, true
 	}
-	today := journal.Today{Terms: core.TermsOf(route), Form: wire.FormOf(route.Endpoint.Key)}
+	today := journal.Today{Terms: core.TermsOf(route), Form: route.KeyForm()}
 	if op.BodyWithheld && b.worker.NeedsBody(op) {
 		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}

@@ -296,7 +296,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 		}
 		// Callers that ask for it from here on wait for this run.
 		var f *core.Flight
-		if joined, leader := p.worker.Singleflight.Join(op.Ref); leader {
+		if joined, leader := p.worker.Singleflight.Join(op.Ref, nil); leader {
 			f = joined
 		}
 		p.spawn(func() {

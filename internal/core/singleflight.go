@@ -19,7 +19,7 @@ type Singleflight struct {
 type Flight struct {
 	RetryAfter time.Time // before which the provider asked not to be asked again
 
-	ref  journal.Ref        // that it was asked by
+	ref  journal.Ref        // that it was asked by; zero: it has not begun
 	done chan struct{}      // nil as long as no caller waits
 	op   *journal.Operation // as it stood then; nil if that is not known
 }
@@ -30,8 +30,9 @@ func (f *Flight) Done() <-chan struct{} { return f.done }
 // Operation returns the operation as it stood at the flight's end, or nil if that is not known.
 func (f *Flight) Operation() *journal.Operation { return f.op }
 
-// Join joins the flight of ref, or leads a new one. A leader must Finish it.
-func (fs *Singleflight) Join(ref journal.Ref) (f *Flight, leader bool) {
+// Join joins the flight of ref, or leads a new one. A leader must Finish it. A new flight is own, unless own is nil or was
+// led before: others may still hold that one.
+func (fs *Singleflight) Join(ref journal.Ref, own *Flight) (f *Flight, leader bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.underWay[ref]; ok {
@@ -43,7 +44,10 @@ func (fs *Singleflight) Join(ref journal.Ref) (f *Flight, leader bool) {
 	if fs.underWay == nil {
 		fs.underWay = map[journal.Ref]*Flight{}
 	}
-	f = &Flight{ref: ref}
+	if f = own; f == nil || f.ref != (journal.Ref{}) {
+		f = new(Flight)
+	}
+	f.ref = ref
 	fs.underWay[ref] = f
 	return f, true
 }

@@ -299,7 +299,11 @@ func (r *run) contextFor(left time.Duration, cause error) *wire.AttemptContext {
 	if rest := r.ends.Sub(r.attempt.started); rest < left {
 		left, cause = rest, wire.ErrOutOfTime
 	}
-	c := wire.NewAttemptContext(r.ctx, left, cause)
+	c := &r.first
+	if c.Context != nil { // a transport may still hold it
+		c = new(wire.AttemptContext)
+	}
+	c.Start(r.ctx, left, cause)
 	r.sending.Store(c)
 	return c
 }

@@ -127,7 +127,7 @@ func (k *call) decide(f *core.Flight) (res journal.Result, until time.Time, err 
 // lead waits until this call leads the flight of its name, or another's has what answers it.
 func (k *call) lead() (*core.Flight, Answer, error) {
 	for {
-		f, leader := k.engine.Singleflight.Join(k.ref)
+		f, leader := k.engine.Singleflight.Join(k.ref, &k.flight)
 		if leader {
 			return f, Answer{}, nil
 		}
@@ -407,7 +407,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 // startRun starts the run that the journal has just allowed.
 func (k *call) startRun(res journal.Result, f *core.Flight) *run {
 	r := newRun(k.ctx, k.engine, res, f, k.ends)
-	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, k.clean, k.secrets, k.permit
+	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, &k.clean, &k.secrets, k.permit
 	r.requests.Caller, r.requests.Query = k.req, k.query
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request

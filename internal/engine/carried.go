@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -110,7 +111,11 @@ func (k *call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation,
 // ofItsVersion returns an error if the request's own key has another UUID version than the table asks for. It returns
 // nil if an operation was begun with that key before and is not cancelled.
 func (k *call) ofItsVersion() error {
-	if k.wrongVersion == nil {
+	if k.carried == "" {
+		return nil
+	}
+	wrongVersion := tables.Key(k.route.Endpoint.Key).Check(k.carried)
+	if wrongVersion == nil {
 		return nil
 	}
 	op, err := k.get(k.ctx)
@@ -118,7 +123,7 @@ func (k *call) ofItsVersion() error {
 	case err != nil && !errors.Is(err, journal.ErrNotFound):
 		return k.failed(err)
 	case err != nil, op.State == journal.StateCancelled:
-		return k.fail(fault.ErrInvalidRequest, k.wrongVersion)
+		return k.fail(fault.ErrInvalidRequest, wrongVersion)
 	}
 	return nil
 }

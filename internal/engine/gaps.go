@@ -15,7 +15,6 @@ import (
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -139,7 +138,7 @@ func (k *call) wrongKeyHeader() string {
 			return ""
 		}
 		return fmt.Sprintf("it has a key in the header %s, and the table of %s takes keys in the %s: one of them is mistaken, and a server that ignores the other would execute every repetition",
-			http.CanonicalHeaderKey(name), k.route.Provider.Name, wire.FormOf(key))
+			http.CanonicalHeaderKey(name), k.route.Provider.Name, tables.Key(key).Form())
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/naming"
@@ -21,7 +22,6 @@ type call struct {
 	engine  *Engine
 	ctx     context.Context // the caller's
 	req     *http.Request   // the caller's: never modified
-	closing sync.Once       // of its body
 	route   tables.Route
 	name    naming.Naming
 	ref     journal.Ref
@@ -29,23 +29,22 @@ type call struct {
 	account http.Header // the headers that name the account of the request
 	carried string      // the key that the request already had
 
-	// wrongVersion is why that can't be the key of a new operation.
-	wrongVersion error
+	intent   journal.Intent
+	print    fingerprint.Print // the request's meaning
+	secrets  tables.Secrets    // of its body
+	clean    url.URL           // the request's, without withheld query parameters
+	query    string            // the rest of its query
+	withheld [1]string         // room for the name of most requests' only withheld header
+	body     []byte
+	ends     time.Time // when the call has to have returned
+	asked    time.Time // before which the provider asked not to be asked again, by what was answered last
 
-	intent  journal.Intent
-	print   fingerprint.Print // the request's meaning
-	secrets tables.Secrets    // of its body
-	clean   *url.URL          // the request's, without withheld query parameters: cleaned
-	cleaned url.URL
-	query   string // the rest of its query
-	body    []byte
-	ends    time.Time // when the call has to have returned
-	asked   time.Time // before which the provider asked not to be asked again, by what was answered last
-
+	flight core.Flight      // the first that it leads
 	permit *throttle.Permit // of a flow's in the background, while it has one
 
-	looked   bool // a look-up has found a fact that may change the journal's decision
-	enqueues bool // it is recorded in a transaction of the caller's, which is open
+	closing  sync.Once // of the request's body
+	looked   bool      // a look-up has found a fact that may change the journal's decision
+	enqueues bool      // it is recorded in a transaction of the caller's, which is open
 }
 
 // identify finds the contract that a request is under and the operation that it

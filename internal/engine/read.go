@@ -85,9 +85,6 @@ func (k *call) understand() (effect bool, err error) {
 	if err == nil {
 		err = checkHead(k.req)
 	}
-	if err == nil && isCarried {
-		k.wrongVersion = tables.Key(k.route.Endpoint.Key).Check(carried)
-	}
 	if err == nil {
 		err = k.decideKey(carried, isCarried)
 	}
@@ -164,21 +161,21 @@ func (k *call) freeze(m tables.Message) error {
 		}
 	}
 	frozen := journal.Request{Method: req.Method, Body: k.body}
-	frozen.Header, frozen.WithheldHeaders = wire.FreezeHeader(req.Header, tables.Key(endpoint.Key).InHeader)
-	k.clean, k.cleaned = &k.cleaned, *req.URL
+	frozen.Header, frozen.WithheldHeaders = wire.FreezeHeader(req.Header, tables.Key(endpoint.Key).InHeader, k.withheld[:0])
+	k.clean = *req.URL
 	k.clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
 	k.clean.Fragment, k.clean.RawFragment = "", ""
 	frozen.URL = k.clean.String()
-	asked := k.clean
+	asked := &k.clean
 	if req.Host != "" && req.Host != req.URL.Host {
 		frozen.Host = req.Host
-		elsewhere := k.cleaned
+		elsewhere := k.clean
 		elsewhere.Host = req.Host // the server at the URL's may be many
 		asked = &elsewhere
 	}
 
 	in := &k.intent
-	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, wire.FormOf(endpoint.Key)
+	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, k.route.KeyForm()
 	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.engine.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {

@@ -5,7 +5,6 @@ import (
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -22,7 +21,7 @@ func (k *call) refer(m tables.Message) {
 	}
 	at := tables.Reference(ref)
 	value, present, err := at.Carried(m)
-	form := wire.FormOf(providers.Key{Place: ref.Place, Name: ref.Name})
+	form := tables.Key{Place: ref.Place, Name: ref.Name}.Form()
 	switch {
 	case err != nil:
 	case present:

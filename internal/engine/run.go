@@ -34,14 +34,15 @@ type run struct {
 
 	// Its requests.
 	route    tables.Route
-	target   *url.URL       // where the operation is sent to
-	secrets  tables.Secrets // of its body, which an answer may repeat
-	replaced bool           // the journal's key goes out instead of the one the request had
+	target   *url.URL        // where the operation is sent to
+	secrets  *tables.Secrets // of its body, which an answer may repeat; nil in the background
+	replaced bool            // the journal's key goes out instead of the one the request had
 	requests wire.Composer
 
 	// Its attempts.
 	pauses   core.PauseContext                   // between two of them
 	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
+	first    wire.AttemptContext                 // of the first one; each other has its own
 	attempt  attempt                             // the last one
 	answered *Response                           // by the provider to an earlier one
 	tally    tally
@@ -59,13 +60,13 @@ type run struct {
 type tally struct {
 	made       int       // on the wire
 	counted    int       // those that count against the policy
+	departed   int       // those that are not proven unsent
+	refused    int       // of these, those for whose refusal the provider registers no key
+	ended      time.Time // when the last one ended
 	mayHaveRun bool      // one of them may have run, or proved that an earlier one may have
 	failed     bool      // one of them was answered by a failure that may have had an effect
 	maybeSent  bool      // one of them is not proven unsent
-	departed   int       // those that are not
-	refused    int       // of these, those for whose refusal the provider registers no key
 	underWay   bool      // one is
-	ended      time.Time // when the last one ended
 
 	declared time.Duration // journal.Event.Retention
 }

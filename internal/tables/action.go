@@ -138,7 +138,7 @@ func (rt Route) For(m Message) Route {
 const sourceNoAction = "the provider's table has neither this operation nor one for all others"
 
 func (rt Route) decided(l *listed, byTable bool) Route {
-	return Route{Provider: rt.Provider, Endpoint: &l.Endpoint, Listed: byTable, Effect: !l.NoEffect, reader: l.reader, secrets: l.secrets}
+	return Route{Provider: rt.Provider, Endpoint: &l.Endpoint, Listed: byTable, Effect: !l.NoEffect, at: l}
 }
 
 // takenBy reports whether the request's document has the argument, for all that it
@@ -161,6 +161,7 @@ func (k Key) takenBy(m *asking) bool {
 
 func (l *listed) keyless() *listed {
 	without := *l
+	without.form = ""
 	without.Key, without.Retention, without.Remembers, without.InFlightGuard, without.HandlingTime = providers.Key{}, 0, providers.Nothing, false, 0
 	return &without
 }

@@ -40,6 +40,23 @@ func (k Key) Check(key string) error {
 	return k.invalid("it is not a UUID of version %d", k.UUIDVersion)
 }
 
+// Form returns the place and form of the key on the wire.
+func (k Key) Form() string {
+	name := k.Name
+	if k.Place == providers.KeyRawHeader || k.Place == providers.KeyQuotedHeader {
+		name = http.CanonicalHeaderKey(name)
+	}
+	return strings.TrimSpace(k.Place.String() + " " + name)
+}
+
+// KeyForm returns the form of the endpoint's key.
+func (rt *Route) KeyForm() string {
+	if rt.at != nil && rt.at.form != "" && rt.Endpoint == &rt.at.Endpoint {
+		return rt.at.form
+	}
+	return Key(rt.Endpoint.Key).Form()
+}
+
 // OfAnyVersion returns k for the keys of operations that were begun before their table asked for a version.
 func (k Key) OfAnyVersion() Key {
 	k.UUIDVersion = 0

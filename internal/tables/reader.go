@@ -149,8 +149,8 @@ var defaultReader = newReader(defaultRules)
 
 // reads returns the endpoint's rules, prepared. A router has them ready.
 func (rt *Route) reads() *reader {
-	if rt.reader.of(rt.Endpoint.Rules) {
-		return rt.reader
+	if rt.at != nil && rt.at.reader.of(rt.Endpoint.Rules) {
+		return rt.at.reader
 	}
 	return newReader(rt.Endpoint.Rules)
 }

@@ -28,8 +28,9 @@ type served struct {
 // listed is an endpoint of a table, with its rules prepared.
 type listed struct {
 	providers.Endpoint
+	form    string // of its key; "": it was not prepared
 	reader  *reader
-	secrets *secretNames
+	secrets *secretNames // nil: no table says what they are
 }
 
 // Route holds the facts of a request that are known before it is sent.
@@ -55,9 +56,8 @@ type Route struct {
 	// for endpoints marked NoEffect. It is true of a route that is Undecided.
 	Effect bool
 
-	reader  *reader      // of Endpoint.Rules
-	secrets *secretNames // nil: no table says what they are
-	choices []*listed    // while Undecided
+	at      *listed   // Endpoint, prepared
+	choices []*listed // while Undecided
 }
 
 // NewRouter validates the providers, each by [providers.Provider.Validate]. Together they must be unambiguous: names
@@ -123,7 +123,7 @@ func (r *Router) serve(p *providers.Provider) (errs []error) {
 // another one (empty, "." or ".." segments, an escaped slash or dot) matches no
 // endpoint: it is under the unlisted contract, which is the careful one.
 func (r *Router) Route(method string, u *url.URL) Route {
-	rt := Route{Endpoint: &unlisted.Endpoint, Effect: !safe(method), reader: unlisted.reader}
+	rt := Route{Endpoint: &unlisted.Endpoint, Effect: !safe(method), at: &unlisted}
 	s := r.host(u)
 	if s == nil {
 		return rt
@@ -133,7 +133,7 @@ func (r *Router) Route(method string, u *url.URL) Route {
 		return rt
 	}
 	if es := s.endpoints(method, u); len(es) > 0 {
-		rt.Endpoint, rt.Listed, rt.reader, rt.secrets = &es[0].Endpoint, true, es[0].reader, es[0].secrets
+		rt.Endpoint, rt.Listed, rt.at = &es[0].Endpoint, true, es[0]
 		if len(es) == 1 && es[0].Action.Place == providers.ActionNone && es[0].Key.Place != providers.KeyGraphQL {
 			rt.Effect = !es[0].NoEffect
 		} else {
@@ -159,7 +159,7 @@ func byPattern(p *providers.Provider) (groups [][]*listed) {
 				at[e.Pattern] = n
 				groups = append(groups, nil)
 			}
-			groups[n] = append(groups[n], &listed{*e, newReader(e.Rules), newSecretNames(p, e)})
+			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e)})
 		}
 	}
 	return groups

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/providers"
@@ -51,9 +52,9 @@ func (rt *Route) Secrets(m Message) (found Secrets) {
 	if len(m.Body) == 0 {
 		return found
 	}
-	names := rt.secrets
-	if names == nil {
-		names = &undecidedNames
+	names := &undecidedNames
+	if rt.at != nil && rt.at.secrets != nil {
+		names = rt.at.secrets
 	}
 	s := secretSearch{names: names}
 	unread := !s.read(m) && !names.openWhole
@@ -65,10 +66,10 @@ func (rt *Route) Secrets(m Message) (found Secrets) {
 // SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form
 // would have it. A URL is written down in too many places to hold one.
 func (rt *Route) SecretInQuery(m Message) bool {
-	if m.Query == "" || rt.secrets == nil || len(rt.secrets.listed) == 0 {
+	if m.Query == "" || rt.at == nil || rt.at.secrets == nil || len(rt.at.secrets.listed) == 0 {
 		return false
 	}
-	s := secretSearch{names: &secretNames{listed: rt.secrets.listed, listedOnly: true}}
+	s := secretSearch{names: &secretNames{listed: rt.at.secrets.listed, listedOnly: true}}
 	s.form([]byte(m.Query))
 	return s.found.Found
 }
@@ -209,10 +210,18 @@ type secretSearch struct {
 	found  Secrets
 }
 
+// paths holds memory for the paths of searches, which the compiler would have on the heap.
+var paths = sync.Pool{New: func() any { return new([8][]byte) }}
+
 // read reports whether the body was read whole.
 func (s *secretSearch) read(m Message) bool {
-	var room [8][]byte
+	room := paths.Get().(*[8][]byte)
 	s.at = room[:0]
+	defer func() {
+		s.at = nil
+		clear(room[:])
+		paths.Put(room)
+	}()
 	types := lines(m.Header, "Content-Type")
 	if len(types) > 1 {
 		return false

@@ -22,7 +22,7 @@ var unlisted = func() listed {
 		}),
 		Source: sourceUnlisted,
 	}
-	return listed{Endpoint: e, reader: newReader(e.Rules)}
+	return listed{Endpoint: e, form: Key(e.Key).Form(), reader: newReader(e.Rules)}
 }()
 
 const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"

@@ -44,12 +44,11 @@ func (c *AttemptContext) Value(key any) any {
 
 type attemptKey struct{}
 
-// NewAttemptContext returns a context that ends with ctx or, for cause, after so long.
-func NewAttemptContext(ctx context.Context, left time.Duration, cause error) *AttemptContext {
+// Start makes a zero c the context that ends with ctx or, for cause, after so long.
+func (c *AttemptContext) Start(ctx context.Context, left time.Duration, cause error) {
 	ctx, end := context.WithCancelCause(ctx)
-	c := &AttemptContext{Context: ctx, end: end, deadline: time.AfterFunc(left, func() { end(cause) })}
-	c.trace.end = end
-	return c
+	c.Context, c.end, c.trace.end = ctx, end, end
+	c.deadline = time.AfterFunc(left, func() { end(cause) })
 }
 
 // Guard says whether an attempt may go on. It may be asked at any time, by any goroutine.

@@ -40,7 +40,8 @@ type Composer struct {
 // additions of Authorize, which may be a signature over the whole. The request is sent under sent; Authorize sees
 // ctx.
 func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
-	req := c.Frame(sent, c.Frozen.Method, to)
+	f := c.frame(sent, c.Frozen.Method, to)
+	req := &f.request
 	body, err := c.Reference.put(req, c.Frozen.Body)
 	if err != nil {
 		return nil, err
@@ -57,43 +58,55 @@ func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Reques
 			return nil, err
 		}
 	}
-	SetBody(req, body)
+	setBody(req, &f.reader, body)
 	return req, nil
+}
+
+// frame is a request with its URL and the reader of its body, in one allocation. It belongs to one attempt.
+type frame struct {
+	request http.Request
+	url     url.URL
+	reader  bytes.Reader
 }
 
 // Frame returns a request with the frozen headers, the caller's credentials and its trace.
 func (c *Composer) Frame(ctx context.Context, method string, to *url.URL) *http.Request {
+	return &c.frame(ctx, method, to).request
+}
+
+func (c *Composer) frame(ctx context.Context, method string, to *url.URL) *frame {
 	frozen := c.Frozen
-	u := *to
+	f := new(frame)
+	f.url = *to
 	if c.Query != "" {
-		u.RawQuery = joinQuery(u.RawQuery, c.Query)
+		f.url.RawQuery = joinQuery(f.url.RawQuery, c.Query)
 	}
-	req := (&http.Request{
+	f.request = *(&http.Request{
 		Method: method,
-		URL:    &u,
+		URL:    &f.url,
 		Host:   frozen.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header, len(frozen.Header)+4),
 		Close:  c.Caller != nil && c.Caller.Close,
 	}).WithContext(ctx)
+	req := &f.request
 	for name, values := range frozen.Header {
 		if !secret.Propagated(name) { // that of an older record is its first caller's
 			req.Header[name] = values[:len(values):len(values)]
 		}
 	}
 	if c.Caller != nil {
-		withheld := among(frozen.WithheldHeaders)
 		for name, values := range c.Caller.Header {
-			if (withheld(name) || secret.Header(name) || secret.Propagated(name)) && !tables.Key(c.Route.Endpoint.Key).InHeader(name) {
+			if (among(frozen.WithheldHeaders, name) || secret.Header(name) || secret.Propagated(name)) && !tables.Key(c.Route.Endpoint.Key).InHeader(name) {
 				req.Header[name] = values[:len(values):len(values)]
 			}
 		}
 	} else if c.Jar != nil {
-		for _, cookie := range c.Jar.Cookies(&u) {
+		for _, cookie := range c.Jar.Cookies(&f.url) {
 			req.AddCookie(cookie)
 		}
 	}
-	return req
+	return f
 }
 
 // putKey puts the operation's key into the request, and returns the request's new body. Doing it again changes
@@ -183,8 +196,11 @@ func (c *Composer) sameKey(before, after string) bool {
 // net/http would itself resend a request with an Idempotency-Key if a kept-alive connection turns out dead, and over
 // HTTP/2 after a PROTOCOL_ERROR. If net/http proves a request unprocessed, the next try is an attempt of ours: see
 // unsent.go.
-func SetBody(req *http.Request, body []byte) {
-	req.Body = io.NopCloser(bytes.NewReader(body))
+func SetBody(req *http.Request, body []byte) { setBody(req, new(bytes.Reader), body) }
+
+func setBody(req *http.Request, reader *bytes.Reader, body []byte) {
+	reader.Reset(body)
+	req.Body = io.NopCloser(reader)
 	req.ContentLength = int64(len(body))
 	if len(body) > 0 {
 		return

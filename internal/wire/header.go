@@ -113,15 +113,16 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 // FreezeHeader splits a request's headers into those that are journaled and the names of those that are withheld. A
 // header is withheld if it carries a credential, which may be in a URL, or goes with a signature, such as the signed
 // date. Only the credentials are cut out of a Referer, since no caller has to supply it again. Headers that propagate
-// a trace are in neither result: they belong to their caller only.
-func FreezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Header, withheld []string) {
-	frozen = make(http.Header, len(h))
-	dated := among(secret.Dated(h))
+// a trace are in neither result: they belong to their caller only. The names are appended to room, which is empty.
+func FreezeHeader(h http.Header, isKey func(name string) bool, room []string) (frozen http.Header, withheld []string) {
+	frozen, withheld = make(http.Header, len(h)), room
+	dated := secret.Dated(h)
+	slices.Sort(dated)
 	for name, values := range h {
 		if isKey(name) || secret.Propagated(name) {
 			continue
 		}
-		if !secret.Header(name) && !dated(http.CanonicalHeaderKey(name)) {
+		if !secret.Header(name) && !among(dated, http.CanonicalHeaderKey(name)) {
 			cut, isCut := withoutCredentials(name, values)
 			if !isCut || strings.EqualFold(name, "Referer") {
 				frozen[name] = cut
@@ -130,19 +131,16 @@ func FreezeHeader(h http.Header, isKey func(name string) bool) (frozen http.Head
 		}
 		withheld = append(withheld, http.CanonicalHeaderKey(name))
 	}
+	if len(withheld) == 0 {
+		return frozen, nil
+	}
 	slices.Sort(withheld)
-	return frozen, slices.Compact(withheld)
+	return frozen, slices.Clip(slices.Compact(withheld))
 }
 
-// among returns a function that reports whether a name is in a list. It is fast for a long list too: a stranger's
-// headers may be passed on.
-func among(names []string) func(name string) bool {
-	if len(names) == 0 {
-		return func(string) bool { return false }
-	}
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	return func(name string) bool { return set[name] }
+// among reports whether a name is in a sorted list. It is fast for a long list too: a stranger's headers may be passed
+// on.
+func among(names []string, name string) bool {
+	_, is := slices.BinarySearch(names, name)
+	return is
 }

@@ -10,16 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// FormOf returns the place and form of the key on the wire.
-func FormOf(key providers.Key) string {
-	name := key.Name
-	if key.Place == providers.KeyRawHeader || key.Place == providers.KeyQuotedHeader {
-		name = http.CanonicalHeaderKey(name)
-	}
-	return strings.TrimSpace(key.Place.String() + " " + name)
-}
-
-// referenceAt returns the place of a recorded reference, from the text that FormOf returned for it.
+// referenceAt returns the place of a recorded reference, from the text that [tables.Key.Form] returned for it.
 func referenceAt(form string) (at tables.Reference, ok bool) {
 	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {
 		if name, is := strings.CutPrefix(form, place.String()+" "); is {

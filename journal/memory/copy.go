@@ -2,6 +2,8 @@ package memory
 
 import (
 	"bytes"
+	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
@@ -21,6 +23,44 @@ func copyEvidence(list []journal.Evidence, bodies bool) []journal.Evidence {
 	}
 	return list
 }
+
+// ownRequest returns a copy of a request to be stored. What is stored never changes, so operations share equal headers.
+func (j *Journal) ownRequest(r journal.Request) journal.Request {
+	r.Header = own(r.Header, &j.latest.request)
+	if j.latest.withheld == nil || !slices.Equal(r.WithheldHeaders, j.latest.withheld) {
+		j.latest.withheld = slices.Clone(r.WithheldHeaders)
+	}
+	if r.WithheldHeaders != nil {
+		r.WithheldHeaders = j.latest.withheld
+	}
+	r.WithheldQuery = slices.Clone(r.WithheldQuery)
+	r.Body = bytes.Clone(r.Body)
+	return r
+}
+
+// ownAnswer is ownRequest for an answer, which may be nil.
+func (j *Journal) ownAnswer(a *journal.Answer) *journal.Answer {
+	if a == nil || a.Replaced != nil {
+		return copyAnswer(a, true)
+	}
+	answer := *a
+	answer.Header, answer.Trailer, answer.Body = own(a.Header, &j.latest.answer), a.Trailer.Clone(), bytes.Clone(a.Body)
+	return &answer
+}
+
+// own returns a copy of a header: the latest one if that is equal, and else a new one, which is the latest then.
+func own(h http.Header, latest *http.Header) http.Header {
+	if h == nil {
+		return nil
+	}
+	if *latest == nil || !maps.EqualFunc(h, *latest, sameValues) {
+		*latest = h.Clone()
+	}
+	return *latest
+}
+
+// sameValues tells a list without values from none.
+func sameValues(a, b []string) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 
 func copyRequest(r journal.Request, body bool) journal.Request {
 	r.Header = r.Header.Clone()

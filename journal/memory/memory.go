@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"iter"
+	"net/http"
 	"slices"
 	"sort"
 	"sync"
@@ -37,6 +38,11 @@ type Journal struct {
 	flows    flows
 	writing  *transaction // the open transaction, for which other writers wait
 	closed   bool
+
+	latest struct { // of the operations: what the next one repeats of it is stored once
+		request, answer http.Header
+		withheld        []string
+	}
 }
 
 var (
@@ -104,13 +110,13 @@ func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journ
 	case store.Changes(op, next, decision):
 		stored := next
 		if ev.Intent != nil {
-			stored.Request, stored.Compare = copyRequest(next.Request, true), slices.Clone(next.Compare)
+			stored.Request, stored.Compare = j.ownRequest(next.Request), slices.Clone(next.Compare)
 		}
 		if ev.Evidence != nil {
 			stored.Evidence = copyEvidence(next.Evidence, true)
 		}
 		if answered {
-			stored.Answer = copyAnswer(next.Answer, true)
+			stored.Answer = j.ownAnswer(next.Answer)
 		}
 		next.Handle = put(stored)
 	default:
