@@ -10,10 +10,10 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// Operation names the operation of a message. A redelivered message has the same name. The queue's name keeps the
-// messages of two queues apart.
+// Operation names the operation of a message. A redelivered message has the same name. The queue is the scope, which keeps
+// the messages of two queues apart.
 func Operation(ctx context.Context, queue, messageID string) context.Context {
-	return onceward.WithOperation(ctx, queue+"/"+messageID)
+	return onceward.WithOperation(onceward.WithScope(ctx, "queue/"+queue), messageID)
 }
 
 // Consume handles every message in the folder, oldest name first, and acknowledges it afterwards. A message that handle

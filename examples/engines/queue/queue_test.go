@@ -37,3 +37,17 @@ func TestConsumerKilledBeforeItsAcknowledgement(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left, "the message is acknowledged")
 }
+
+// A slash in a name makes no two messages one operation.
+func TestNamesWithASlash(t *testing.T) {
+	box := enginetest.Box(t)
+	p := enginetest.Plan{Provider: box.URL, Journal: filepath.Join(t.TempDir(), "journal.db")}
+	client, end, err := p.Client()
+	require.NoError(t, err)
+	t.Cleanup(end)
+	for _, of := range [][2]string{{"eu/charges", "1"}, {"eu", "charges/1"}} {
+		_, err := p.Charge(queue.Operation(t.Context(), of[0], of[1]), client.HTTPClient())
+		require.NoError(t, err)
+	}
+	require.Len(t, box.Effects(), 2, "%s", box.Ledger())
+}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
@@ -91,4 +93,19 @@ func TestJobKilledBeforeItsAcknowledgement(t *testing.T) {
 		server.Exec(t, "DELETE FROM river_leader")
 		server.Exec(t, "UPDATE river_job SET attempted_at = attempted_at - interval '2 hours' WHERE state = 'running'")
 	})
+}
+
+// An ID comes again in another database, and in a table that was truncated. That job is another charge.
+func TestJobIDThatComesAgain(t *testing.T) {
+	box := enginetest.Box(t)
+	p := enginetest.Plan{Provider: box.URL, Journal: filepath.Join(t.TempDir(), "journal.db")}
+	client, end, err := p.Client()
+	require.NoError(t, err)
+	t.Cleanup(end)
+	created := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{created, created.In(time.FixedZone("CET", 3600)), created.Add(time.Microsecond)} {
+		_, err := p.Charge(oncewardriver.Operation(t.Context(), &rivertype.JobRow{ID: 1, Kind: "charge", CreatedAt: at}), client.HTTPClient())
+		require.NoError(t, err)
+	}
+	require.Len(t, box.Effects(), 2, "%s", box.Ledger())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	sdkclient "go.temporal.io/sdk/client"
 	sdktemporal "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -83,4 +84,42 @@ func TestActivityWithoutAnID(t *testing.T) {
 	}, activity.RegisterOptions{Name: "charge"})
 	env.ExecuteWorkflow(charging, "")
 	require.ErrorContains(t, env.GetWorkflowError(), temporal.ErrNoActivityID.Error())
+}
+
+// A slash in an ID makes no two activities one operation.
+func TestIDsWithASlash(t *testing.T) {
+	box := enginetest.Box(t)
+	p := enginetest.Plan{Provider: box.URL, Journal: filepath.Join(t.TempDir(), "journal.db")}
+	client, end, err := p.Client()
+	require.NoError(t, err)
+	t.Cleanup(end)
+	for _, ids := range [][2]string{{"order/7", "charge"}, {"order", "7/charge"}, {"order%2F7", "charge"}} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		env.SetStartWorkflowOptions(sdkclient.StartWorkflowOptions{ID: ids[0]})
+		env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
+			ctx, err := temporal.Operation(ctx)
+			if err != nil {
+				return "", err
+			}
+			return p.Charge(ctx, client.HTTPClient())
+		}, activity.RegisterOptions{Name: "charge"})
+		env.ExecuteWorkflow(charging, ids[1])
+		require.NoError(t, env.GetWorkflowError())
+	}
+	assert.Len(t, box.Effects(), 3, "%s", box.Ledger())
+}
+
+// Temporal names a child by its parent's run, which is another one after a reset.
+func TestChildWorkflowWithoutAnID(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetStartWorkflowOptions(sdkclient.StartWorkflowOptions{ID: "0198e6d7-b4bf-7789-8c60-6e3c808ed385_11"})
+	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
+		_, err := temporal.Operation(ctx)
+		require.ErrorIs(t, err, temporal.ErrNoWorkflowID)
+		return "", sdktemporal.NewNonRetryableApplicationError(err.Error(), "noID", err)
+	}, activity.RegisterOptions{Name: "charge"})
+	env.ExecuteWorkflow(charging, "charge")
+	require.ErrorContains(t, env.GetWorkflowError(), temporal.ErrNoWorkflowID.Error())
 }
