@@ -95,14 +95,10 @@ func (w *world) connect(t *testing.T, transport mcp.Transport) {
 	w.client = session
 }
 
-// call calls a tool. id, unless it is empty, is the client's name of the call.
-func (w *world) call(t *testing.T, id, tool string, arguments any) (text string, isError bool) {
+// call calls a tool.
+func (w *world) call(t *testing.T, tool string, arguments any) (text string, isError bool) {
 	t.Helper()
-	params := &mcp.CallToolParams{Name: tool, Arguments: arguments}
-	if id != "" {
-		params.Meta = mcp.Meta{callField: id}
-	}
-	result, err := w.client.CallTool(t.Context(), params)
+	result, err := w.client.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	require.NoError(t, err)
 	require.Len(t, result.Content, 1)
 	return result.Content[0].(*mcp.TextContent).Text, result.IsError
@@ -120,51 +116,78 @@ var (
 )
 
 func TestARetriedCallGetsTheRecordedResult(t *testing.T) {
-	for _, id := range []string{"", "call-1"} {
-		w := newWorld(t)
-		w.inProcess(t)
-		w.stripe.Script(providertest.DropAfter())
-		first, isError := w.call(t, id, "charge", order)
-		assert.False(t, isError)
-		assert.Regexp(t, "^DONE", first)
-		again, isError := w.call(t, id, "charge", order)
-		assert.False(t, isError)
-		assert.Regexp(t, "^DONE BEFORE", again)
-		assert.Equal(t, operationIn(first), operationIn(again))
-		checked, _ := w.call(t, "", "check", checkArguments{Operation: operationIn(first)})
-		assert.Regexp(t, "^DONE", checked)
-		require.Len(t, w.stripe.Effects(), 1)
-	}
+	w := newWorld(t)
+	w.inProcess(t)
+	w.stripe.Script(providertest.DropAfter())
+	first, isError := w.call(t, "charge", order)
+	assert.False(t, isError)
+	assert.Regexp(t, "^DONE", first)
+	again, isError := w.call(t, "charge", order)
+	assert.False(t, isError)
+	assert.Regexp(t, "^DONE BEFORE", again)
+	assert.Equal(t, operationIn(first), operationIn(again))
+	checked, _ := w.call(t, "check", checkArguments{Operation: operationIn(first)})
+	assert.Regexp(t, "^DONE", checked)
+	require.Len(t, w.stripe.Effects(), 1)
 }
 
 func TestAnotherPurposeIsAnotherOperation(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)
-	w.call(t, "", "send_text", hello)
+	w.call(t, "send_text", hello)
 	reminder := hello
 	reminder.Occasion = "second reminder"
-	text, _ := w.call(t, "", "send_text", reminder)
+	text, _ := w.call(t, "send_text", reminder)
 	assert.Regexp(t, "^DONE\\.", text)
 	require.Len(t, w.twilio.Effects(), 2)
-
-	w.call(t, "call-1", "charge", order)
-	other := order
-	other.Amount++
-	text, isError := w.call(t, "call-1", "charge", other)
-	assert.True(t, isError)
-	assert.Regexp(t, "^REFUSED", text)
-	require.Len(t, w.stripe.Effects(), 1, "the client's name of a call belongs to its arguments")
 }
 
 func TestAnOrderIsChargedOnceWithWhateverArguments(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)
-	w.call(t, "", "charge", order)
+	w.call(t, "charge", order)
 	other := order
 	other.Currency = "EUR"
-	text, isError := w.call(t, "", "charge", other)
+	text, isError := w.call(t, "charge", other)
 	assert.True(t, isError)
 	assert.Regexp(t, "^REFUSED", text)
+	require.Len(t, w.stripe.Effects(), 1)
+}
+
+// A string that is written in another way is another one, and would be another effect.
+func TestAnOrderAndANumberHaveOneSpelling(t *testing.T) {
+	w := newWorld(t)
+	w.inProcess(t)
+	w.call(t, "charge", order)
+	for _, spelling := range []string{"", " order-7", "order-7 ", "Order-7", "order-07", "order\u20107", "order-\uff17", "order-7\u200b", "order-7\n"} {
+		other := order
+		other.Order = spelling
+		text, isError := w.call(t, "charge", other)
+		assert.True(t, isError, "%q", spelling)
+		assert.Contains(t, text, "Nothing was sent", "%q", spelling)
+	}
+	require.Len(t, w.stripe.Effects(), 1)
+	w.call(t, "send_text", hello)
+	for _, spelling := range []string{"+1 5550001", "15550001", "+1-555-0001"} {
+		for _, other := range []textArguments{{To: spelling, From: hello.From, Body: hello.Body}, {To: hello.To, From: spelling, Body: hello.Body}} {
+			text, isError := w.call(t, "send_text", other)
+			assert.True(t, isError, "%q", spelling)
+			assert.Contains(t, text, "Nothing was sent", "%q", spelling)
+		}
+	}
+	require.Len(t, w.twilio.Effects(), 1)
+}
+
+// Each try of a model is another call for its host, which may give it another name in _meta.
+func TestANameOfTheCallMakesNoSecondCharge(t *testing.T) {
+	w := newWorld(t)
+	w.inProcess(t)
+	w.call(t, "charge", order)
+	for _, id := range []string{"toolu_1", "toolu_2"} {
+		result, err := w.client.CallTool(t.Context(), &mcp.CallToolParams{Name: "charge", Arguments: order, Meta: mcp.Meta{"onceward.example/call": id}})
+		require.NoError(t, err)
+		assert.Regexp(t, "^DONE BEFORE", result.Content[0].(*mcp.TextContent).Text)
+	}
 	require.Len(t, w.stripe.Effects(), 1)
 }
 
@@ -174,16 +197,16 @@ func TestAnUnknownCallSaysWhatToDo(t *testing.T) {
 	w.inProcess(t)
 	w.twilio.Script(providertest.DropAfter())
 	for range 3 {
-		text, isError := w.call(t, "", "send_text", hello)
+		text, isError := w.call(t, "send_text", hello)
 		assert.True(t, isError)
 		assert.Regexp(t, "^UNKNOWN", text)
 		assert.Contains(t, text, "Do not call again")
-		checked, _ := w.call(t, "", "check", checkArguments{Operation: operationIn(text)})
+		checked, _ := w.call(t, "check", checkArguments{Operation: operationIn(text)})
 		assert.Regexp(t, "^UNKNOWN", checked)
 	}
 	require.Len(t, w.twilio.Effects(), 1)
 	assert.Equal(t, 1, w.twilio.Requests())
-	text, _ := w.call(t, "", "check", checkArguments{Operation: "charge/none"})
+	text, _ := w.call(t, "check", checkArguments{Operation: "charge/none"})
 	assert.Regexp(t, "^NEVER RECORDED", text)
 }
 
@@ -199,7 +222,7 @@ func TestARefusalIsNoReasonToTryAnotherWay(t *testing.T) {
 	w.services = boxedAt(w.stripe.URL, w.twilio.URL)
 	w.inProcess(t)
 	for range 2 {
-		text, isError := w.call(t, "", "charge", order)
+		text, isError := w.call(t, "charge", order)
 		assert.True(t, isError)
 		assert.Regexp(t, "^REFUSED.*Your card was declined", text)
 	}
@@ -229,7 +252,7 @@ func TestAKilledServerChargesOnce(t *testing.T) {
 	require.Error(t, err, "its server is dead")
 
 	start()
-	text, isError := w.call(t, "", "charge", order)
+	text, isError := w.call(t, "charge", order)
 	assert.False(t, isError, text)
 	assert.Regexp(t, "^DONE", text)
 	require.Len(t, w.stripe.Effects(), 1)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -17,20 +18,26 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// callField is a field of a call's _meta. A client may name the call there. It sends the same name with every retry.
-// The protocol has no such field of its own.
-const callField = "onceward.example/call"
+// An order and a phone number have one spelling: a model that writes one otherwise in its retry would make a second effect.
+// A server of your own looks the order up, and takes the amount from there.
+var (
+	orderForm  = regexp.MustCompile(`^order-[1-9][0-9]{0,17}$`)
+	numberForm = regexp.MustCompile(`^\+[1-9][0-9]{1,14}$`) // E.164
+
+	errOrder  = errors.New("NOT DONE. Nothing was sent. Write the order as order-7.")
+	errNumber = errors.New("NOT DONE. Nothing was sent. Write the phone numbers as +15550001.")
+)
 
 // chargeArguments are the arguments of the tool charge.
 type chargeArguments struct {
-	Order    string `json:"order" jsonschema:"the order to be paid; an order is charged once"`
+	Order    string `json:"order" jsonschema:"the order to be paid, such as order-7; an order is charged once"`
 	Amount   int64  `json:"amount" jsonschema:"in the smallest unit of the currency"`
 	Currency string `json:"currency" jsonschema:"three letters, such as eur"`
 }
 
 // textArguments are the arguments of the tool send_text.
 type textArguments struct {
-	To       string `json:"to" jsonschema:"a phone number"`
+	To       string `json:"to" jsonschema:"a phone number, such as +15550001"`
 	From     string `json:"from" jsonschema:"the sender's phone number"`
 	Body     string `json:"body" jsonschema:"the text"`
 	Occasion string `json:"occasion,omitempty" jsonschema:"leave it out; only if the user wants the same text to be sent once more, say why, such as: second reminder"`
@@ -57,27 +64,30 @@ func newServer(client *onceward.Client, s services) *mcp.Server {
 const retries = "If no result came, call again with exactly the same arguments: it takes effect once. Do what the result's first line says."
 
 func (t tools) charge(ctx context.Context, call *mcp.CallToolRequest, in chargeArguments) (*mcp.CallToolResult, any, error) {
+	if !orderForm.MatchString(in.Order) {
+		return nil, nil, errOrder
+	}
 	return t.post(ctx, call, in.Order, "The order was charged.", t.stripeURL+"/v1/charges", url.Values{
 		"amount": {strconv.FormatInt(in.Amount, 10)}, "currency": {in.Currency}, "metadata[order]": {in.Order}, "source": {"tok_visa"},
 	})
 }
 
 func (t tools) sendText(ctx context.Context, call *mcp.CallToolRequest, in textArguments) (*mcp.CallToolResult, any, error) {
+	if !numberForm.MatchString(in.To) || !numberForm.MatchString(in.From) {
+		return nil, nil, errNumber
+	}
 	return t.post(ctx, call, in, "The text was sent.", t.twilioURL+"/2010-04-01/Accounts/"+url.PathEscape(t.account)+"/Messages.json", url.Values{
 		"To": {in.To}, "From": {in.From}, "Body": {in.Body},
 	})
 }
 
-// operationOf names the operation of a call: by the tool, and by the client's name of the call or else by the arguments that
-// say what it is for. Neither the session nor the request's number is part of it, because a client that lost its connection has new ones.
-func operationOf(call *mcp.CallToolRequest, arguments any) (string, error) {
-	identity := map[string]any{"arguments": arguments}
-	if id, is := call.Params.Meta[callField].(string); is && id != "" {
-		identity = map[string]any{"call": id}
-	}
-	text, err := json.Marshal(identity)
+// operationOf names the operation of a call by the tool and its purpose. Neither the session, nor the number of the request,
+// nor a name that the client gives the call is part of it. A client that lost its connection has new ones, and so has a
+// model that calls again.
+func operationOf(tool string, purpose any) (string, error) {
+	text, err := json.Marshal(purpose)
 	sum := sha256.Sum256(text)
-	return call.Params.Name + "/" + hex.EncodeToString(sum[:16]), err
+	return tool + "/" + hex.EncodeToString(sum[:16]), err
 }
 
 // user is whose call it is: operations of different users never meet.
@@ -91,7 +101,7 @@ func user(call *mcp.CallToolRequest) string {
 // post makes the request as the call's operation, and reports the outcome in words. purpose has the arguments that say what the
 // call is for. A model that changes another argument in its retry makes no second effect.
 func (t tools) post(ctx context.Context, call *mcp.CallToolRequest, purpose any, done, to string, form url.Values) (*mcp.CallToolResult, any, error) {
-	name, err := operationOf(call, purpose)
+	name, err := operationOf(call.Params.Name, purpose)
 	if err != nil {
 		return nil, nil, err
 	}
