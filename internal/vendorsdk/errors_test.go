@@ -36,6 +36,8 @@ var refusals = []struct {
 	{openaiGo, "a file that is not there", 404, `{"error":{"code":"not_found","message":"no such file"}}`, "not_found", true},
 	{openaiGo, "a wrong key", 401, `{"error":{"code":"invalid_api_key","message":"wrong"}}`, "invalid_api_key", false},
 	{awsSDK, "a condition that fails", 400, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException"}`, "TransactionCanceledException", true},
+	{mercadoPago, "a payment method that is none", 400, `{"error":"bad_request","status":400}`, `{"error":"bad_request","status":400}`, true},
+	{mercadoPago, "a wrong token", 401, `{"error":"unauthorized"}`, `{"error":"unauthorized"}`, false},
 	{awsSDK, "a wrong key", 400, `{"__type":"com.amazon.coral.service#UnrecognizedClientException"}`, "UnrecognizedClientException", false},
 }
 
@@ -92,6 +94,8 @@ func TestProvidersOwn503WithoutRetries(t *testing.T) {
 		{svixClient, `{"code":"unavailable"}`, onceward.ErrOutcomeUnknown},
 		{twilioGo, `{"code":20503,"status":503}`, onceward.ErrOutcomeUnknown},
 		{resendGo, `{"name":"internal_server_error"}`, onceward.ErrPending},
+		{razorpayGo, `{"error":{"code":"SERVER_ERROR"}}`, onceward.ErrPending},
+		{mercadoPago, `{"error":"internal_error"}`, onceward.ErrOutcomeUnknown}, // a repeat after a received failure is not promised
 		{openaiGo, `{"error":{"message":"overloaded"}}`, onceward.ErrOutcomeUnknown},
 		{awsSDK, `{"__type":"InternalServerError"}`, onceward.ErrOutcomeUnknown}, // its window ends before our pause
 	} {
@@ -123,7 +127,7 @@ func TestProvidersOwn503WithoutRetries(t *testing.T) {
 // The first attempt has paid, and its answer is lost. Who took the refusal of the
 // second for "declined" would pay by another name.
 func TestRefusalOfALaterAttempt(t *testing.T) {
-	for _, s := range []sdk{stripeGo, paypalClient, resendGo} {
+	for _, s := range []sdk{stripeGo, paypalClient, resendGo, razorpayGo} {
 		for _, status := range []int{401, 403, 429, 503} {
 			t.Run(fmt.Sprint(s.name, ", ", status), func(t *testing.T) {
 				t.Parallel()

@@ -8,9 +8,11 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.74.0
 	github.com/aws/smithy-go v1.28.9
 	github.com/hashicorp/go-retryablehttp v0.7.8
+	github.com/mercadopago/sdk-go v1.8.0
 	github.com/onceward/onceward v0.0.0
 	github.com/openai/openai-go/v3 v3.98.0
 	github.com/plutov/paypal/v4 v4.8.0
+	github.com/razorpay/razorpay-go v1.3.3
 	github.com/resend/resend-go/v3 v3.1.1
 	github.com/stretchr/testify v1.12.1
 	github.com/stripe/stripe-go/v85 v85.0.0

@@ -91,10 +91,11 @@ func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 				letGo()
 
 				p := s.start(t, path, b.URL, patient)
+				resends := s.resends && !s.lostOnly // a failure may have been received before the kill
 				if resumed {
 					report, err := p.Resume(t.Context())
 					require.NoError(t, err)
-					if s.resends {
+					if resends {
 						assert.Equal(t, 1, report.Completed)
 					} else {
 						assert.Equal(t, 1, report.Unknown)
@@ -102,7 +103,7 @@ func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 				}
 				for range 2 {
 					id, err := p.pay(named(t))
-					if s.resends {
+					if resends {
 						require.NoError(t, err)
 						assert.Equal(t, "paid_1", id)
 					} else {
@@ -111,7 +112,7 @@ func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 				}
 				op := p.operation(t, payment)
 				keys := b.seen()
-				if s.resends {
+				if resends {
 					assert.Equal(t, onceward.StateCompleted, op.State)
 					assert.Greater(t, len(keys), 1)
 				} else {

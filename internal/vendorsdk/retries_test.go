@@ -23,11 +23,12 @@ func TestRetriesOfAnSDKAtAFailingProvider(t *testing.T) {
 		name  string
 		fault providertest.Fault
 		told  bool // by the status line, that it took effect
+		fails bool // by the status line
 	}{
-		{"a connection dropped before the effect", providertest.DropBefore(), false},
-		{"a connection dropped after the effect", providertest.DropAfter(), false},
-		{"an answer cut short", providertest.CutAt(1), true},
-		{"503", providertest.Status(http.StatusServiceUnavailable, nil), false},
+		{"a connection dropped before the effect", providertest.DropBefore(), false, false},
+		{"a connection dropped after the effect", providertest.DropAfter(), false, false},
+		{"an answer cut short", providertest.CutAt(1), true, false},
+		{"503", providertest.Status(http.StatusServiceUnavailable, nil), false, true},
 	} {
 		for _, isNamed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, named: %t", row.name, isNamed), func(t *testing.T) {
@@ -53,6 +54,8 @@ func TestRetriesOfAnSDKAtAFailingProvider(t *testing.T) {
 						state = onceward.StateCompleted
 					case s.brief:
 						state = onceward.StateUnknown
+					case s.lostOnly && row.fails:
+						requests, state = 1, onceward.StateUnknown
 					case s.resends:
 					case row.told:
 						requests, state = 1, onceward.StateCompleted

@@ -51,11 +51,12 @@ type sdk struct {
 	tokens        int                       // requests for one that precede the first payment
 	keyless       bool                      // the request takes no key
 	resends       bool                      // the contract lets a request be repeated whose answer was lost
+	lostOnly      bool                      // but not after a failure was received
 	brief         bool                      // but not for as long as our policy rests
 	ownClient     string                    // what Install does to it: "" if it is routed, "missed" or "panics"
 }
 
-var sdks = []sdk{stripeGo, paypalClient, svixClient, twilioGo, resendGo, openaiGo, awsSDK}
+var sdks = []sdk{stripeGo, paypalClient, svixClient, twilioGo, resendGo, openaiGo, awsSDK, razorpayGo, mercadoPago}
 
 // stripeGo makes up a key for each call, and repeats a call that met no answer, or
 // one without Stripe's JSON, twice.
