@@ -54,6 +54,30 @@ func ours(tx journal.Tx) (*sql.Tx, error) {
 	return nil, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
 }
 
+// within is the driver's transaction, if in is one of this package's, and the context for statements in it.
+func (j *Journal) within(ctx context.Context, in journal.Tx) (context.Context, *sql.Tx, error) {
+	tx, err := ours(in)
+	if t, ok := in.(localTx); ok && t.files == j.file.writer.files {
+		ctx = onHandle(ctx)
+	}
+	return ctx, tx, err
+}
+
+type handleKey struct{}
+
+// onHandle is the context of the journal's own statements in a transaction of BeginSQL, which has the write lock of the
+// journal's file. Each connection prepares such a statement once. The end of ctx does not break it off: it takes
+// microseconds, and to wait for ctx beside it would take a goroutine.
+func onHandle(ctx context.Context) context.Context {
+	return context.WithValue(context.WithoutCancel(ctx), handleKey{}, ctx)
+}
+
+// isOnHandle returns the context that onHandle got, or nil.
+func isOnHandle(ctx context.Context) context.Context {
+	of, _ := ctx.Value(handleKey{}).(context.Context)
+	return of
+}
+
 // BeginTx starts a transaction like BeginSQL, for journal.LocalFlows.
 func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	tx, err := j.BeginSQL(ctx)
@@ -72,7 +96,7 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
-	db, err := j.file.local.open(j.file.path)
+	db, err := j.file.local.open(j.file.path, j.file.writer)
 	if err != nil {
 		return nil, conn.Explain(j.file.path, "open for local steps", err)
 	}
@@ -84,15 +108,15 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	return tx, conn.Explain(j.file.path, "begin a local step", err)
 }
 
-func (d *localDatabase) open(path string) (*sql.DB, error) {
+func (d *localDatabase) open(path string, w *writer) (*sql.DB, error) {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
-			"busy_timeout(0)", // inItsTurn waits: SQLite's own waiting starves the longest waiter
+			"busy_timeout(0)", // localLock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
 			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", maxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		var base driver.Connector
 		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
-			d.db = sql.OpenDB(guards{base})
+			d.db = sql.OpenDB(guards{base, w})
 		}
 	})
 	return d.db, d.err
@@ -109,15 +133,18 @@ func (d *localDatabase) close() error {
 
 // guards are connections that never commit anything after SQLite has rolled back a transaction by itself.
 // database/sql does not know of that: if a caller ignores the error, each of its next statements would be a
-// transaction of its own.
-type guards struct{ driver.Connector }
+// transaction of its own. They tell the writer when a transaction ends.
+type guards struct {
+	driver.Connector
+	writer *writer
+}
 
 func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := g.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	guarded := &guardedConn{sqliteConn: c.(sqliteConn)}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn), writer: g.writer, prepared: map[string]driver.Stmt{}}
 	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
 	guarded.RegisterCommitHook(func() int32 {
 		if guarded.rolledBack {
@@ -143,7 +170,91 @@ type sqliteConn interface {
 
 type guardedConn struct {
 	sqliteConn
-	rolledBack bool // the transaction that this connection was taken for
+	writer     *writer
+	rolledBack bool                   // the transaction that this connection was taken for
+	prepared   map[string]driver.Stmt // statements of the journal's own
+}
+
+// statement is the prepared one of the journal's own, and nil for one of the application's.
+func (g *guardedConn) statement(ctx context.Context, query string) (driver.Stmt, error) {
+	if isOnHandle(ctx) == nil {
+		return nil, nil
+	}
+	if s := g.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := g.PrepareContext(ctx, query)
+	if err == nil {
+		g.prepared[query] = s
+	}
+	return s, err
+}
+
+func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	s, err := g.statement(ctx, query)
+	if s == nil && err == nil {
+		return g.sqliteConn.ExecContext(ctx, query, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.(driver.StmtExecContext).ExecContext(ctx, args)
+}
+
+func (g *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	s, err := g.statement(ctx, query)
+	if s == nil && err == nil {
+		return g.sqliteConn.QueryContext(ctx, query, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.(driver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+func (g *guardedConn) Close() error {
+	var errs []error
+	for _, s := range g.prepared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, g.sqliteConn.Close())...)
+}
+
+// BeginTx waits for the transaction that has the file, and begins the next.
+func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
+	begin := func() (err error) {
+		tx, err = g.sqliteConn.BeginTx(ctx, opts)
+		return err
+	}
+	w := g.writer
+	if !w.local.take(ctx, w.timeout) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := begin()
+		return tx, err
+	}
+	if err := conn.InTurn(w.timeout, begin); err != nil {
+		w.local.giveBack()
+		return nil, err
+	}
+	return &lockedTx{Tx: tx, lock: w.local}, nil
+}
+
+// lockedTx gives the lock back when it ends, whatever SQLite says to that.
+type lockedTx struct {
+	driver.Tx
+	lock localLock
+}
+
+func (t *lockedTx) Commit() error {
+	defer t.lock.giveBack()
+	return t.Tx.Commit()
+}
+
+func (t *lockedTx) Rollback() error {
+	defer t.lock.giveBack()
+	return t.Tx.Rollback()
 }
 
 // ResetSession is called when the connection is taken for another transaction.
@@ -163,7 +274,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
 		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
 	}
-	tx, err := ours(local)
+	ctx, tx, err := j.within(ctx, local)
 	if err != nil {
 		return journal.FlowResult{}, err
 	}

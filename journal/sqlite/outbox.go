@@ -108,7 +108,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 	if err := store.CheckEnqueue(ev); err != nil {
 		return journal.Result{}, err
 	}
-	tx, err := ours(in)
+	ctx, tx, err := j.within(ctx, in)
 	if err == nil {
 		err = j.writes(ctx, tx)
 	}
@@ -197,9 +197,10 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
 	explain := func(err error) error { return conn.Explain(j.file.path, "deliver an outcome", err) }
-	found, err := standing{}, j.writes(ctx, tx)
+	own := onHandle(ctx)
+	found, err := standing{}, j.writes(own, tx)
 	if err == nil {
-		found, err = j.standing(ctx, tx, ev.Ref)
+		found, err = j.standing(own, tx, ev.Ref)
 	}
 	if err != nil {
 		return journal.Result{}, explain(err)
@@ -211,7 +212,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	}
 	record, _ := json.Marshal(delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State, Attention: next.Attention}) // numbers and a text: it can't fail
 	row := outboxRow{kind: outboxDelivery, handle: next.Handle, ref: next.Ref, record: record}
-	if err := insertRows(ctx, tx, row); err != nil {
+	if err := insertRows(own, tx, row); err != nil {
 		return journal.Result{}, explain(err)
 	}
 	local := localTx{tx, j.file.writer.files}
@@ -233,19 +234,20 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := isOpen(ctx, tx); err != nil {
 		return err
 	}
+	caller := isOnHandle(ctx)
+	if caller != nil {
+		err := j.mayWrite(ctx, tx)
+		if errors.Is(err, sql.ErrTxDone) && caller.Err() != nil {
+			return caller.Err()
+		}
+		return err
+	}
 	// A statement that may write takes the lock, even if it has nothing to write.
-	switch _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); {
-	case errors.Is(err, sql.ErrTxDone):
-		return fmt.Errorf("no: it was ended before; begin another: %w", err)
-	case err != nil:
-		return err
+	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); err != nil {
+		return ended(err)
 	}
-	var version int64
 	var path string
-	if err := tx.QueryRowContext(ctx, "SELECT version, (SELECT file FROM pragma_database_list WHERE seq = 0) FROM onceward_schema").Scan(&version, &path); err != nil {
-		return err
-	}
-	if err := j.file.writer.asMigrated(version); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE seq = 0").Scan(&path); err != nil {
 		return err
 	}
 	// A database in memory has no file, so it is not the journal's. The same holds if the file was removed.
@@ -253,10 +255,29 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if mine, _ := os.Stat(j.file.path); !os.SameFile(theirs, mine) {
 		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, j.file.path)
 	}
+	return j.mayWrite(ctx, tx)
+}
+
+// mayWrite makes sure that the journal may be written in tx, which has its write lock.
+func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
+	var version int64
+	if err := tx.QueryRowContext(ctx, "SELECT version FROM onceward_schema").Scan(&version); err != nil {
+		return ended(err)
+	}
+	if err := j.file.writer.asMigrated(version); err != nil {
+		return err
+	}
 	if err := j.file.writer.files.inPlace(); err != nil {
 		return err
 	}
 	return j.trusted()
+}
+
+func ended(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return fmt.Errorf("no: it was ended before; begin another: %w", err)
+	}
+	return err
 }
 
 // trusted returns journal.ErrRestored if the journal does not agree with its sidecar.

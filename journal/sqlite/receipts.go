@@ -139,7 +139,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	if err := j.writable(ctx); err != nil {
 		return journal.ReceiptResult{}, err
 	}
-	tx, err := ours(in)
+	ctx, tx, err := j.within(ctx, in)
 	if err == nil && ev.Reserved != nil {
 		result, done, err := j.completeReserved(ctx, tx, ev)
 		if done || err != nil {
@@ -441,7 +441,7 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
-	t, err := ours(tx)
+	ctx, t, err := j.within(ctx, tx)
 	if err == nil {
 		err = j.writes(ctx, t)
 	}
@@ -503,7 +503,7 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 	if err := j.writable(ctx); err != nil {
 		return false, err
 	}
-	tx, err := ours(in)
+	ctx, tx, err := j.within(ctx, in)
 	if err == nil {
 		err = j.writes(ctx, tx)
 	}

@@ -41,6 +41,7 @@ type writer struct {
 
 	queue    chan *request
 	turns    chan *turn
+	local    localLock
 	requests sync.Pool
 	taken    []*request    // memory for a batch's
 	last     int           // how many were in the last one
@@ -102,6 +103,7 @@ func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpoi
 
 		queue:   make(chan *request, maxBatch),
 		turns:   make(chan *turn, maxBatch),
+		local:   make(localLock, 1),
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
@@ -361,7 +363,13 @@ func (w *writer) beginNext() (*batch, error) {
 		_, err := w.sql.begin.Exec()
 		return err
 	}
-	err := conn.InTurn(w.timeout, begin)
+	var err error
+	if w.local.take(context.Background(), w.timeout) {
+		w.local.giveBack() // no other takes it before this batch has ended: see turn
+		err = conn.InTurn(w.timeout, begin)
+	} else {
+		err = begin()
+	}
 	if err != nil && !conn.IsBusy(err) {
 		// The last rollback may have failed too, and left the transaction open.
 		_, _ = w.sql.rollback.Exec()
