@@ -14,6 +14,7 @@ type recorder struct {
 	header http.Header
 	sent   http.Header // as it was when the status was written
 	status int
+	coding string // that a middleware around has set
 	body   bytes.Buffer
 	most   int64
 	over   bool // the body is larger than that
@@ -21,7 +22,7 @@ type recorder struct {
 
 // newRecorder makes one whose header has what w has: a middleware around it may have set that.
 func newRecorder(w http.ResponseWriter, most int64) *recorder {
-	return &recorder{header: w.Header().Clone(), most: most}
+	return &recorder{header: w.Header().Clone(), coding: w.Header().Get("Content-Encoding"), most: most}
 }
 
 func (r *recorder) Header() http.Header { return r.header }
@@ -53,7 +54,7 @@ func (r *recorder) recordable(e *Endpoint) bool {
 			size += int64(len(name) + len(value))
 		}
 	}
-	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols {
+	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols || r.sent.Get("Content-Encoding") != r.coding {
 		return false
 	}
 	for name := range r.header {

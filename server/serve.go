@@ -445,7 +445,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
 	case !answer.recordable(&e.Endpoint):
 		r.end()
-		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, has trailers, or was taken over", nil)
+		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over", nil)
 		e.refuseKey(w, req, caller.Tenant, notRecordable)
 	default:
 		e.record(w, req, caller, r, answer, touched)

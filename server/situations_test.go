@@ -339,6 +339,7 @@ func TestSituations(t *testing.T) {
 				"too.large":         func(rw http.ResponseWriter) { _, _ = rw.Write(make([]byte, 100)) },
 				"trailer":           func(rw http.ResponseWriter) { rw.Header().Set("Trailer", "Sum") },
 				"trailer.by.prefix": func(rw http.ResponseWriter) { rw.WriteHeader(200); rw.Header().Set(http.TrailerPrefix+"Sum", "1") },
+				"compressed":        func(rw http.ResponseWriter) { rw.Header().Set("Content-Encoding", "gzip") },
 				"upgrade":           func(rw http.ResponseWriter) { rw.WriteHeader(http.StatusSwitchingProtocols) },
 			} {
 				h := w.server.Atomic(name, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
