@@ -430,8 +430,9 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 	return c, err
 }
 
-// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. With
-// Options.Archive, it writes each there before its answer is removed.
+// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
+// passes over damaged ones, which are its error if it reaps nothing else. With Options.Archive, it writes each there before
+// its answer is removed.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
@@ -480,8 +481,13 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 		return 0, err
 	}
 	var archived store.ReceiptLines
+	var damaged error
 	for _, key := range keys {
 		r, err := receiptIn(ctx, tx, key)
+		if errors.Is(err, format.ErrDamaged) {
+			damaged = err
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -494,6 +500,9 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 		}
 		archived.Add(j.file.archive, &r)
 		n++
+	}
+	if n == 0 {
+		return 0, damaged
 	}
 	return n, j.file.archive.WriteReceipts(archived)
 }

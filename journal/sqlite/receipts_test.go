@@ -161,6 +161,33 @@ func TestReceiptThatIsDamaged(t *testing.T) {
 	}
 }
 
+// A damaged receipt that ended first keeps no other from being reaped.
+func TestDamagedReceiptIsPassedOver(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	var last time.Time
+	for _, key := range []string{"damaged", "sound"} {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		ev := receive(journal.ReceiptRecord, key)
+		ev.Keep, ev.Refuse, last = time.Millisecond, 0, ev.At
+		_, err = j.ReceiveTx(t.Context(), tx, ev)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	alter(t, path, "UPDATE onceward_receipts SET ends_at = ends_at - 1 WHERE key = 'damaged'")
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Millisecond)}
+	n, err := j.ReapReceipts(t.Context(), reap, 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	_, err = j.GetReceipt(t.Context(), receive(journal.ReceiptRecord, "sound").ReceiptKey)
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	_, err = j.ReapReceipts(t.Context(), reap, 10)
+	require.ErrorIs(t, err, format.ErrDamaged)
+}
+
 // An answer is removed once its receipt is in the archive, and not at all if the archive fails.
 func TestReapedReceiptsAreArchived(t *testing.T) {
 	t.Parallel()
