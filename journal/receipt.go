@@ -72,7 +72,7 @@ const (
 	// Answer.
 	ReceiptRecord
 	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
-	// needs Answer. If Claim is not zero, it is the one that the person looked at.
+	// needs Answer. If Claim is not zero, Handle and Claim are those of the receipt that the person looked at.
 	ReceiptResolve
 	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap
@@ -104,6 +104,7 @@ type ReceiptEvent struct {
 
 	Resolution Resolution // Executed or NotExecuted
 	By, Why    string
+	Handle     int64
 }
 
 // ReceiptResult is what became of a receipt.

@@ -64,6 +64,8 @@ func TestNextReceipt(t *testing.T) {
 
 	moved := resolve(journal.NotExecuted, nil)
 	moved.Claim = 2
+	freed := resolve(journal.NotExecuted, nil)
+	freed.Claim, freed.Handle = 1, 1
 
 	absent, reserved := []journal.ReceiptEvent(nil), []journal.ReceiptEvent{first}
 	completed := []journal.ReceiptEvent{first, complete}
@@ -89,6 +91,7 @@ func TestNextReceipt(t *testing.T) {
 		{"a reservation is not reaped", reserved, reap(10000 * time.Hour), journal.Ignored, journal.ReceiptReserved},
 		{"a person gives its answer", reserved, resolve(journal.Executed, created), journal.Recorded, journal.ReceiptCompleted},
 		{"but not of a later life than that person looked at", reserved, moved, journal.Stale, journal.ReceiptReserved},
+		{"nor of another receipt, of a key that was freed since", reserved, freed, journal.Stale, journal.ReceiptReserved},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},

@@ -101,7 +101,7 @@ func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 		return invalidReceipt(r, ev, "only what is reserved can be resolved")
 	case ev.By == "" && ev.Why == "":
 		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
-	case ev.Claim != 0 && ev.Claim != r.Claim:
+	case ev.Claim != 0 && (ev.Claim != r.Claim || ev.Handle != r.Handle): // a key that was freed has claim 1 again
 		return ReceiptResult{Decision: Stale}, nil
 	case ev.Resolution == Executed && ev.Answer != nil:
 		r = settledReceipt(r, ev)

@@ -65,7 +65,7 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 	}
 	check("backup", "backup", path+".copy")
 	check("resolve", "resolve", planted.Unknown, "--executed", "--because", "x", "--yes", "--seen", "0.1")
-	check("receipt-resolve", "receipt", "resolve", "#2", "--executed", "--answer-status", "204", "--because", "x", "--yes", "--seen", "1")
+	check("receipt-resolve", "receipt", "resolve", "#2", "--executed", "--answer-status", "204", "--because", "x", "--yes", "--seen", "2.1")
 	check("cancel", "cancel", planted.Unsent, "--scope", planted.Scope, "--yes", "--seen", "0.1")
 	check("flow-retry", "flow", "retry", planted.SetAside)
 	check("flow-give-up", "flow", "give-up", planted.Waiting, "--because", "x", "--yes")

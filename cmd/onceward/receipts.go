@@ -29,7 +29,7 @@ type receipt struct {
 	Endpoint   string `json:"endpoint,omitempty" doc:"the name of the endpoint that received the request"`
 	Key        string `json:"key" doc:"of the request, shortened unless --full-keys; or the ID of the message"`
 	State      string `json:"state" doc:"completed, or reserved: its handler committed without an answer, and its outcome is unknown; absent: its key was freed just now"`
-	Claim      int64  `json:"claim" doc:"counts the lives of the key; what receipt resolve takes as --seen"`
+	Seen       string `json:"seen" doc:"the handle and how often the key was reserved; what receipt resolve takes as --seen"`
 	Status     int    `json:"status,omitempty" doc:"of the recorded answer to a request"`
 
 	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
@@ -45,7 +45,7 @@ func (c *command) receiptOf(r *journal.Receipt) receipt {
 	name := keys.NameOf(r.ReceiptKey)
 	out := receipt{
 		Handle: handleOf(r.Handle), Tenant: name.Tenant, Consumer: name.Consumer, Source: name.Source, Generation: name.Generation,
-		Key: name.Key, State: r.State.String(), Claim: r.Claim, NeedsAttention: r.NeedsAttention(),
+		Key: name.Key, State: r.State.String(), Seen: fmt.Sprintf("%d.%d", r.Handle, r.Claim), NeedsAttention: r.NeedsAttention(),
 		CreatedAt: r.CreatedAt, SettledAt: moment(r.SettledAt), ExpiresAt: r.ExpiresAt, RefusedUntil: r.RefusedUntil, Cause: r.Cause,
 	}
 	if name.Consumer == "" {
@@ -244,7 +244,7 @@ func (d *receiptDetail) table(t *table) {
 	t.fact("generation", shown.Text(d.Generation))
 	t.fact("key", shown.Text(d.Key))
 	t.fact("state", d.State)
-	t.fact("seen", text(d.Claim))
+	t.fact("seen", d.Seen)
 	t.fact("needs attention", d.NeedsAttention)
 	t.fact("cause", shown.Text(d.Cause))
 	t.fact("created", t.time(d.CreatedAt))
@@ -349,7 +349,7 @@ func (c *command) receiptResolveCommand() *cobra.Command {
 	flags.BoolVar(&how.executed, "executed", false, "it took effect")
 	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: the key is free")
 	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded with an answer")
-	flags.StringVar(&how.seen, "seen", "", "the claim that was looked at, as receipt prints it; needed with --yes")
+	flags.StringVar(&how.seen, "seen", "", "what was looked at, as receipt prints it (3.1); needed with --yes")
 	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
 	flags.BoolVar(&how.sure, "yes", false, "don't ask")
 	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body that callers get; - for standard input")
@@ -367,7 +367,7 @@ func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, ar
 	case strings.TrimSpace(how.because) == "":
 		return usage("receipt resolve needs --because: how that is known")
 	case how.sure && how.seen == "":
-		return usage("receipt resolve --yes needs --seen: the claim that was looked at, as receipt prints it")
+		return usage("receipt resolve --yes needs --seen: what was looked at, as receipt prints it")
 	case how.notExecuted && given:
 		return usage("--answer and --answer-status go with --executed")
 	case how.status < 200 || how.status > 599:
@@ -386,9 +386,9 @@ func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, ar
 	case found.State != journal.ReceiptReserved:
 		return refused("receipt %s is %s: only a reserved one can be resolved", handleOf(found.Handle), found.State)
 	}
-	if ev.Claim = found.Claim; how.seen != "" {
-		if ev.Claim, err = strconv.ParseInt(how.seen, 10, 64); err != nil || ev.Claim < 1 {
-			return usage("--seen %s: it takes a claim such as 1, as receipt prints it", shown.Text(how.seen))
+	if ev.Handle, ev.Claim = found.Handle, found.Claim; how.seen != "" {
+		if ev.Handle, ev.Claim, err = pair(how.seen); err != nil || ev.Claim < 1 {
+			return usage("--seen %s: it takes what receipt prints as seen, such as 3.1", shown.Text(how.seen))
 		}
 	}
 	if how.executed {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,13 @@ func TestResolveReceipt(t *testing.T) {
 	at := func(args ...string) said { return runs(t, append([]string{"-j", path, "-o", "json"}, args...)...) }
 	ofTenant := []string{"--tenant", planted.Tenant}
 	ofMessage := []string{"--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"}
+	seenOf := func(key string, of []string) string {
+		var found receiptDetail
+		s := at(append([]string{"receipt", key}, of...)...)
+		require.NoError(t, json.Unmarshal([]byte(s.out), &found), s.err)
+		return found.Seen
+	}
+	reserved, unheard := seenOf(planted.ReservedKey, ofTenant), seenOf(planted.UnknownEvent, ofMessage)
 	resolve := func(key string, of []string, more ...string) said {
 		return at(append(append([]string{"receipt", "resolve", key}, of...), more...)...)
 	}
@@ -38,18 +46,18 @@ func TestResolveReceipt(t *testing.T) {
 			{"--because", "x"},
 			{"--executed", "--answer", "-"},
 			{"--executed", "--not-executed", "--because", "x"},
-			{"--executed", "--because", "x", "--yes", "--seen", "1"},
-			{"--executed", "--because", "x", "--answer-status", "99", "--yes", "--seen", "1"},
-			{"--not-executed", "--because", "x", "--answer", "-", "--yes", "--seen", "1"},
+			{"--executed", "--because", "x", "--yes", "--seen", "1.1"},
+			{"--executed", "--because", "x", "--answer-status", "99", "--yes", "--seen", "1.1"},
+			{"--not-executed", "--because", "x", "--answer", "-", "--yes", "--seen", "1.1"},
 			{"--not-executed", "--because", "x", "--yes"},
-			{"--not-executed", "--because", "x", "--yes", "--seen", "one"},
+			{"--not-executed", "--because", "x", "--yes", "--seen", "1"},
 			{"--not-executed", "--because", "x"}, // nobody is there to be asked
 		} {
 			s := resolve(planted.ReservedKey, ofTenant, more...)
 			assert.Equal(t, exitUsage, s.code, "%v: %s", more, s.err)
 			assert.Empty(t, s.out)
 		}
-		s := resolve(planted.UnknownEvent, ofMessage, "--executed", "--because", "x", "--answer-status", "200", "--yes", "--seen", "1")
+		s := resolve(planted.UnknownEvent, ofMessage, "--executed", "--because", "x", "--answer-status", "200", "--yes", "--seen", unheard)
 		assert.Equal(t, exitUsage, s.code, s.err)
 	})
 	t.Run("what is answered, has moved or is not there is left alone", func(t *testing.T) {
@@ -60,12 +68,13 @@ func TestResolveReceipt(t *testing.T) {
 			code int
 			says string
 		}{
-			{planted.AnsweredKey, ofTenant, "1", exitRefused, "only a reserved one"},
-			{planted.ReservedKey, ofTenant, "2", exitRefused, "look again"},
-			{planted.ReservedKey, []string{"--tenant", "globex"}, "1", exitNotFound, "no receipt"},
-			{planted.ReservedKey, nil, "1", exitNotFound, "--tenant"},
-			{"#4711", nil, "1", exitNotFound, "no receipt"},
-			{"#2", append([]string{"--literal"}, ofTenant...), "1", exitNotFound, "no receipt"},
+			{planted.AnsweredKey, ofTenant, "1.1", exitRefused, "only a reserved one"},
+			{planted.ReservedKey, ofTenant, strings.TrimSuffix(reserved, "1") + "2", exitRefused, "look again"},
+			{planted.ReservedKey, ofTenant, "4711.1", exitRefused, "look again"}, // it was freed since, and is reserved anew
+			{planted.ReservedKey, []string{"--tenant", "globex"}, "1.1", exitNotFound, "no receipt"},
+			{planted.ReservedKey, nil, "1.1", exitNotFound, "--tenant"},
+			{"#4711", nil, "1.1", exitNotFound, "no receipt"},
+			{"#2", append([]string{"--literal"}, ofTenant...), "1.1", exitNotFound, "no receipt"},
 		} {
 			s := resolve(row.key, row.of, "--not-executed", "--because", "x", "--yes", "--seen", row.seen)
 			assert.Equal(t, row.code, s.code, "%v: %s", row, s.err)
@@ -79,7 +88,7 @@ func TestResolveReceipt(t *testing.T) {
 	t.Run("its answer is recorded, with who says so", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "answer.json")
 		require.NoError(t, os.WriteFile(file, []byte(`{"refunded":true}`), 0o600))
-		s := resolve(planted.ReservedKey, ofTenant, "--executed", "--answer", file, "--answer-status", "201", "--because", "the refund is in the ledger", "--by", "ann", "--yes", "--seen", "1")
+		s := resolve(planted.ReservedKey, ofTenant, "--executed", "--answer", file, "--answer-status", "201", "--because", "the refund is in the ledger", "--by", "ann", "--yes", "--seen", reserved)
 		require.Equal(t, exitDone, s.code, s.err)
 		var said receiptDetail
 		require.NoError(t, json.Unmarshal([]byte(s.out), &said))
@@ -91,11 +100,11 @@ func TestResolveReceipt(t *testing.T) {
 		assert.Equal(t, "application/json", r.Answer.Header.Get("Content-Type"))
 		assert.Equal(t, `{"refunded":true}`, string(r.Answer.Body))
 		assert.Equal(t, "resolved by ann: the refund is in the ledger", r.Cause)
-		s = resolve(planted.ReservedKey, ofTenant, "--not-executed", "--because", "x", "--yes", "--seen", "1")
+		s = resolve(planted.ReservedKey, ofTenant, "--not-executed", "--because", "x", "--yes", "--seen", reserved)
 		assert.Equal(t, exitRefused, s.code, s.err)
 	})
 	t.Run("a message that had no effect is free", func(t *testing.T) {
-		s := resolve(planted.UnknownEvent, ofMessage, "--not-executed", "--because", "the ledger has none", "--yes", "--seen", "1")
+		s := resolve(planted.UnknownEvent, ofMessage, "--not-executed", "--because", "the ledger has none", "--yes", "--seen", unheard)
 		require.Equal(t, exitDone, s.code, s.err)
 		assert.Contains(t, s.out, `"state": "absent"`)
 		_, err := receiptIn(t, j, keys.Name{Consumer: planted.Consumer, Source: planted.Source, Generation: "2026", Key: planted.UnknownEvent})

@@ -82,16 +82,20 @@ func (how *resolution) resolution() (journal.Resolution, error) {
 
 // looked parses the generation and claim that the operator saw.
 func looked(seen string) (generation int, claim int64, err error) {
-	first, second, found := strings.Cut(seen, ".")
-	if found {
-		if generation, err = strconv.Atoi(first); err == nil {
-			claim, err = strconv.ParseInt(second, 10, 64)
-		}
-	}
-	if !found || err != nil {
+	first, second, err := pair(seen)
+	if err != nil {
 		return 0, 0, usage("--seen %s: it takes a generation and a claim, such as 0.3, as show prints them", shown.Text(seen))
 	}
-	return generation, claim, nil
+	return int(first), second, nil
+}
+
+// pair parses two numbers with a dot between them.
+func pair(seen string) (first, second int64, err error) {
+	one, other, _ := strings.Cut(seen, ".")
+	if first, err = strconv.ParseInt(one, 10, 64); err == nil {
+		second, err = strconv.ParseInt(other, 10, 64)
+	}
+	return first, second, err
 }
 
 func (c *command) resolve(ctx context.Context, r *reference, arg string, how resolution) error {
