@@ -2,7 +2,7 @@ package onceward_test
 
 // All documents that are made from code:
 //go:generate go test -run Document . ./providers ./internal/shown -update
-//go:generate go test -C proof -run Document ./model -update
+//go:generate go test -C proof -run Document ./model ./model/receipt -update
 
 import (
 	"flag"

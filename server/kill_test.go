@@ -355,4 +355,5 @@ func TestKilledUnderCallers(t *testing.T) {
 		assert.Equal(t, got[0], got[1])
 		assert.Equal(t, got[0], payment(b.handler, id).Body.String())
 	}
+	t.Logf("%d kills; %d payments, receipts %d, rows %d, operations %d, each with one answer", kills, len(want), len(receipts), len(payments), len(operations))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/keyheader"
+	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -425,7 +426,7 @@ func (r *run) end() {
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
 	touched := r.returned()
-	switch kept := keeps(answer.status, touched || r.final); {
+	switch kept := receipts.Kept(answer.status, touched || r.final); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)
 	case r.problem != nil:
@@ -450,15 +451,6 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	default:
 		e.record(w, req, caller, r, answer, touched)
 	}
-}
-
-// keeps reports whether an answer is recorded. A 4xx is if it is an outcome: of a transaction, or of a flow.
-func keeps(status int, outcome bool) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return status < 400 || status < 500 && outcome
 }
 
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, touched bool) {

@@ -1,4 +1,4 @@
-// Package clauses rewrites the state machine and the resend rule for one build, by an overlay, so that a test can take
+// Package clauses rewrites the state machines and the resend rule for one build, by an overlay, so that a test can take
 // away any one of their clauses. It changes no file of the module.
 package clauses
 
@@ -49,8 +49,8 @@ func (f Files) Overlay(folder string) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// Decisive are the files of the state machine and the rule. Their clauses are taken away.
-var Decisive = []string{"next.go", "evidence.go", "rule.go"}
+// Decisive are the files of the state machines and the rule. Their clauses are taken away.
+var Decisive = []string{"next.go", "evidence.go", "rule.go", "receiptnext.go"}
 
 // Removable rewrites the decisive files of package journal, which lies in dir, so that each of their clauses can be
 // taken away. A clause is a condition, a case, an operand of && or ||, or one of the two arguments of min, max or
@@ -113,7 +113,7 @@ type pruner struct {
 }
 
 // withoutClauses are functions that decide nothing.
-var withoutClauses = []string{"String", "Error", "Unwrap", "noWindow", "because", "invalid"}
+var withoutClauses = []string{"String", "Error", "Unwrap", "noWindow", "because", "invalid", "invalidReceipt"}
 
 func (p *pruner) prune(source []byte) ([]byte, error) {
 	p.files = token.NewFileSet()

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	mutate  = flag.Bool("model.mutate", false, "weaken journal's rule and Next, a clause at a time: each must be missed")
+	mutate  = flag.Bool("model.mutate", false, "weaken journal's rule, Next and NextReceipt, a clause at a time: each must be missed")
 	mutants = flag.String("model.mutants", "", "with -model.mutate: only mutants whose name matches this expression")
 	keep    = flag.String("model.histories", "", "with -model.mutate: the directory where the history that a mutant was noticed by is kept")
 	stride  = flag.Int("model.stride", 1, "with -model.mutate: every so many mutants only, for a sample")
@@ -29,7 +29,7 @@ var (
 
 const journalDir = "../../journal"
 
-// TestEveryClauseIsNeeded removes each clause of the rule and each guard of Next, one
+// TestEveryClauseIsNeeded removes each clause of the rule and each guard of Next and of NextReceipt, one
 // at a time, and has the short searches run by the rest: an invariant breaks, or at
 // least a test of package journal fails.
 //
@@ -48,12 +48,13 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 	only := regexp.MustCompile(*mutants)
 	names, overlay := overlaid(t)
 	binaries := t.TempDir()
-	searches, tests := filepath.Join(binaries, "model.test"), filepath.Join(binaries, "journal.test")
-	for binary, dir := range map[string]string{searches: ".", tests: journalDir} {
+	searches, receipts, tests := filepath.Join(binaries, "model.test"), filepath.Join(binaries, "receipt.test"), filepath.Join(binaries, "journal.test")
+	for binary, dir := range map[string]string{searches: ".", receipts: "./receipt", tests: journalDir} {
 		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, dir).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 	require.Equal(t, survived, kill(t, 0, "the original", searches, tests))
+	require.Equal(t, survived, kill(t, 0, "the original", receipts, tests))
 
 	var chosen []int
 	for i, name := range names {
@@ -69,7 +70,11 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			ends[i] = kill(t, i+1, names[i], searches, tests)
+			model := searches
+			if strings.HasPrefix(names[i], "receiptnext.go") {
+				model = receipts
+			}
+			ends[i] = kill(t, i+1, names[i], model, tests)
 			t.Logf("%-24s %s", ends[i], names[i])
 		})
 	}

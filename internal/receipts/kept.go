@@ -1,0 +1,12 @@
+package receipts
+
+import "net/http"
+
+// Kept reports whether an answer is recorded. A 4xx is recorded if it is an outcome: of a transaction, or of a flow.
+func Kept(status int, outcome bool) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status < 400 || status < 500 && outcome
+}
