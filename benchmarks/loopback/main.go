@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"flag"
@@ -153,7 +152,7 @@ func send(ctx context.Context, hc *http.Client, url string) error {
 	return nil
 }
 
-var answer = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
+var answer = []byte(`{"data":[` + strings.Repeat(`{"id":"ch_1"},`, 31) + `{"id":"ch_1"}]}`)
 
 // charge answers at once.
 func charge(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,13 @@ type jsonText struct {
 	pos int
 }
 
+// IsJSON reports whether a text is one JSON value of at most maxDepth. It takes a fraction of json.Valid's time.
+func IsJSON(text []byte) bool {
+	t := &jsonText{in: text}
+	t.space()
+	return t.value(0) && t.ended()
+}
+
 func (t *jsonText) space() {
 	for t.pos < len(t.in) {
 		switch t.in[t.pos] {

@@ -46,7 +46,7 @@ func EndsWithin(h http.Header, body []byte) bool {
 		return false
 	}
 	text := bytes.TrimLeft(body, " \t\r\n")
-	if len(text) == 0 || text[0] != '{' && text[0] != '[' || json.Valid(text) {
+	if len(text) == 0 || text[0] != '{' && text[0] != '[' || tables.IsJSON(text) {
 		return false
 	}
 	var first json.RawMessage

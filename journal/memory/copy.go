@@ -24,7 +24,7 @@ func copyEvidence(list []journal.Evidence, bodies bool) []journal.Evidence {
 	return list
 }
 
-// ownRequest returns a copy of a request to be stored. What is stored never changes, so operations share equal headers.
+// ownRequest returns a copy of a request to be stored. A stored header never changes, so operations share equal ones.
 func (j *Journal) ownRequest(r journal.Request) journal.Request {
 	r.Header = own(r.Header, &j.latest.request)
 	if j.latest.withheld == nil || !slices.Equal(r.WithheldHeaders, j.latest.withheld) {
