@@ -101,7 +101,14 @@ type prepared struct {
 }
 
 func (w *writer) prepare(ev journal.Event) *prepared {
-	p := &prepared{Event: ev}
+	p := new(prepared)
+	w.prepareIn(p, ev)
+	return p
+}
+
+// prepareIn is prepare for a caller with memory for it.
+func (w *writer) prepareIn(p *prepared, ev journal.Event) {
+	p.Event = ev
 	if ev.Evidence != nil && ev.Answer != nil {
 		p.Event.Answer = ownAnswer(ev.Answer)
 	}
@@ -118,7 +125,6 @@ func (w *writer) prepare(ev journal.Event) *prepared {
 		answer.Generation = ev.Generation
 		p.answer = format.EncodeAnswer(&answer, p.compressed)
 	}
-	return p
 }
 
 // ownAnswer is a copy: it may be kept with evidence.

@@ -154,7 +154,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	}
 	w := j.file.writer
 	r := w.request()
-	r.event = w.prepare(ev)
+	w.prepareIn(&r.event, ev)
 	answered, err := w.ask(ctx, r)
 	if !answered {
 		return journal.Result{}, err

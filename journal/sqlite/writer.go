@@ -63,7 +63,7 @@ type writer struct {
 // request is a unit of work in a batch: an event to be applied, or the function do.
 type request struct {
 	do    func(*batch) error
-	event *prepared
+	event prepared
 	out   outcome // of event
 
 	done chan error // receives once for each use
@@ -83,7 +83,7 @@ func (w *writer) request() *request {
 
 // free is for one whose asker was answered.
 func (w *writer) free(r *request) {
-	r.do, r.event, r.out = nil, nil, outcome{}
+	r.do, r.event, r.out = nil, prepared{}, outcome{}
 	w.requests.Put(r)
 }
 
@@ -308,7 +308,7 @@ func (r *request) run(b *batch) (waits bool) {
 	case r.do != nil:
 		err = r.do(b)
 	default:
-		err = b.apply(r.event, &r.out)
+		err = b.apply(&r.event, &r.out)
 	}
 	if err != nil {
 		r.done <- err
