@@ -92,8 +92,8 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the kind, the cause, and ErrSetAside if the flow is set aside. While the flow has not ended,
-// errors.Is does not find the onceward.ErrAnswerGone or onceward.ErrKeyReused of one of its operations, because for
-// the flow itself they would be final.
+// errors.Is does not find the onceward.ErrAnswerGone or onceward.ErrKeyReused of one of its operations, nor the
+// ErrGivenUp of another flow, because for the flow itself they would be final.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Kind}
 	if e.Flow.State == StateSetAside && e.Kind != ErrSetAside {
@@ -113,7 +113,7 @@ func (e *Error) Unwrap() []error {
 type ofOperation struct{ error }
 
 func (e ofOperation) Is(target error) bool {
-	return target != onceward.ErrAnswerGone && target != onceward.ErrKeyReused && errors.Is(e.error, target)
+	return target != onceward.ErrAnswerGone && target != onceward.ErrKeyReused && target != ErrGivenUp && errors.Is(e.error, target)
 }
 
 func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }

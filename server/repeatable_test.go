@@ -284,6 +284,31 @@ func TestFlow(t *testing.T) {
 	assert.Len(t, c.provider.Effects(), 2)
 }
 
+// A flow whose step runs another flow, by a context of its own, has not ended when that is given up.
+func TestFlowWithinAFlow(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	inner := flow.Define("inner", 1, func(context.Context, string) (string, error) {
+		return "", flow.GiveUp(errors.New("no courier"))
+	})
+	var flows *flow.Runner
+	outer := flow.Define("outer", 1, func(ctx context.Context, in string) (string, error) {
+		if _, err := flow.Step(ctx, "charge", func(ctx context.Context) (int, error) { return c.post(ctx, "/charges") }); err != nil {
+			return "", err
+		}
+		return flow.Step(ctx, "send", func(context.Context) (string, error) {
+			return inner.Run(context.WithoutCancel(t.Context()), flows, "courier", in)
+		})
+	})
+	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{inner, outer}, Backoff: backoff.Policy{MaxAttempts: 1}})
+	require.NoError(t, err)
+	h := c.server.Repeatable("orders.create", server.Flow(outer, flows, func(*http.Request) (string, error) { return "", nil },
+		func(_ http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) }), server.Endpoint{})
+	got := ask(h, "POST", "/", "1", keyed(key))
+	assert.GreaterOrEqual(t, got.Code, 500)
+	assert.Len(t, c.provider.Effects(), 1, "the charge stands")
+}
+
 // A flow that waits for an operation of unknown outcome, or that has failed too often, says so, and its key is not recorded.
 func TestFlowThatCantGoOn(t *testing.T) {
 	t.Parallel()
