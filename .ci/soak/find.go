@@ -8,11 +8,15 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // mutated are the packages that decide. Their mutants are sampled.
-var mutated = append([]string{"./journal", "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, rooms...)
+var mutated = append([]string{"./journal", "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
+
+// storeRooms are the packages below a store, which the store's tests try.
+var storeRooms = []string{"./journal/sqlite/internal/sidecar"}
 
 // rooms are the client's packages, which the tests of clientTests try: they see no more of them than the client does.
 var rooms = []string{".", "./internal/background", "./internal/core", "./internal/delivery", "./internal/engine", "./internal/naming", "./internal/reconcile", "./internal/wire"}

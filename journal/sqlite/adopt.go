@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // Adopt makes a restored or copied journal the one to continue with. Its methods no longer return
@@ -126,9 +127,9 @@ func (b *batch) countAsRestored() error {
 		return nil
 	}
 	b.holdMarks()
-	side, _ := readSidecar(b.path) // else it counts as restored by that
-	side.identity = newIdentity()
-	if err := side.place(b.path); err != nil {
+	side, _ := sidecar.Read(b.path) // else it counts as restored by that
+	side.Identity = sidecar.NewIdentity()
+	if err := side.Place(b.path); err != nil {
 		return conn.Explain(b.path, "adopt it", err)
 	}
 	b.abandoned = append(b.abandoned, func() { b.restored, b.verified = nil, false })
@@ -154,11 +155,11 @@ func (b *batch) becomeItsOwn() error {
 	b.holdMarks()
 	was, before := b.restored, b.identity
 	b.abandoned = append(b.abandoned, func() { b.restored, b.identity, b.verified = was, before, false })
-	b.restored, b.identity = nil, newIdentity()
+	b.restored, b.identity = nil, sidecar.NewIdentity()
 	// Another process may be writing the sidecar, and replace this one by the old one. That must not make the
 	// file look older than its WAL.
-	if side, err := readSidecar(b.path); err == nil {
-		b.epoch = max(b.epoch, side.epoch)
+	if side, err := sidecar.Read(b.path); err == nil {
+		b.epoch = max(b.epoch, side.Epoch)
 	}
 	if err := b.beginEpoch(); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (b *batch) becomeItsOwn() error {
 		return err
 	}
 	// Its note is about another file.
-	if err := (sidecar{identity: b.identity, number: b.number}).place(b.path); err != nil {
+	if err := (sidecar.Content{Identity: b.identity, Number: b.number}).Place(b.path); err != nil {
 		return conn.Explain(b.path, "adopt it", err)
 	}
 	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 const (
@@ -109,18 +110,18 @@ func (p *checkpointer) mark() error {
 			return err
 		}
 	}
-	before, err := walBeside(p.path)
+	before, err := sidecar.WALBeside(p.path)
 	if err != nil {
 		return err
 	}
-	var latest sidecar
+	var latest sidecar.Content
 	_, err = p.number.First(func(row []driver.Value) (err error) {
 		log, _, err := format.ReadLogRow(row)
 		if err != nil {
 			return err
 		}
-		latest = sidecar{identity: row[8].(string), number: log.Number}
-		latest.epoch, err = format.DecodeEpoch(latest.identity, row[9].([]byte))
+		latest = sidecar.Content{Identity: row[8].(string), Number: log.Number}
+		latest.Epoch, err = format.DecodeEpoch(latest.Identity, row[9].([]byte))
 		return err
 	})
 	if err != nil {
@@ -128,10 +129,10 @@ func (p *checkpointer) mark() error {
 	}
 	// It must be the WAL from which the note was read, and no replacement. Otherwise the sidecar says nothing
 	// about the file.
-	if wal, err := walBeside(p.path); err == nil && wal == before && wal != noWAL && p.files.inPlace() == nil {
-		latest.wal = wal
+	if wal, err := sidecar.WALBeside(p.path); err == nil && wal == before && wal != sidecar.NoWAL && p.files.inPlace() == nil {
+		latest.WAL = wal
 	}
-	return latest.advance(p.path)
+	return latest.Advance(p.path)
 }
 
 // keep, for a file that is out of place, records in the sidecar the facts that cannot be read from the file,
@@ -139,23 +140,23 @@ func (p *checkpointer) mark() error {
 func (p *checkpointer) keep(identity string, number int64) error {
 	p.marking.Lock()
 	defer p.marking.Unlock()
-	now, err := readSidecar(p.path)
-	if err != nil || now.identity != identity || !p.trusted.Load() {
+	now, err := sidecar.Read(p.path)
+	if err != nil || now.Identity != identity || !p.trusted.Load() {
 		return err
 	}
 	side := now
-	side.number = max(side.number, number)
+	side.Number = max(side.Number, number)
 	if filed := p.files.wasFiled(); filed > 0 {
-		if side.wal, err = walBeside(p.path); err != nil {
+		if side.WAL, err = sidecar.WALBeside(p.path); err != nil {
 			return err
 		}
-		side.filed = max(side.filed, filed)
-		side.epoch = max(side.epoch, side.filed)
+		side.Filed = max(side.Filed, filed)
+		side.Epoch = max(side.Epoch, side.Filed)
 	}
 	if side == now {
 		return nil
 	}
-	return side.write(p.path, true)
+	return side.Write(p.path, true)
 }
 
 // passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It

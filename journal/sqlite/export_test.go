@@ -67,12 +67,6 @@ func ClaimInOneGo() (restore func()) {
 	return func() { claimFor = before }
 }
 
-// Sidecar reads the text of a sidecar and writes it again.
-func Sidecar(text string) (string, error) {
-	s, err := parseSidecar(text)
-	return s.String(), err
-}
-
 // FindMarks selects the handles of one hash.
 const FindMarks = findMarks
 

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // file is one open file, shared by all Journals of this process that are on it.
@@ -61,7 +62,7 @@ func create(path string) (real string, made *os.File, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := refuseStale(path); err != nil {
+		if err := sidecar.RefuseStale(path); err != nil {
 			return "", made, err
 		}
 		if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
@@ -139,7 +140,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if opts.BusyTimeout <= 0 {
 		opts.BusyTimeout = defaultBusyTimeout
 	}
-	if err := refuseStale(path); err != nil {
+	if err := sidecar.RefuseStale(path); err != nil {
 		return nil, err
 	}
 	main, err := conn.Dial(path, []conn.Pragma{patience})
@@ -215,7 +216,7 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 
 // sweepLeftBehind removes files of dead processes beside the journal.
 func sweepLeftBehind(main *conn.Conn, path string) error {
-	sweepSidecars(path)
+	sidecar.Sweep(path)
 	return sweepSessionFiles(path, main)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // openFiles are the journal, its WAL and the file with the locks, as they were opened. Writes to the first
@@ -89,7 +90,7 @@ func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if stamp != o.stamp {
-		epoch, err := fileAlone(o.path)
+		epoch, err := sidecar.EpochAlone(o.path)
 		switch {
 		case err == nil && epoch < o.filed:
 			o.older = true

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // belongsBeside returns an error for a path whose name SQLite or the journal gives to a file beside another
@@ -47,7 +48,7 @@ func oneName(path string) error {
 	if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotJournal, err)
 	}
-	for _, name := range []string{path, path + "-wal", path + "-shm", sidecarFile(path)} {
+	for _, name := range []string{path, path + "-wal", path + "-shm", sidecar.Path(path)} {
 		links, mount, err := osfile.NamesOf(name)
 		switch {
 		case err != nil:

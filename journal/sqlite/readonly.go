@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // existing returns the real path of a file that is there. Nothing is made.
@@ -25,7 +26,7 @@ func existing(path string) (real string, err error) {
 	info, err := os.Stat(abs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := refuseStale(abs); err != nil {
+		if err := sidecar.RefuseStale(abs); err != nil {
 			return "", err
 		}
 		return "", fmt.Errorf("journal %s: %w, and none is made (Options.Existing); check the path", abs, fs.ErrNotExist)
@@ -50,7 +51,7 @@ func openReadOnly(path string, opts Options) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(oneName(real), refuseStale(real)); err != nil {
+	if err := errors.Join(oneName(real), sidecar.RefuseStale(real)); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(real)

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may
@@ -149,7 +150,7 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 			return migrated, conn.Explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
 	}
-	identity := newIdentity()
+	identity := sidecar.NewIdentity()
 	for _, statement := range []string{
 		fmt.Sprintf("INSERT INTO onceward_log SELECT 1, NULL, NULL, 0, 0, 0, 0, x'%x' WHERE NOT EXISTS (SELECT 1 FROM onceward_log)", format.LogRow{Seq: 1}.Seal(nil)),
 		fmt.Sprintf("UPDATE onceward_journal SET identity = '%s', epoch = x'%x', hash_key = x'%x' WHERE identity = ''",

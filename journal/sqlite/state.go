@@ -147,3 +147,14 @@ func (w *writer) remember(r format.Row) {
 	}
 	w.cache[r.Op.Handle] = r
 }
+
+// beginEpoch has the batch's commit begin an epoch.
+func (b *batch) beginEpoch() error {
+	if err := b.write(b.sql.writeIdentity, b.identity, format.EncodeEpoch(b.identity, b.epoch+1)); err != nil {
+		return err
+	}
+	b.epoch++ // after a rollback it is read again
+	b.checkpoint.turn = false
+	b.abandoned = append(b.abandoned, func() { b.checkpoint.turn = true })
+	return nil
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // Stats describes the state of a journal.
@@ -46,7 +47,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	var s Stats
-	side, sideErr := readSidecar(j.file.path) // before the log is read, which then is no older
+	side, sideErr := sidecar.Read(j.file.path) // before the log is read, which then is no older
 	err := j.file.readers.read(ctx, func(r *reader) error {
 		s = Stats{}
 		return r.snapshot(func() error {
@@ -70,7 +71,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 }
 
 // restored says why the file may lack something, "" if it is whole.
-func (r *reader) restored(side sidecar, sideErr error) (why string, err error) {
+func (r *reader) restored(side sidecar.Content, sideErr error) (why string, err error) {
 	err = r.each("SELECT made_at, number FROM onceward_backup", func(v []driver.Value) error {
 		why = backupOf(v)
 		return nil
@@ -80,7 +81,7 @@ func (r *reader) restored(side sidecar, sideErr error) (why string, err error) {
 	}
 	err = r.each(`SELECT identity, latest, number FROM onceward_journal, (SELECT seq AS latest, number FROM onceward_log ORDER BY seq DESC LIMIT 1)`,
 		func(v []driver.Value) (err error) {
-			why, err = side.contradicts(sideErr, v[0].(string), v[1].(int64), v[2].(int64))
+			why, err = side.Contradicts(sideErr, v[0].(string), v[1].(int64), v[2].(int64))
 			return err
 		})
 	return why, err

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // Violation is a fact in a journal that the state machine or the file's format excludes.
@@ -212,8 +213,8 @@ func (v *verification) schema() error {
 
 // sidecar comes before the log is read, which then is no older.
 func (v *verification) sidecar() error {
-	side, err := readSidecar(v.path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSidecar) {
+	side, err := sidecar.Read(v.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sidecar.ErrUnclear) {
 		return nil // Open rejects a journal that may not be whole
 	}
 	if err != nil {
@@ -227,11 +228,11 @@ func (v *verification) sidecar() error {
 			return err
 		}
 		switch number, _ := row[1].(int64); {
-		case row[0] != side.identity:
-		case number < side.number:
-			v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.number)
-		case epoch < side.filed && row[3] == int64(0):
-			v.file("it has come as far as its sidecar says: to epoch %d, not %d", epoch, side.filed)
+		case row[0] != side.Identity:
+		case number < side.Number:
+			v.file("it has come as far as its sidecar says: it ends with commit %d, not %d", number, side.Number)
+		case epoch < side.Filed && row[3] == int64(0):
+			v.file("it has come as far as its sidecar says: to epoch %d, not %d", epoch, side.Filed)
 		}
 		return nil
 	})

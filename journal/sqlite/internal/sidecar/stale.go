@@ -1,4 +1,4 @@
-package sqlite
+package sidecar
 
 import (
 	"database/sql/driver"
@@ -27,21 +27,21 @@ import (
 
 // note is a sidecar's record of the file alone.
 type note struct {
-	wal   string // which it was when this was written: see walBeside; "": nothing is said
-	epoch int64  // of the journal then, the WAL included
-	filed int64  // the epoch that the file alone has come to
+	WAL   string // which it was when this was written: see WALBeside; "": nothing is said
+	Epoch int64  // of the journal then, the WAL included
+	Filed int64  // the epoch that the file alone has come to
 }
 
-// noWAL stands for an empty or missing WAL: everything is in the file.
-const noWAL = "empty"
+// NoWAL stands for an empty or missing WAL: everything is in the file.
+const NoWAL = "empty"
 
-// walBeside returns the salts in the header of the WAL beside the file, in hexadecimal. Both are random in a
+// WALBeside returns the salts in the header of the WAL beside the file, in hexadecimal. Both are random in a
 // new WAL. When the WAL starts over, after all of it is in the file and synced, the first salt is one higher
 // (https://sqlite.org/fileformat2.html, section 4.1).
-func walBeside(path string) (string, error) {
+func WALBeside(path string) (string, error) {
 	f, err := os.Open(path + "-wal") // SQLite has no locks on it that would be dropped
 	if errors.Is(err, fs.ErrNotExist) {
-		return noWAL, nil
+		return NoWAL, nil
 	}
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func walBeside(path string) (string, error) {
 	var header [32]byte
 	switch _, err := io.ReadFull(f, header[:]); {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return noWAL, nil
+		return NoWAL, nil
 	case err != nil:
 		return "", err
 	}
@@ -63,7 +63,7 @@ const maxRestarts = 256
 
 // names reports whether wal is the note's WAL, or a restart of it.
 func (n note) names(wal string) bool {
-	then, err := strconv.ParseUint(n.wal, 16, 64)
+	then, err := strconv.ParseUint(n.WAL, 16, 64)
 	now, err2 := strconv.ParseUint(wal, 16, 64)
 	if err != nil || err2 != nil {
 		return false
@@ -76,34 +76,34 @@ func (n note) names(wal string) bool {
 // any order, the first of these started over or was removed, with all its pages synced to the file.
 func (n note) after(before note) note {
 	switch {
-	case n.wal == "":
+	case n.WAL == "":
 		return before
-	case before.wal == n.wal:
-		n.filed = before.filed
+	case before.WAL == n.WAL:
+		n.Filed = before.Filed
 	default: // an empty note has none
-		n.filed = max(before.filed, min(before.epoch, n.epoch))
+		n.Filed = max(before.Filed, min(before.Epoch, n.Epoch))
 	}
 	return n
 }
 
-// refuseStale returns journal.ErrRestored for a file beside the WAL of a newer one. It runs before this
+// RefuseStale returns journal.ErrRestored for a file beside the WAL of a newer one. It runs before this
 // process has the file open as a journal, changes nothing, and ignores unreadable files.
-func refuseStale(path string) error {
+func RefuseStale(path string) error {
 	for range 10 {
 		// In this order: the file only ever gets further.
-		wal, _ := walBeside(path) // no note names an unreadable WAL
-		side, err := readSidecar(path)
-		if err != nil || side.filed == 0 || !side.names(wal) {
+		wal, _ := WALBeside(path) // no note names an unreadable WAL
+		side, err := Read(path)
+		if err != nil || side.Filed == 0 || !side.names(wal) {
 			return nil
 		}
 		// The file's identity does not matter: an adoption continues with the sidecar's epochs, and the
 		// sidecar may be older than it.
-		epoch, err := fileAlone(path)
-		if err != nil || epoch >= side.filed {
+		epoch, err := EpochAlone(path)
+		if err != nil || epoch >= side.Filed {
 			return nil
 		}
 		// Another process may have adopted it meanwhile.
-		if again, err := readSidecar(path); err != nil || again != side {
+		if again, err := Read(path); err != nil || again != side {
 			continue
 		}
 		return fmt.Errorf("%w: %s was removed, or an older file was put in its place, and the -wal of the newer one still lies beside it; "+
@@ -113,9 +113,9 @@ func refuseStale(path string) error {
 	return nil
 }
 
-// fileAlone reads the epoch from the file without its WAL and without a lock. It uses SQLite, because closing
+// EpochAlone reads the epoch from the file without its WAL and without a lock. It uses SQLite, because closing
 // the file by other means would drop all locks of this process.
-func fileAlone(path string) (epoch int64, err error) {
+func EpochAlone(path string) (epoch int64, err error) {
 	// Nothing is filed in an empty file, whose WAL SQLite would remove, or in none.
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -140,15 +140,4 @@ func fileAlone(path string) (epoch int64, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return epoch, err
-}
-
-// beginEpoch has the batch's commit begin an epoch.
-func (b *batch) beginEpoch() error {
-	if err := b.write(b.sql.writeIdentity, b.identity, format.EncodeEpoch(b.identity, b.epoch+1)); err != nil {
-		return err
-	}
-	b.epoch++ // after a rollback it is read again
-	b.checkpoint.turn = false
-	b.abandoned = append(b.abandoned, func() { b.checkpoint.turn = true })
-	return nil
 }
