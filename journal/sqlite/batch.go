@@ -64,7 +64,7 @@ func (b *batch) fail(err error) error {
 	if conn.Code(err) == 0 && !errors.Is(err, format.ErrDamaged) {
 		return err
 	}
-	gone := b.files.inPlace()
+	gone := b.files.InPlace()
 	if (gone != nil || conn.Code(err) != 0 && !conn.OfOneStatement(err)) && b.broken == nil {
 		b.broken = cmp.Or(gone, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -39,7 +40,7 @@ var (
 type checkpointer struct {
 	path     string
 	conn     *conn.Conn
-	files    *openFiles
+	files    *inplace.Files
 	stmt     *conn.Stmt
 	external bool // another program moves the WAL
 	wake     chan struct{}
@@ -58,7 +59,7 @@ type checkpointer struct {
 	turn    bool        // the next commit begins an epoch; the writer's
 }
 
-func newCheckpointer(path string, c *conn.Conn, files *openFiles, external bool) *checkpointer {
+func newCheckpointer(path string, c *conn.Conn, files *inplace.Files, external bool) *checkpointer {
 	p := &checkpointer{path: path, conn: c, files: files, external: external, turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
@@ -129,7 +130,7 @@ func (p *checkpointer) mark() error {
 	}
 	// It must be the WAL from which the note was read, and no replacement. Otherwise the sidecar says nothing
 	// about the file.
-	if wal, err := sidecar.WALBeside(p.path); err == nil && wal == before && wal != sidecar.NoWAL && p.files.inPlace() == nil {
+	if wal, err := sidecar.WALBeside(p.path); err == nil && wal == before && wal != sidecar.NoWAL && p.files.InPlace() == nil {
 		latest.WAL = wal
 	}
 	return latest.Advance(p.path)
@@ -146,7 +147,7 @@ func (p *checkpointer) keep(identity string, number int64) error {
 	}
 	side := now
 	side.Number = max(side.Number, number)
-	if filed := p.files.wasFiled(); filed > 0 {
+	if filed := p.files.WasFiled(); filed > 0 {
 		if side.WAL, err = sidecar.WALBeside(p.path); err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func (p *checkpointer) keep(identity string, number int64) error {
 // passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
 // leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
 func (p *checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
-	if err := p.files.inPlace(); err != nil {
+	if err := p.files.InPlace(); err != nil {
 		return 0, err
 	}
 	return checkpoint(c, s, "PASSIVE")

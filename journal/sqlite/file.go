@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
@@ -156,13 +157,13 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := opened(path)
+	files, err := inplace.Open(path)
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = files.wal.Close()
+			_ = files.Close()
 		}
 	}()
 	if err := sweepLeftBehind(main, path); err != nil {
@@ -222,7 +223,7 @@ func sweepLeftBehind(main *conn.Conn, path string) error {
 
 // start starts the writer on main, which then has compared the journal with its sidecar, the checkpointer and
 // the readers. After an error all of them have ended, and main is open.
-func start(main *conn.Conn, files *openFiles, path string, opts Options) (*file, error) {
+func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*file, error) {
 	background, err := conn.Dial(path, checkpointPragmas)
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
@@ -295,13 +296,13 @@ func (f *file) close() error {
 	f.loading.Wait()
 	f.spares.close()
 	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
-	if f.writer.files.mixed() {
+	if f.writer.files.Mixed() {
 		_ = f.checkpoint.keep(f.writer.identity, f.writer.number)
 		if f.leaves == nil {
 			f.leaves, _ = dialLeaving(f.path) // whatever can be read
 		}
 	}
-	errs = append(errs, f.writer.files.wal.Close())
+	errs = append(errs, f.writer.files.Close())
 	// The last connection to the file moves the rest of the WAL, and removes it.
 	errs = append(errs, f.writer.conn.Close())
 	if f.leaves != nil {

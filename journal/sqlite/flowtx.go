@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
 
 // localDatabase holds database/sql handles on the open files, by path, for transactions that hold the
@@ -28,7 +29,7 @@ type localDatabase struct {
 // localTx is a transaction of the journal's database.
 type localTx struct {
 	tx    *sql.Tx
-	files *openFiles // nil: it is the application's own
+	files *inplace.Files // nil: it is the application's own
 }
 
 // Tx makes a journal.Tx of an application's transaction on the journal's database. It must write: use BEGIN
@@ -43,7 +44,7 @@ func (t localTx) Commit(context.Context) error {
 	if err := t.tx.Commit(); err != nil || t.files == nil {
 		return err
 	}
-	return t.files.stillInPlace()
+	return t.files.StillInPlace()
 }
 
 // ours is the driver's transaction, if tx is one of this package's.
@@ -278,7 +279,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	if err := cmp.Or(isOpen(ctx, tx), j.file.writer.files.inPlace()); err != nil {
+	if err := cmp.Or(isOpen(ctx, tx), j.file.writer.files.InPlace()); err != nil {
 		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 	}
 	f, err := flowIn(ctx, tx, ev)

@@ -267,7 +267,7 @@ func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
 	if err := j.file.writer.asMigrated(version); err != nil {
 		return err
 	}
-	if err := j.file.writer.files.inPlace(); err != nil {
+	if err := j.file.writer.files.InPlace(); err != nil {
 		return err
 	}
 	return j.trusted()

@@ -110,7 +110,7 @@ func (w *writer) notBehind() error {
 	var last int64
 	_, err := w.sql.logEnds.First(func(row []driver.Value) error { last, _ = row[0].(int64); return nil })
 	if err == nil && last < w.seq {
-		err = w.files.lost()
+		err = w.files.Lost()
 	}
 	return err
 }

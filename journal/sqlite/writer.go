@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
 
 const (
@@ -35,7 +36,7 @@ type writer struct {
 	timeout    time.Duration
 	committed  func(requests int, took time.Duration)
 	readOnly   bool // it does not run, and serves readers only
-	files      *openFiles
+	files      *inplace.Files
 	// compressAbove is how large a body is, in bytes, that is not compressed.
 	compressAbove int
 
@@ -87,7 +88,7 @@ func (w *writer) free(r *request) {
 	w.requests.Put(r)
 }
 
-func newWriter(path string, c *conn.Conn, files *openFiles, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
+func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
 	sql, err := newStatements(c)
 	if err != nil {
 		return nil, err
@@ -432,7 +433,7 @@ func (w *writer) finish(b *batch) error {
 		}
 	}
 	if b.broken == nil && b.wrote {
-		b.broken = w.files.inPlace()
+		b.broken = w.files.InPlace()
 	}
 	if b.broken == nil {
 		if _, err := w.sql.commit.Exec(); err != nil {
@@ -446,7 +447,7 @@ func (w *writer) finish(b *batch) error {
 	}
 	b.settle()
 	if b.wrote {
-		if err := w.files.stillInPlace(); err != nil { // later readers find the current file
+		if err := w.files.StillInPlace(); err != nil { // later readers find the current file
 			_ = w.checkpoint.keep(w.identity, w.number)
 			return err
 		}
@@ -454,9 +455,9 @@ func (w *writer) finish(b *batch) error {
 	return nil
 }
 
-// outOfPlace is inPlace for the cause of another error, and keeps the result.
+// outOfPlace is InPlace for the cause of another error, and keeps the result.
 func (w *writer) outOfPlace() error {
-	gone := w.files.inPlace()
+	gone := w.files.InPlace()
 	if gone != nil {
 		_ = w.checkpoint.keep(w.identity, w.number)
 	}

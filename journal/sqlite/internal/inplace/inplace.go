@@ -1,4 +1,9 @@
-package sqlite
+// Package inplace proves that the files that a process has open are still the ones at their paths.
+//
+// It knows the journal's file, its WAL and its -shm by their identity, and the epoch that the file had when it was last
+// read alone. It must not know what a commit is. The writer asks before and after each, and the checkpointer before it
+// moves the WAL.
+package inplace
 
 import (
 	"encoding/binary"
@@ -11,9 +16,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// openFiles are the journal, its WAL and the file with the locks, as they were opened. Writes to the first
+// Files are the journal, its WAL and the file with the locks, as they were opened. Writes to the first
 // two after they were removed or replaced are lost. Without the third, two processes write at a time.
-type openFiles struct {
+type Files struct {
 	path  string
 	names [3]string
 	files [3]osfile.ID
@@ -27,9 +32,9 @@ type openFiles struct {
 	cut   bool         // and does no more: see notCut
 }
 
-// opened is for a file that is open and was read.
-func opened(path string) (*openFiles, error) {
-	o := &openFiles{path: path, names: [3]string{path, path + "-wal", path + "-shm"}}
+// Open returns the files of a journal that is open and was read.
+func Open(path string) (*Files, error) {
+	o := &Files{path: path, names: [3]string{path, path + "-wal", path + "-shm"}}
 	file, stamp, err := osfile.Look(path)
 	if err != nil {
 		return nil, err
@@ -48,18 +53,18 @@ func opened(path string) (*openFiles, error) {
 	return o, nil
 }
 
-// stillInPlace is inPlace after a commit. The commit may be in the file if that is restored, so
+// StillInPlace is InPlace after a commit. The commit may be in the file if that is restored, so
 // journal.ErrRestored cannot promise that nothing was recorded.
-func (o *openFiles) stillInPlace() error {
-	if err := o.inPlace(); err != nil {
+func (o *Files) StillInPlace() error {
+	if err := o.InPlace(); err != nil {
 		return fmt.Errorf("it may have been recorded or not: %v", err)
 	}
 	return nil
 }
 
-// inPlace returns journal.ErrRestored if a path does not lead to the open file any more, until that file is
+// InPlace returns journal.ErrRestored if a path does not lead to the open file any more, until that file is
 // back. It also does if an older copy was written over the file, or the WAL was cut short.
-func (o *openFiles) inPlace() error {
+func (o *Files) InPlace() error {
 	file, stamp, err := osfile.Look(o.path)
 	if err != nil || !file.Same(o.files[0]) {
 		return o.replaced(0)
@@ -75,18 +80,18 @@ func (o *openFiles) inPlace() error {
 	return o.notOlder(stamp)
 }
 
-func (o *openFiles) replaced(i int) error {
+func (o *Files) replaced(i int) error {
 	return fmt.Errorf("%w: journal %s: %s was removed or replaced while it was open; nothing is recorded any more; "+
 		"put it back, or close the journal and open what is there now", journal.ErrRestored, o.path, o.names[i])
 }
 
-func (o *openFiles) leadsTo(i int) bool {
+func (o *Files) leadsTo(i int) bool {
 	file, err := osfile.Identify(o.names[i])
 	return err == nil && file.Same(o.files[i])
 }
 
 // notOlder reads the file alone if its stamp shows a write since the last call, usually by a checkpoint.
-func (o *openFiles) notOlder(stamp osfile.Stamp) error {
+func (o *Files) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if stamp != o.stamp {
@@ -110,7 +115,7 @@ func (o *openFiles) notOlder(stamp osfile.Stamp) error {
 // notCut checks that the WAL still begins as one. A WAL that was cut short and then written has zeros there.
 // SQLite follows the -shm, takes them for pages, and moves them into the file. An empty WAL may have been
 // moved completely. Other content at the start is from a crash.
-func (o *openFiles) notCut() error {
+func (o *Files) notCut() error {
 	var header [32]byte
 	_, err := o.wal.ReadAt(header[:], 0)
 	o.mu.Lock()
@@ -129,21 +134,21 @@ func (o *openFiles) notCut() error {
 
 // wentBack records that the file lost pages. They never come back: this process's knowledge and the WAL
 // belong to another file.
-func (o *openFiles) wentBack() error {
+func (o *Files) wentBack() error {
 	return fmt.Errorf("%w: journal %s: an older copy was written over it while it was open; nothing is recorded any more; "+
 		"close the journal and open what is there now", journal.ErrRestored, o.path)
 }
 
-// lost has notOlder say so from now on.
-func (o *openFiles) lost() error {
+// Lost has notOlder say so from now on.
+func (o *Files) Lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.older = true
 	return o.wentBack()
 }
 
-// wasFiled returns the former epoch of the file alone if it went back, otherwise 0.
-func (o *openFiles) wasFiled() int64 {
+// WasFiled returns the former epoch of the file alone if it went back, otherwise 0.
+func (o *Files) WasFiled() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.older {
@@ -152,10 +157,13 @@ func (o *openFiles) wasFiled() int64 {
 	return o.filed
 }
 
-// mixed reports whether the WAL may not belong to the file any more: it was cut short, an older copy was
+// Mixed reports whether the WAL may not belong to the file any more: it was cut short, an older copy was
 // written over the file, or processes with other locks have written either since.
-func (o *openFiles) mixed() bool {
+func (o *Files) Mixed() bool {
 	_, stamp, err := osfile.Look(o.path)
 	older := err == nil && o.notOlder(stamp) != nil
 	return older || o.notCut() != nil || !o.leadsTo(2)
 }
+
+// Close closes the WAL.
+func (o *Files) Close() error { return o.wal.Close() }
