@@ -134,7 +134,7 @@ func (b *batch) countAsRestored() error {
 	}
 	b.abandoned = append(b.abandoned, func() { b.restored, b.verified = nil, false })
 	b.restored = fmt.Errorf("%w: %s is adopted in part; nothing is sent until Adopt was called, and has returned", journal.ErrRestored, b.path)
-	b.checkpoint.trusted.Store(false)
+	b.checkpoint.Trusted.Store(false)
 	return nil
 }
 
@@ -144,9 +144,9 @@ func (b *batch) holdMarks() {
 		return
 	}
 	b.marksHeld = true
-	b.checkpoint.marking.Lock()
-	b.committed = append(b.committed, b.checkpoint.marking.Unlock)
-	b.abandoned = append(b.abandoned, b.checkpoint.marking.Unlock)
+	b.checkpoint.Marking.Lock()
+	b.committed = append(b.committed, b.checkpoint.Marking.Unlock)
+	b.abandoned = append(b.abandoned, b.checkpoint.Marking.Unlock)
 }
 
 // becomeItsOwn gives the journal an identity that no other copy has. The sidecar is written first: until the
@@ -171,7 +171,7 @@ func (b *batch) becomeItsOwn() error {
 	if err := (sidecar.Content{Identity: b.identity, Number: b.number}).Place(b.path); err != nil {
 		return conn.Explain(b.path, "adopt it", err)
 	}
-	b.committed = append(b.committed, func() { b.checkpoint.trusted.Store(true) })
+	b.committed = append(b.committed, func() { b.checkpoint.Trusted.Store(true) })
 	return nil
 }
 

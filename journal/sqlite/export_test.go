@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
@@ -28,7 +29,7 @@ func Dial(path, pragmaName, value, want string) error {
 const SegmentSize = format.SegmentSize
 
 // MaxWAL is to how many bytes the WAL is cut.
-const MaxWAL = maxWAL
+const MaxWAL = checkpoint.MaxWAL
 
 // KeepRows is how many rows the log has at most, and KeepRowsBytes how large they are.
 const (
@@ -40,7 +41,10 @@ const (
 var SchemaVersion = len(migrations)
 
 // Mark has the sidecar name the latest commit, as it is done every few seconds.
-func Mark(j *Journal) error { return j.file.checkpoint.mark() }
+func Mark(j *Journal) error { return j.file.checkpoint.Mark() }
+
+// Checkpointed returns once the checkpointer has done what it was woken for.
+func Checkpointed(j *Journal) { j.file.checkpoint.Idle() }
 
 // MarkAlways has that done as often as possible, in journals opened from now on, until
 // restore is called.
@@ -48,16 +52,16 @@ func MarkAlways() (restore func()) { return MarkAfter(0) }
 
 // MarkAfter has that done for commits of that age.
 func MarkAfter(age time.Duration) (restore func()) {
-	before := sidecarAfter
-	sidecarAfter = age
-	return func() { sidecarAfter = before }
+	before := checkpoint.SidecarAfter
+	checkpoint.SidecarAfter = age
+	return func() { checkpoint.SidecarAfter = before }
 }
 
 // MarkNever has that done by Mark alone.
 func MarkNever() (restore func()) {
-	first, later := sidecarFirst, sidecarAfter
-	sidecarFirst, sidecarAfter = time.Hour, time.Hour
-	return func() { sidecarFirst, sidecarAfter = first, later }
+	first, later := checkpoint.SidecarFirst, checkpoint.SidecarAfter
+	checkpoint.SidecarFirst, checkpoint.SidecarAfter = time.Hour, time.Hour
+	return func() { checkpoint.SidecarFirst, checkpoint.SidecarAfter = first, later }
 }
 
 // ClaimInOneGo has a claim be one transaction, however slow the machine is, until restore is called.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
@@ -25,7 +26,7 @@ type file struct {
 	path       string // real
 	place      *place
 	writer     *writer
-	checkpoint *checkpointer
+	checkpoint *checkpoint.Checkpointer
 	readers    *readers
 	local      localDatabase
 	// leaves is a read-only connection. If it is closed last, the WAL stays in place. It is nil unless
@@ -120,7 +121,7 @@ var (
 		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
 		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
 		{"secure_delete", "ON", "1"},     // reaped data is removed; FAST would leave it in free pages
-		{"journal_size_limit", fmt.Sprint(maxWAL), fmt.Sprint(maxWAL)},
+		{"journal_size_limit", fmt.Sprint(checkpoint.MaxWAL), fmt.Sprint(checkpoint.MaxWAL)},
 		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
 	checkpointPragmas = []conn.Pragma{
@@ -228,17 +229,17 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
-	checkpoint := newCheckpointer(path, background, files, opts.ExternalCheckpointer)
+	checkpointer := checkpoint.New(path, background, files, opts.ExternalCheckpointer)
 	readers := newReaders(path)
-	w, err := newWriter(path, main, files, checkpoint, opts.BusyTimeout, opts)
+	w, err := newWriter(path, main, files, checkpointer, opts.BusyTimeout, opts)
 	if err != nil {
-		return nil, errors.Join(conn.Explain(path, "open", err), checkpoint.close())
+		return nil, errors.Join(conn.Explain(path, "open", err), checkpointer.Close())
 	}
-	f := &file{path: path, writer: w, checkpoint: checkpoint, readers: readers}
+	f := &file{path: path, writer: w, checkpoint: checkpointer, readers: readers}
 	// The first batch compares the journal with its sidecar.
 	if err := f.own(opts); err != nil {
 		_ = w.stop()
-		return nil, errors.Join(err, checkpoint.close(), readers.close())
+		return nil, errors.Join(err, checkpointer.Close(), readers.close())
 	}
 	if opts.ExternalCheckpointer {
 		if f.leaves, err = dialLeaving(path); err != nil {
@@ -246,7 +247,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 				_ = f.leaves.Close()
 			}
 			_ = w.stop()
-			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpoint.close(), readers.close())
+			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpointer.Close(), readers.close())
 		}
 	}
 	return f, nil
@@ -295,9 +296,9 @@ func (f *file) close() error {
 	f.unload()
 	f.loading.Wait()
 	f.spares.close()
-	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.close(), f.readers.close()}
+	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.Close(), f.readers.close()}
 	if f.writer.files.Mixed() {
-		_ = f.checkpoint.keep(f.writer.identity, f.writer.number)
+		_ = f.checkpoint.Keep(f.writer.identity, f.writer.number)
 		if f.leaves == nil {
 			f.leaves, _ = dialLeaving(f.path) // whatever can be read
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
@@ -113,7 +114,7 @@ func (d *localDatabase) open(path string, w *writer) (*sql.DB, error) {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
 			"busy_timeout(0)", // localLock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
-			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", maxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
+			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		var base driver.Connector
 		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {

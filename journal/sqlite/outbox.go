@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
@@ -282,7 +283,7 @@ func ended(err error) error {
 
 // trusted returns journal.ErrRestored if the journal does not agree with its sidecar.
 func (j *Journal) trusted() error {
-	if !j.file.checkpoint.trusted.Load() {
+	if !j.file.checkpoint.Trusted.Load() {
 		j.file.catchUp() // another process may have adopted it
 		return fmt.Errorf("%w: %s; nothing is recorded until it is adopted: see Adopt", journal.ErrRestored, j.file.path)
 	}
@@ -529,7 +530,7 @@ func (f *file) catchUp() {
 // the journal's may follow a transaction of the application's, and the sidecar would not show it.
 func (f *file) takeInSoon() {
 	if f.takingIn.CompareAndSwap(false, true) {
-		time.AfterFunc(sidecarAfter, func() {
+		time.AfterFunc(checkpoint.SidecarAfter, func() {
 			f.takingIn.Store(false)
 			_ = f.writer.do(context.Background(), func(*batch) error { return nil })
 		})

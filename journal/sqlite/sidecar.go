@@ -49,7 +49,7 @@ func (b *batch) verify() error {
 		b.restored = fmt.Errorf("%w: %s %s; nothing is sent until it is adopted: "+
 			"see to it that no other copy of it is in use, and call Adopt", journal.ErrRestored, b.path, why)
 	}
-	b.checkpoint.trusted.Store(b.restored == nil)
+	b.checkpoint.Trusted.Store(b.restored == nil)
 	return nil
 }
 

@@ -127,7 +127,7 @@ func (b *batch) note() error {
 	if err := b.noteRemoved(); err != nil {
 		return err
 	}
-	if b.checkpoint.turn && b.restored == nil {
+	if b.checkpoint.Turn && b.restored == nil {
 		if err := b.beginEpoch(); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (b *batch) beginEpoch() error {
 		return err
 	}
 	b.epoch++ // after a rollback it is read again
-	b.checkpoint.turn = false
-	b.abandoned = append(b.abandoned, func() { b.checkpoint.turn = true })
+	b.checkpoint.Turn = false
+	b.abandoned = append(b.abandoned, func() { b.checkpoint.Turn = true })
 	return nil
 }

@@ -177,7 +177,7 @@ func (w *writer) sweepSome() bool {
 	}
 	err = w.finish(b)
 	if err == nil {
-		w.checkpoint.wrote(w.conn)
+		w.checkpoint.Wrote(w.conn)
 	}
 	w.giveWay(b.others)
 	return err == nil

@@ -70,7 +70,7 @@ func (w *writer) handOver() {
 }
 
 func (w *writer) grant(t *turn) {
-	w.checkpoint.beforeOthers(w.conn)
+	w.checkpoint.BeforeOthers(w.conn)
 	select {
 	case t.granted <- struct{}{}:
 		<-t.over

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
@@ -32,7 +33,7 @@ type writer struct {
 	path       string
 	conn       *conn.Conn
 	sql        *statements
-	checkpoint *checkpointer
+	checkpoint *checkpoint.Checkpointer
 	timeout    time.Duration
 	committed  func(requests int, took time.Duration)
 	readOnly   bool // it does not run, and serves readers only
@@ -88,7 +89,7 @@ func (w *writer) free(r *request) {
 	w.requests.Put(r)
 }
 
-func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpoint *checkpointer, timeout time.Duration, opts Options) (*writer, error) {
+func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpointer *checkpoint.Checkpointer, timeout time.Duration, opts Options) (*writer, error) {
 	sql, err := newStatements(c)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpoint *chec
 		return nil, err
 	}
 	w := &writer{
-		path: path, conn: c, sql: sql, files: files, checkpoint: checkpoint, timeout: timeout,
+		path: path, conn: c, sql: sql, files: files, checkpoint: checkpointer, timeout: timeout,
 		committed:     opts.Committed,
 		compressAbove: cmp.Or(opts.CompressAbove, format.DefaultCompressAbove),
 
@@ -253,7 +254,7 @@ func (w *writer) batch(first *request) (goOn bool) {
 	clear(taken)
 	w.taken, w.last = taken, len(taken)
 	if err == nil {
-		w.checkpoint.wrote(w.conn)
+		w.checkpoint.Wrote(w.conn)
 	}
 	w.giveWay(b.others)
 	return goOn
@@ -422,7 +423,7 @@ func (w *writer) final(b *batch) {
 		b.wrote = true
 	}
 	_ = b.giveUp(b.foldAll())
-	w.checkpoint.turn = true
+	w.checkpoint.Turn = true
 }
 
 // finish commits, or rolls back if that fails.
@@ -448,7 +449,7 @@ func (w *writer) finish(b *batch) error {
 	b.settle()
 	if b.wrote {
 		if err := w.files.StillInPlace(); err != nil { // later readers find the current file
-			_ = w.checkpoint.keep(w.identity, w.number)
+			_ = w.checkpoint.Keep(w.identity, w.number)
 			return err
 		}
 	}
@@ -459,7 +460,7 @@ func (w *writer) finish(b *batch) error {
 func (w *writer) outOfPlace() error {
 	gone := w.files.InPlace()
 	if gone != nil {
-		_ = w.checkpoint.keep(w.identity, w.number)
+		_ = w.checkpoint.Keep(w.identity, w.number)
 	}
 	return gone
 }

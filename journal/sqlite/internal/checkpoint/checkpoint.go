@@ -1,7 +1,12 @@
-package sqlite
+// Package checkpoint moves the WAL into the file beside the writer, and keeps the sidecar up to date.
+//
+// It knows its own connection and the writer's, the open files, and the sidecar. It must not know a batch or an event. The
+// writer says what it wrote, and learns when an epoch begins.
+package checkpoint
 
 import (
 	"database/sql/driver"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,20 +29,20 @@ const (
 	longWAL = 1000
 )
 
-// maxWAL is the size in bytes to which the WAL is cut when it starts over after a long delay by a backup or a
+// MaxWAL is the size in bytes to which the WAL is cut when it starts over after a long delay by a backup or a
 // foreign open transaction.
-const maxWAL = 64 << 20
+const MaxWAL = 64 << 20
 
-// sidecarAfter is how old a commit may grow that the sidecar knows nothing of, and
-// sidecarFirst the first one of a process. Variables for tests.
+// SidecarAfter is how old a commit may grow that the sidecar knows nothing of, and
+// SidecarFirst the first one of a process. Variables for tests.
 var (
-	sidecarFirst time.Duration
-	sidecarAfter = 5 * time.Second
+	SidecarFirst time.Duration
+	SidecarAfter = 5 * time.Second
 )
 
-// checkpointer moves the WAL into the file, on a connection of its own, beside the
+// Checkpointer moves the WAL into the file, on a connection of its own, beside the
 // writer. It keeps the sidecar up to date, too.
-type checkpointer struct {
+type Checkpointer struct {
 	path     string
 	conn     *conn.Conn
 	files    *inplace.Files
@@ -46,63 +51,65 @@ type checkpointer struct {
 	wake     chan struct{}
 	ended    chan struct{}
 
-	trusted atomic.Bool   // the journal agrees with its sidecar
+	Trusted atomic.Bool   // the journal agrees with its sidecar
 	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
 	commit  chan struct{} // the first such
 	number  *conn.Stmt
-	marking sync.Mutex // held while conn is used, and while the sidecar, or the journal's identity, changes
+	Marking sync.Mutex // held while conn is used, and while the sidecar, or the journal's identity, changes
 
 	long    atomic.Bool // the WAL has longWAL frames
 	written int         // pages by the writer, since the wake-up; the writer's
 	own     *conn.Stmt  // the writer's
 	look    *conn.Stmt  // likewise
-	turn    bool        // the next commit begins an epoch; the writer's
+	Turn    bool        // the next commit begins an epoch; the writer's
 }
 
-func newCheckpointer(path string, c *conn.Conn, files *inplace.Files, external bool) *checkpointer {
-	p := &checkpointer{path: path, conn: c, files: files, external: external, turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+// New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
+// nothing, and only keeps the sidecar. The caller closes it.
+func New(path string, c *conn.Conn, files *inplace.Files, external bool) *Checkpointer {
+	p := &Checkpointer{path: path, conn: c, files: files, external: external, Turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
 
-func (p *checkpointer) run() {
+func (p *Checkpointer) run() {
 	defer close(p.ended)
 	var late <-chan time.Time
-	wait := sidecarFirst // so that the sidecar names the WAL
+	wait := SidecarFirst // so that the sidecar names the WAL
 	for {
 		// A failure here is retried after the next commits, and the writer gets the same fault.
 		select {
 		case _, open := <-p.wake:
 			if !open {
-				_ = p.mark()
+				_ = p.Mark()
 				return
 			}
-			p.marking.Lock()
+			p.Marking.Lock()
 			frames, err := p.passive(p.conn, &p.stmt)
-			p.marking.Unlock()
+			p.Marking.Unlock()
 			if err == nil && frames >= longWAL {
 				p.long.Store(true)
 			}
 		case <-p.commit:
 			late = time.After(wait)
-			wait = sidecarAfter
+			wait = SidecarAfter
 		case <-late:
 			late = nil
-			if p.mark() != nil {
-				late = time.After(sidecarAfter)
+			if p.Mark() != nil {
+				late = time.After(SidecarAfter)
 			}
 		}
 	}
 }
 
-// mark records the latest commit in the sidecar. Readable data was synced to the file or the WAL, and is
+// Mark records the latest commit in the sidecar. Readable data was synced to the file or the WAL, and is
 // durable (https://sqlite.org/pragma.html#pragma_synchronous, FULL). A file that lost its WAL is therefore
 // behind its sidecar too.
-func (p *checkpointer) mark() error {
-	p.marking.Lock()
-	defer p.marking.Unlock()
+func (p *Checkpointer) Mark() error {
+	p.Marking.Lock()
+	defer p.Marking.Unlock()
 	p.ahead.Store(false)
-	if !p.trusted.Load() {
+	if !p.Trusted.Load() {
 		return nil
 	}
 	var err error
@@ -136,13 +143,13 @@ func (p *checkpointer) mark() error {
 	return latest.Advance(p.path)
 }
 
-// keep, for a file that is out of place, records in the sidecar the facts that cannot be read from the file,
+// Keep, for a file that is out of place, records in the sidecar the facts that cannot be read from the file,
 // so that the next Open can detect it.
-func (p *checkpointer) keep(identity string, number int64) error {
-	p.marking.Lock()
-	defer p.marking.Unlock()
+func (p *Checkpointer) Keep(identity string, number int64) error {
+	p.Marking.Lock()
+	defer p.Marking.Unlock()
 	now, err := sidecar.Read(p.path)
-	if err != nil || now.Identity != identity || !p.trusted.Load() {
+	if err != nil || now.Identity != identity || !p.Trusted.Load() {
 		return err
 	}
 	side := now
@@ -162,7 +169,7 @@ func (p *checkpointer) keep(identity string, number int64) error {
 
 // passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
 // leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
-func (p *checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
+func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
 	if err := p.files.InPlace(); err != nil {
 		return 0, err
 	}
@@ -182,9 +189,9 @@ func checkpoint(c *conn.Conn, s **conn.Stmt, mode string) (frames int64, err err
 	return frames, err
 }
 
-// beforeOthers is called by the writer before a transaction of the application's begins,
+// BeforeOthers is called by the writer before a transaction of the application's begins,
 // whose pages it does not count. The WAL can start over with that.
-func (p *checkpointer) beforeOthers(c *conn.Conn) {
+func (p *Checkpointer) BeforeOthers(c *conn.Conn) {
 	if p.external {
 		return
 	}
@@ -194,21 +201,21 @@ func (p *checkpointer) beforeOthers(c *conn.Conn) {
 	case err != nil || frames < checkpointAfter:
 	case frames >= longWAL:
 		_, _ = p.passive(c, &p.own)
-		p.turn = true
+		p.Turn = true
 	default:
 		p.wakeUp()
 	}
 }
 
-func (p *checkpointer) wakeUp() {
+func (p *Checkpointer) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// wrote is called by the writer after each commit.
-func (p *checkpointer) wrote(c *conn.Conn) {
+// Wrote is called by the writer after each commit.
+func (p *Checkpointer) Wrote(c *conn.Conn) {
 	if p.long.Swap(false) {
 		_, _ = p.passive(c, &p.own)
 	}
@@ -224,15 +231,27 @@ func (p *checkpointer) wrote(c *conn.Conn) {
 	if p.written < checkpointAfter {
 		return
 	}
-	p.written, p.turn = 0, true
+	p.written, p.Turn = 0, true
 	if p.external {
 		return
 	}
 	p.wakeUp()
 }
 
-func (p *checkpointer) close() error {
+// Close records the latest commit in the sidecar, ends the checkpointer, and closes its connection.
+func (p *Checkpointer) Close() error {
 	close(p.wake)
 	<-p.ended
 	return p.conn.Close()
+}
+
+// Idle returns once it has done what it was woken for. Only tests wait for that.
+func (p *Checkpointer) Idle() {
+	for len(p.wake) > 0 {
+		runtime.Gosched()
+	}
+	p.commit <- struct{}{}
+	for len(p.commit) > 0 { // which it sees when it is back
+		runtime.Gosched()
+	}
 }
