@@ -44,7 +44,7 @@ func (b *batch) settle() {
 		b.durable, b.begun = b.clock, b.newest
 		b.seq, b.number = b.seq+1, b.numbered
 		b.log = append(b.log, logged{b.seq, b.highest, b.rowBytes})
-		b.memtable.commit(b.seq, b.folded)
+		b.memtable.Commit(b.seq, b.folded)
 	}
 	for _, f := range b.committed {
 		f()
@@ -223,7 +223,7 @@ func (b *batch) find(ev journal.Event) (row, error) {
 
 func (b *batch) byHandle(handle int64) (row, error) {
 	if handle > b.folded {
-		if k := b.memtable.at(handle); k != nil {
+		if k := b.memtable.At(handle); k != nil {
 			return rowOf(k, false), nil
 		}
 		return row{}, nil
@@ -243,9 +243,8 @@ func (b *batch) byHandle(handle int64) (row, error) {
 }
 
 func (b *batch) byRef(ref journal.Ref) (row, error) {
-	// Only this goroutine writes byRef.
-	if s := b.memtable.byRef[ref]; s != nil && s.now.Op.Handle > b.folded {
-		return rowOf(s.now, false), nil
+	if k := b.memtable.Named(ref); k != nil && k.Op.Handle > b.folded {
+		return rowOf(k, false), nil
 	}
 	if b.isFree(ref) {
 		return row{}, nil

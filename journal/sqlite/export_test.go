@@ -210,7 +210,7 @@ func Candidates(j *Journal, ref journal.Ref) []int64 {
 // Objects are what operations are found by that only the log has, and which ones, as far as it is kept in memory.
 func Objects(j *Journal) (objects map[string][]int64) {
 	_ = j.file.writer.do(context.Background(), func(b *batch) error {
-		objects = maps.Clone(b.memtable.byObject)
+		objects = maps.Clone(b.memtable.ByObject)
 		return nil
 	})
 	return objects

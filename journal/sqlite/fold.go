@@ -25,8 +25,8 @@ func (b *batch) foldThrough(through int64) error {
 		return b.write(b.sql.insertBlock, first, data)
 	}
 	for handle := b.folded + 1; handle <= through; handle++ {
-		k := b.memtable.at(handle)
-		b.memtable.bytes -= k.Size()
+		k := b.memtable.At(handle)
+		b.memtable.Bytes -= k.Size()
 		// A block is of one segment.
 		if len(block) == format.BlockSize || size+k.Size() > format.BlockBytes || handle%format.SegmentSize == 0 {
 			if err := pack(); err != nil {
@@ -52,7 +52,7 @@ func (b *batch) foldThrough(through int64) error {
 // recently yields the operations that only the log has.
 func (b *batch) recently(yield func(*format.Record) bool) {
 	for handle := b.folded + 1; handle <= b.newest; handle++ {
-		if !yield(b.memtable.at(handle)) {
+		if !yield(b.memtable.At(handle)) {
 			return
 		}
 	}
@@ -71,6 +71,14 @@ func (b *batch) foldAll() error {
 
 // foldAtOnce is how many operations are folded by one commit at least.
 const foldAtOnce = 4 * format.BlockSize
+
+const (
+	// keepRecent is the minimum of operations in the log before the oldest are folded. Most of them are
+	// completed by then, and go to a block.
+	keepRecent = 512
+	// keepRecentBytes is how many bytes of requests and answers do, at most.
+	keepRecentBytes = 4 << 20
+)
 
 const (
 	// keepRows bounds the rows of the log, at about twice those of keepRecent operations with two events
@@ -110,7 +118,7 @@ func (b *batch) foldSome() error {
 	if err := b.shorten(); err != nil {
 		return err
 	}
-	for b.newest-b.folded >= keepRecent+foldAtOnce || b.memtable.bytes > keepRecentBytes {
+	for b.newest-b.folded >= keepRecent+foldAtOnce || b.memtable.Bytes > keepRecentBytes {
 		through := min(b.folded+foldAtOnce, b.newest)
 		if through == b.folded {
 			return nil

@@ -74,7 +74,7 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 // get looks for an operation in the log, at its possible handles, and by its name. It returns the row up to
 // which the log is known, and whether that is its end.
 func (j *Journal) get(r *reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
-	k, seq := j.file.writer.memtable.committed(ref)
+	k, seq := j.file.writer.memtable.Committed(ref)
 	isCurrent := func(latest driver.Value) { current = latest == seq }
 	for _, handle := range handles {
 		if k != nil {

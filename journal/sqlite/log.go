@@ -35,7 +35,7 @@ func (b *batch) record(k *format.Record, parts byte) {
 	b.wrote, b.changed = true, true
 	b.records = format.AppendRecord(b.records, k, parts)
 	b.highest = max(b.highest, k.Op.Handle)
-	b.memtable.put(k)
+	b.memtable.Put(k)
 }
 
 // appendToLog writes the batch's row of the log, which also numbers the batch.
@@ -76,7 +76,7 @@ func (b *batch) prune(least int) error {
 func (w *writer) readLog(reset bool) error {
 	had := w.durable.Last
 	if reset {
-		w.memtable.reset()
+		w.memtable.Reset()
 		w.seq, w.log = 0, nil
 	}
 	known, before := len(w.log), w.seq
@@ -107,31 +107,27 @@ func (w *writer) readLog(reset bool) error {
 	if !reset && len(records) > 0 && w.log[known].seq != before+1 {
 		return w.readLog(true)
 	}
-	for _, s := range w.memtable.slots {
-		if s.now.Op.Handle <= w.folded {
-			w.memtable.bytes -= s.now.Size() // another folded it
-		}
-	}
-	w.memtable.commit(w.memtable.seq, w.folded) // the next records may follow these
+	w.memtable.Uncount(w.folded)
+	w.memtable.Commit(w.memtable.Through(), w.folded) // the next records may follow these
 	for i, blob := range records {
 		if w.log[known+i].highest, err = w.replay(blob); err != nil {
 			return err
 		}
 	}
-	if w.memtable.newest(w.folded) < w.newest || w.folded > w.newest || w.folded < w.newest && w.memtable.at(w.folded+1) == nil {
+	if w.memtable.Newest(w.folded) < w.newest || w.folded > w.newest || w.folded < w.newest && w.memtable.At(w.folded+1) == nil {
 		return format.ErrDamaged
 	}
-	w.memtable.commit(w.seq, w.folded)
+	w.memtable.Commit(w.seq, w.folded)
 	return nil
 }
 
 // replay applies the records of a row, except for operations that were folded since.
 func (w *writer) replay(records []byte) (highest int64, err error) {
-	return format.EachRecord(records, w.folded, w.memtable.at, func(k *format.Record) error {
-		if k.Op.Handle > w.memtable.newest(w.folded)+1 {
+	return format.EachRecord(records, w.folded, w.memtable.At, func(k *format.Record) error {
+		if k.Op.Handle > w.memtable.Newest(w.folded)+1 {
 			return format.ErrDamaged // the one before it is missing
 		}
-		w.memtable.put(k)
+		w.memtable.Put(k)
 		return nil
 	})
 }

@@ -89,7 +89,7 @@ func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	handles = append(handles, b.memtable.markedBy(by, value, b.folded)...)
+	handles = append(handles, b.memtable.MarkedBy(by, value, b.folded)...)
 	slices.Sort(handles)
 	return slices.Compact(handles), nil
 }

@@ -332,7 +332,7 @@ func (r *reader) latest() (latest format.LogRow, err error) {
 // clockAt returns the latest time of askers' clocks at the latest row of the log.
 func (w *writer) clockAt(latest *format.LogRow) store.Clock {
 	clock := store.Clock{Last: latest.Last, Jumped: latest.Jumped, LeastMargin: latest.LeastMargin}
-	if _, seq := w.memtable.committed(journal.Ref{}); seq == latest.Seq {
+	if _, seq := w.memtable.Committed(journal.Ref{}); seq == latest.Seq {
 		clock.Last = time.UnixMilli(w.seen.Load()).UTC() // which is not always written
 	}
 	return clock
@@ -346,7 +346,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 	}
 	w := j.file.writer
 	s.newest, s.clock = latest.Newest, w.clockAt(&latest)
-	k, seq := w.memtable.committed(ref)
+	k, seq := w.memtable.Committed(ref)
 	if seq != latest.Seq {
 		j.file.catchUp() // others have written: the writer reads it once the transaction has ended
 		ahead := j.file.ahead.Load()

@@ -234,7 +234,7 @@ func (b *batch) completeTail() error {
 		return err
 	}
 	for handle := max(s.through, b.folded) + 1; handle <= b.newest; handle++ {
-		add(handle, &b.memtable.at(handle).Op)
+		add(handle, &b.memtable.At(handle).Op)
 	}
 	slices.SortFunc(missed, func(a, b member) int { return cmp.Compare(a.handle, b.handle) })
 	if err := b.account(s.through+1, b.newest, missed); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/memtable"
 )
 
 // cacheSize bounds how many operations the writer remembers.
@@ -27,7 +28,7 @@ type state struct {
 	folded   int64 // no operation up to this handle is in the log
 	seq      int64 // of the log's latest row
 	log      []logged
-	memtable *memtable
+	memtable *memtable.Table
 	records  []byte // memory for the log's next row
 	encoder  format.BlockEncoder
 	rowBytes int // of the log's latest row
@@ -49,7 +50,7 @@ type state struct {
 }
 
 func newState() state {
-	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: newMemtable(), segments: segments{loaded: -1, known: -1}}
+	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: memtable.New(), segments: segments{loaded: -1, known: -1}}
 }
 
 // refresh adds the commits of other processes to the state, inside a transaction.

@@ -15,26 +15,10 @@ func (w *writer) unfolded(r *reader) (ops []*format.Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if ops, ok := w.memtable.all(row.Seq); ok {
+	if ops, ok := w.memtable.All(row.Seq); ok {
 		return ops, nil
 	}
 	return r.readLog(row.Folded)
-}
-
-// all returns the published records by handle, if they are of the log's row seq.
-func (r *memtable) all(seq int64) (ops []*format.Record, ok bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.seq != seq {
-		return nil, false
-	}
-	for ref, s := range r.byRef {
-		if s.shown != nil && s.shown.Op.Ref == ref { // and not by its second name
-			ops = append(ops, s.shown)
-		}
-	}
-	slices.SortFunc(ops, byHandle)
-	return ops, true
 }
 
 // readLog makes operations after folded of the log's records.
@@ -60,8 +44,6 @@ func (r *reader) readLog(folded int64) (ops []*format.Record, err error) {
 	for _, k := range logged {
 		ops = append(ops, k)
 	}
-	slices.SortFunc(ops, byHandle)
+	slices.SortFunc(ops, func(a, b *format.Record) int { return cmp.Compare(a.Op.Handle, b.Op.Handle) })
 	return ops, err
 }
-
-func byHandle(a, b *format.Record) int { return cmp.Compare(a.Op.Handle, b.Op.Handle) }
