@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -34,7 +35,7 @@ type file struct {
 	leaves  *conn.Conn
 	loading sync.WaitGroup // preload
 	unload  context.CancelFunc
-	spares  spares
+	spares  sessions.Spares
 	archive *store.Archive // nil: there is none
 
 	catching  atomic.Bool // the writer is about to catch up with others
@@ -219,7 +220,7 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 // sweepLeftBehind removes files of dead processes beside the journal.
 func sweepLeftBehind(main *conn.Conn, path string) error {
 	sidecar.Sweep(path)
-	return sweepSessionFiles(path, main)
+	return sessions.Sweep(path, main)
 }
 
 // start starts the writer on main, which then has compared the journal with its sidecar, the checkpointer and
@@ -295,7 +296,7 @@ func restrict(path string) error {
 func (f *file) close() error {
 	f.unload()
 	f.loading.Wait()
-	f.spares.close()
+	f.spares.Close()
 	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.Close(), f.readers.close()}
 	if f.writer.files.Mixed() {
 		_ = f.checkpoint.Keep(f.writer.identity, f.writer.number)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -35,7 +36,7 @@ func belongsBeside(path string) error {
 // begin.
 func fits(path string) error {
 	dir, base := filepath.Split(path)
-	if longest := osfile.NameMax(dir) - len(sessionFile("", newSessionID())); len(base) > longest {
+	if longest := osfile.NameMax(dir) - len(sessions.Path("", sessions.NewID())); len(base) > longest {
 		return fmt.Errorf("the name of %s has %d bytes, and may have %d: the names of the files beside it are longer; give a shorter one", path, len(base), longest)
 	}
 	return nil

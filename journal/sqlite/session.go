@@ -1,26 +1,20 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gofrs/flock"
 	codes "modernc.org/sqlite/lib"
 
-	"github.com/onceward/onceward/internal/sessionfile"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 )
 
 // errDead says that no process runs the session any more.
@@ -38,23 +32,12 @@ type session struct {
 	verified bool // its row was seen in the present data; the writer's
 }
 
-func sessionFile(path, id string) string { return path + "-session-" + id }
-
-// newSessionID returns at least 128 random bits.
-func newSessionID() string { return rand.Text() }
-
-// isSessionID reports whether id can be a session's. Files with other names beside the journal belong to
-// other programs.
-func isSessionID(id string) bool {
-	return len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
-}
-
 // Join starts a session. It lives until it is ended or this process dies.
 func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
-	id, lock, err := j.file.spares.take(j.file.path)
+	id, lock, err := j.file.spares.Take(j.file.path)
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: start a session: %w", j.file.path, err)
 	}
@@ -80,7 +63,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 			_ = lock.Close()
 			return nil, err
 		}
-		j.file.spares.put(id, lock)
+		j.file.spares.Put(id, lock)
 		return nil, err
 	}
 	j.mu.Lock()
@@ -91,84 +74,6 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	}
 	j.sessions[s] = struct{}{}
 	return s, nil
-}
-
-// spares are the files of sessions whose commit failed but may have been stored. The next sessions use them,
-// so that repeated failures leave one file.
-type spares struct {
-	mu     sync.Mutex
-	closed bool
-	files  map[string]*flock.Flock // by the session's ID
-}
-
-func (s *spares) take(path string) (id string, lock *flock.Flock, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, lock := range s.files {
-		delete(s.files, id)
-		if _, err := os.Stat(lock.Path()); err == nil {
-			return id, lock, nil
-		}
-		_ = lock.Close() // it was taken away
-	}
-	return lockNewFile(path)
-}
-
-func (s *spares) put(id string, lock *flock.Flock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = lock.Close() // without it the session is dead
-		return
-	}
-	if s.files == nil {
-		s.files = make(map[string]*flock.Flock)
-	}
-	s.files[id] = lock
-}
-
-// close leaves the files to the next Open.
-func (s *spares) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, lock := range s.files {
-		_ = lock.Close()
-	}
-	clear(s.files)
-}
-
-// lockNewFile makes a session's file and locks it. Another process may lock and remove a file without a
-// session. Then it makes another one.
-func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
-	for range 10 {
-		id = newSessionID()
-		name := sessionFile(path, id)
-		lock = flock.New(name, flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(0o600))
-		locked, err := lock.TryLock()
-		if err != nil {
-			return "", nil, err
-		}
-		if locked {
-			held, _ := lock.Stat()
-			there, err := os.Stat(name)
-			if err == nil && os.SameFile(held, there) {
-				if err := settleFile(path, name, held); err != nil {
-					_ = os.Remove(name) // else each that fails would leave one
-					return "", nil, errors.Join(err, lock.Close())
-				}
-				return id, lock, nil
-			}
-		}
-		_ = lock.Close()
-	}
-	return "", nil, errors.New("its file was taken away, again and again")
-}
-
-// settleFile gives a session's new file its owner and its text, and syncs it: the row must not survive a loss
-// of power without the file.
-func settleFile(path, name string, held fs.FileInfo) error {
-	return cmp.Or(osfile.OwnLike(path, name), sessionfile.Describe(path, name, held), osfile.SyncDir(filepath.Dir(path)))
 }
 
 func (s *session) ID() string { return s.id }
@@ -264,7 +169,7 @@ func (b *batch) probe(id string) error {
 	if err != nil {
 		return b.fail(err)
 	}
-	lock, err := lockSession(b.path, id)
+	lock, err := sessions.Lock(b.path, id)
 	switch {
 	case !found:
 		// Its row goes only after it, and then its file, if nothing has damaged the row.
@@ -294,24 +199,6 @@ func (b *batch) probe(id string) error {
 	return errDead
 }
 
-// lockSession is osfile.Lock for a session's file. A copy in its place counts as none.
-func lockSession(path, id string) (*flock.Flock, error) {
-	name := sessionFile(path, id)
-	lock, err := osfile.Lock(name)
-	if lock == nil {
-		return nil, err
-	}
-	is, err := lock.Stat()
-	if err == nil && sessionfile.IsCopy(path, name, is) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		_ = lock.Close()
-		return nil, err
-	}
-	return lock, nil
-}
-
 // removeDeadSessions removes the sessions that held nothing when they died. No other code would find them.
 func (b *batch) removeDeadSessions() error {
 	var ids []string
@@ -323,36 +210,4 @@ func (b *batch) removeDeadSessions() error {
 		_ = b.alive(id) // removes a dead session; one that can't be probed stays
 	}
 	return err
-}
-
-// sweepSessionFiles removes the files of ended sessions without a row. A process leaves one if it dies
-// between removing the two, or before its first commit. It locks the file before it looks for the row: a file
-// that can be locked then and has no row will never have one.
-func sweepSessionFiles(path string, c *conn.Conn) error {
-	names, _ := filepath.Glob(osfile.GlobEscape(sessionFile(path, "")) + "*")
-	if len(names) == 0 {
-		return nil
-	}
-	has, err := c.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
-	if err != nil {
-		return conn.Explain(path, "open", err)
-	}
-	for _, name := range names {
-		if !isSessionID(strings.TrimPrefix(name, sessionFile(path, ""))) {
-			continue
-		}
-		lock, err := osfile.Lock(name)
-		if err != nil || lock == nil {
-			continue // a later check finds out whether it is alive
-		}
-		found, err := has.First(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, sessionFile(path, "")))
-		if err == nil && !found {
-			_ = os.Remove(name)
-		}
-		_ = lock.Close()
-		if err != nil {
-			return conn.Explain(path, "open", err)
-		}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -284,8 +285,8 @@ func (v *verification) sessions() error {
 	var missing []string
 	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
 		id := row[0].(string)
-		is, err := os.Stat(sessionFile(v.path, id))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && sessionfile.IsCopy(v.path, sessionFile(v.path, id), is) {
+		is, err := os.Stat(sessions.Path(v.path, id))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && sessionfile.IsCopy(v.path, sessions.Path(v.path, id), is) {
 			missing = append(missing, id)
 		}
 		return nil

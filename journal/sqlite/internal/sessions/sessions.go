@@ -1,0 +1,166 @@
+// Package sessions makes, locks and removes the files of sessions. A session is alive exactly as long as a process holds
+// the lock on its file.
+//
+// It knows the files' names and their locks. It must not know what a session holds. The journal adds and removes the rows,
+// and asks here which sessions are alive.
+package sessions
+
+import (
+	"cmp"
+	"crypto/rand"
+	"database/sql/driver"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"github.com/onceward/onceward/internal/sessionfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+)
+
+// Path returns the path of the file of a session of the journal at path.
+func Path(path, id string) string { return path + "-session-" + id }
+
+// NewID returns at least 128 random bits.
+func NewID() string { return rand.Text() }
+
+// isID reports whether id can be a session's. Files with other names beside the journal belong to
+// other programs.
+func isID(id string) bool {
+	return len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// Spares are the files of sessions whose commit failed but may have been stored. The next sessions use them,
+// so that repeated failures leave one file.
+type Spares struct {
+	mu     sync.Mutex
+	closed bool
+	files  map[string]*flock.Flock // by the session's ID
+}
+
+// Take returns a file that is locked: a spare one, or a new one.
+func (s *Spares) Take(path string) (id string, lock *flock.Flock, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, lock := range s.files {
+		delete(s.files, id)
+		if _, err := os.Stat(lock.Path()); err == nil {
+			return id, lock, nil
+		}
+		_ = lock.Close() // it was taken away
+	}
+	return lockNewFile(path)
+}
+
+// Put keeps a file for the next session.
+func (s *Spares) Put(id string, lock *flock.Flock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = lock.Close() // without it the session is dead
+		return
+	}
+	if s.files == nil {
+		s.files = make(map[string]*flock.Flock)
+	}
+	s.files[id] = lock
+}
+
+// Close leaves the files to the next Open.
+func (s *Spares) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, lock := range s.files {
+		_ = lock.Close()
+	}
+	clear(s.files)
+}
+
+// lockNewFile makes a session's file and locks it. Another process may lock and remove a file without a
+// session. Then it makes another one.
+func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
+	for range 10 {
+		id = NewID()
+		name := Path(path, id)
+		lock = flock.New(name, flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(0o600))
+		locked, err := lock.TryLock()
+		if err != nil {
+			return "", nil, err
+		}
+		if locked {
+			held, _ := lock.Stat()
+			there, err := os.Stat(name)
+			if err == nil && os.SameFile(held, there) {
+				if err := settleFile(path, name, held); err != nil {
+					_ = os.Remove(name) // else each that fails would leave one
+					return "", nil, errors.Join(err, lock.Close())
+				}
+				return id, lock, nil
+			}
+		}
+		_ = lock.Close()
+	}
+	return "", nil, errors.New("its file was taken away, again and again")
+}
+
+// settleFile gives a session's new file its owner and its text, and syncs it: the row must not survive a loss
+// of power without the file.
+func settleFile(path, name string, held fs.FileInfo) error {
+	return cmp.Or(osfile.OwnLike(path, name), sessionfile.Describe(path, name, held), osfile.SyncDir(filepath.Dir(path)))
+}
+
+// Lock is osfile.Lock for a session's file. A copy in its place counts as none.
+func Lock(path, id string) (*flock.Flock, error) {
+	name := Path(path, id)
+	lock, err := osfile.Lock(name)
+	if lock == nil {
+		return nil, err
+	}
+	is, err := lock.Stat()
+	if err == nil && sessionfile.IsCopy(path, name, is) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// Sweep removes the files of ended sessions without a row. A process leaves one if it dies
+// between removing the two, or before its first commit. It locks the file before it looks for the row: a file
+// that can be locked then and has no row will never have one.
+func Sweep(path string, c *conn.Conn) error {
+	names, _ := filepath.Glob(osfile.GlobEscape(Path(path, "")) + "*")
+	if len(names) == 0 {
+		return nil
+	}
+	has, err := c.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
+	if err != nil {
+		return conn.Explain(path, "open", err)
+	}
+	for _, name := range names {
+		if !isID(strings.TrimPrefix(name, Path(path, ""))) {
+			continue
+		}
+		lock, err := osfile.Lock(name)
+		if err != nil || lock == nil {
+			continue // a later check finds out whether it is alive
+		}
+		found, err := has.First(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, Path(path, "")))
+		if err == nil && !found {
+			_ = os.Remove(name)
+		}
+		_ = lock.Close()
+		if err != nil {
+			return conn.Explain(path, "open", err)
+		}
+	}
+	return nil
+}
