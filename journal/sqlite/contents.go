@@ -9,17 +9,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// contentTables is for lists that no index knows the answer of.
-const contentTables = `
--- What the operations of a segment have that lists select by and no index does, their scopes and
--- providers: hashes. It is written with the segment; one that was sealed by an older release has no row, and
--- may have anything. Before that a row has what operations have become since they were begun.
-CREATE TABLE onceward_contents (
-	first  INTEGER PRIMARY KEY,
-	hashes BLOB NOT NULL -- and the sum of the row
-) STRICT;
-`
-
 const contentsOf = "SELECT hashes FROM onceward_contents WHERE first = ?"
 
 // contentsOf reads those of the segment that begins with first; false: it has no row.

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 // Kill drops a session of j's as the end of its process would.
@@ -38,7 +39,7 @@ const (
 )
 
 // SchemaVersion is the latest one.
-var SchemaVersion = len(migrations)
+var SchemaVersion = len(schema.Migrations)
 
 // Mark has the sidecar name the latest commit, as it is done every few seconds.
 func Mark(j *Journal) error { return j.file.checkpoint.Mark() }
@@ -157,9 +158,9 @@ func Change(path string, ref journal.Ref, become func(*journal.Operation)) error
 
 // Release is a release to come, with one more migration, until restore is called.
 func Release(migration string) (restore func()) {
-	before := migrations
-	migrations = append(migrations[:len(migrations):len(migrations)], migration)
-	return func() { migrations = before }
+	before := schema.Migrations
+	schema.Migrations = append(schema.Migrations[:len(schema.Migrations):len(schema.Migrations)], migration)
+	return func() { schema.Migrations = before }
 }
 
 // Impatient has no Open wait for others, until restore is called.
@@ -175,10 +176,10 @@ func Make(path string, version int) error {
 	if err != nil {
 		return err
 	}
-	before := migrations
-	defer func() { migrations = before }()
-	migrations = before[:version]
-	_, err = migrate(c, path, Options{})
+	before := schema.Migrations
+	defer func() { schema.Migrations = before }()
+	schema.Migrations = before[:version]
+	_, err = schema.Migrate(c, path, schema.Options{})
 	return errors.Join(err, c.Close())
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
@@ -197,7 +198,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 // migrated.
 func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error) {
 	// Before anything is changed: the file may belong to another program.
-	version, _, err := recognise(main, path, opts)
+	version, _, err := schema.Recognise(main, path, opts.schema())
 	if err == nil && version == 0 && opts.Existing {
 		err = noJournalIn(path)
 	}
@@ -211,7 +212,7 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 	if err := conn.InTurn(opts.BusyTimeout, func() error { return main.Set(writerPragmas) }); err != nil {
 		return migrated, conn.Explain(path, "open", err)
 	}
-	if migrated, err = migrate(main, path, opts); err != nil {
+	if migrated, err = schema.Migrate(main, path, opts.schema()); err != nil {
 		return migrated, err
 	}
 	return migrated, restrict(path)

@@ -5,47 +5,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// flowTables are the tables of flows.
-const flowTables = `
--- One row each, in the order of creation. None is ever removed.
-CREATE TABLE onceward_flows (
-	handle    INTEGER PRIMARY KEY,
-	scope     TEXT NOT NULL,
-	parent    TEXT NOT NULL,
-	id        TEXT NOT NULL,
-	function  TEXT NOT NULL,
-	version   INTEGER NOT NULL,
-	state     INTEGER NOT NULL,
-	holder    TEXT,             -- NULL: nobody
-	claim     INTEGER NOT NULL,
-	due_at    INTEGER,
-	ended_at  INTEGER,
-	tombstone INTEGER NOT NULL,
-	facts     BLOB NOT NULL,    -- JSON, and the sum of the row
-	input     BLOB
-) STRICT;
-
-CREATE UNIQUE INDEX onceward_flows_identity ON onceward_flows (id, scope, parent);
-CREATE INDEX onceward_flows_held  ON onceward_flows (holder)                    WHERE holder IS NOT NULL;
-CREATE INDEX onceward_flows_due   ON onceward_flows (due_at, function, version) WHERE state = 2;
-CREATE INDEX onceward_flows_aside ON onceward_flows (handle)                    WHERE state = 5;
-CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at)                  WHERE ended_at IS NOT NULL AND tombstone = 0;
-
--- A flow's steps lie together.
-CREATE TABLE onceward_flow_steps (
-	flow     INTEGER NOT NULL,
-	seq      INTEGER NOT NULL,
-	kind     INTEGER NOT NULL,
-	name     TEXT NOT NULL,
-	position INTEGER NOT NULL,
-	parallel INTEGER NOT NULL,
-	at       INTEGER NOT NULL,
-	result   BLOB,              -- JSON, but for the text of a failure
-	sum      INTEGER NOT NULL,  -- of the row
-	PRIMARY KEY (flow, seq)
-) STRICT, WITHOUT ROWID;
-`
-
 // flowStatements are the writer's, for flows.
 type flowStatements struct {
 	byHandle, byRef, steps                     *conn.Stmt

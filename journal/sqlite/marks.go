@@ -10,27 +10,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// markTables hold the marks by which operations can be recognised, and the events that were heard.
-const markTables = `
--- What operations that are not in the log can be found by: hashes of keys, references and
--- objects, of those that have no answer, and of those that have more than a key. Only what
--- lies near each other is written at a time: those of 4096 operations. Bucket -1 has the
--- objects that were found by a look or an event.
-CREATE TABLE onceward_marks (
-	bucket INTEGER NOT NULL,
-	hash   INTEGER NOT NULL,
-	handle INTEGER NOT NULL,
-	PRIMARY KEY (bucket, hash, handle)
-) STRICT, WITHOUT ROWID;
-
--- Events that were heard, by a hash of the provider, its account and their ID.
-CREATE TABLE onceward_heard (
-	hash BLOB PRIMARY KEY, -- and the sum of the row
-	at   INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX onceward_heard_at ON onceward_heard (at);
-`
-
 const (
 	// markBucket is how many handles have their marks near each other.
 	markBucket = 4096

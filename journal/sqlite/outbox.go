@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 // A transaction of the application cannot append to the log, because only writers know the state of the file
@@ -265,7 +266,7 @@ func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
 	if err := tx.QueryRowContext(ctx, "SELECT version FROM onceward_schema").Scan(&version); err != nil {
 		return ended(err)
 	}
-	if err := j.file.writer.asMigrated(version); err != nil {
+	if err := schema.Unchanged(j.file.path, version); err != nil {
 		return err
 	}
 	if err := j.file.writer.files.InPlace(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -63,7 +64,7 @@ func openReadOnly(path string, opts Options) (*file, error) {
 	w := &writer{path: real, readOnly: true, state: newState()}
 	opts.NoMigration = true
 	err = rs.read(context.Background(), func(r *reader) error {
-		version, _, err := recognise(r.conn, real, opts)
+		version, _, err := schema.Recognise(r.conn, real, opts.schema())
 		if err == nil && version == 0 {
 			err = noJournalIn(real)
 		}
@@ -178,8 +179,8 @@ func (r *reader) as(path string, f func(*reader) error) error {
 			return nil // it is for recognise to say
 		}
 		return r.each("SELECT version FROM onceward_schema", func(v []driver.Value) error {
-			if version := v[0].(int64); version > int64(len(migrations)) {
-				return tooNew(path, version)
+			if version := v[0].(int64); version > int64(len(schema.Migrations)) {
+				return schema.TooNew(path, version)
 			}
 			return nil
 		})

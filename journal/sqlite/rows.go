@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 // row is an operation as it is stored, and its place.
@@ -91,8 +92,8 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.readBackup, "SELECT made_at, number FROM onceward_backup"},
 		{&s.adoptBackup, "DELETE FROM onceward_backup"},
 
-		{&s.readOwner, readOwner},
-		{&s.writeOwner, writeOwner},
+		{&s.readOwner, schema.ReadOwner},
+		{&s.writeOwner, schema.WriteOwner},
 
 		{&s.logEnds, "SELECT max(seq) FROM onceward_log"},
 		{&s.readLog, "SELECT " + format.LogColumns + " FROM onceward_log WHERE seq > ? ORDER BY seq"},

@@ -12,11 +12,12 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 var (
 	// ErrNotJournal: the file is neither a journal nor a database in which one can be made.
-	ErrNotJournal = errors.New("sqlite: not a journal")
+	ErrNotJournal = schema.ErrNotJournal
 	// ErrNetworkFilesystem: the file is on a network file system, on which WAL does not work
 	// (https://sqlite.org/wal.html, "Overview").
 	ErrNetworkFilesystem = osfile.ErrNetwork
@@ -25,7 +26,7 @@ var (
 	ErrSecondName = errors.New("sqlite: a file with a second name")
 	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
 	// system started with a snapshot of production's volume. Nothing was recorded or sent.
-	ErrDeployment = errors.New("sqlite: the journal of another deployment")
+	ErrDeployment = schema.ErrDeployment
 	// ErrReadOnly: the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("sqlite: opened read-only")
 )

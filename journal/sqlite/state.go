@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/memtable"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 // cacheSize bounds how many operations the writer remembers.
@@ -67,7 +68,7 @@ func (b *batch) refresh() error {
 	w.known, w.unread = false, true
 	_, err := w.sql.readIdentity.First(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
-		if err := w.asMigrated(row[2].(int64)); err != nil {
+		if err := schema.Unchanged(w.path, row[2].(int64)); err != nil {
 			return err
 		}
 		w.epoch, err = format.DecodeEpoch(w.identity, row[1].([]byte))

@@ -13,28 +13,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// sweepTables are for sweeps of many operations.
-const sweepTables = `
--- Events of the clock that operations up to the handle through have still to be given, in their order: those whose handle is
--- higher than position, and that are not in onceward_swept. No row: there is no such event.
-CREATE TABLE onceward_sweeps (
-	seq      INTEGER PRIMARY KEY,
-	at       INTEGER NOT NULL,
-	last_at  INTEGER,
-	since    INTEGER,
-	through  INTEGER NOT NULL,
-	position INTEGER NOT NULL,
-	sum      INTEGER NOT NULL  -- of the row
-) STRICT;
-
--- Operations after the position of a sweep that have been given its event, since they have changed.
-CREATE TABLE onceward_swept (
-	sweep  INTEGER NOT NULL,
-	handle INTEGER NOT NULL,
-	PRIMARY KEY (sweep, handle)
-) STRICT, WITHOUT ROWID;
-`
-
 // sweep is an event of the clock for every operation without an answer. A sweep of many operations goes on in pages, each a
 // commit of its own. An operation that is read before its page has come is given the event first. So
 // each decision is as if the commit that began the sweep had given the event to all operations.

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
@@ -135,10 +136,10 @@ func (v *verification) file(format string, args ...any) {
 // may break constraints of their own, and have indices by functions that only the application knows.
 func (v *verification) integrity() error {
 	checks := []string{"PRAGMA integrity_check"}
-	theirs, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
+	theirs, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + schema.IsTheirs)
 	if err == nil && theirs != int64(0) {
 		checks = nil
-		err = v.each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+isTheirs+")", func(row []driver.Value) error {
+		err = v.each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+schema.IsTheirs+")", func(row []driver.Value) error {
 			checks = append(checks, fmt.Sprintf("PRAGMA integrity_check(%q)", row[0]))
 			return nil
 		})
@@ -173,7 +174,7 @@ func (v *verification) schema() error {
 		return err
 	}
 	defer fresh.Close()
-	for _, migration := range migrations {
+	for _, migration := range schema.Migrations {
 		if err := fresh.Exec(migration); err != nil {
 			return err
 		}

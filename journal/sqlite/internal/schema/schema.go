@@ -1,8 +1,14 @@
-package sqlite
+// Package schema makes the journal's tables in a file and brings them to this release's version. It rejects files of
+// other programs, of newer releases, and of another deployment.
+//
+// It knows the definition of each table and the file's owner. It must not know a record or a writer: it runs before the
+// journal is open.
+package schema
 
 import (
 	"cmp"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	codes "modernc.org/sqlite/lib"
@@ -13,14 +19,26 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
+// ErrNotJournal is sqlite.ErrNotJournal, and ErrDeployment sqlite.ErrDeployment.
+var (
+	ErrNotJournal = errors.New("sqlite: not a journal")
+	ErrDeployment = errors.New("sqlite: the journal of another deployment")
+)
+
+// Options are the fields of sqlite.Options by which a file is accepted.
+type Options struct {
+	Deployment                      string
+	Existing, ReadOnly, NoMigration bool
+}
+
 // applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may
 // change it and user_version, so only the journal's own table counts.
 const applicationID = 0x4f6e6365
 
-// migrations lead from the version that is their index to the next. They run in one
+// Migrations lead from the version that is their index to the next. They run in one
 // transaction. A version that was committed is never edited: TestSchemaFile holds a file of each. Names begin with
 // onceward_, since the application may have tables in the same file.
-var migrations = []string{`
+var Migrations = []string{`
 -- One row.
 CREATE TABLE onceward_schema (
 	one     INTEGER PRIMARY KEY CHECK (one = 1),
@@ -125,11 +143,11 @@ CREATE TABLE onceward_log (
 ) STRICT;
 ` + flowTables + markTables, outboxTables, contentTables, ownerTables, outboxIndex, sweepTables}
 
-// migrate brings the schema to this release's version, or rejects the file. It reports whether anything
+// Migrate brings the schema to this release's version, or rejects the file. It reports whether anything
 // changed.
-func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error) {
-	version, _, err := recognise(c, path, opts)
-	if err != nil || version == len(migrations) {
+func Migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error) {
+	version, _, err := Recognise(c, path, opts)
+	if err != nil || version == len(Migrations) {
 		return migrated, err
 	}
 	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
@@ -141,12 +159,12 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 		}
 	}()
 	// Another process may have come first.
-	version, shared, err := recognise(c, path, opts)
+	version, shared, err := Recognise(c, path, opts)
 	if err != nil {
 		return migrated, err
 	}
-	for ; version < len(migrations); version++ {
-		if err := c.Exec(migrations[version]); err != nil {
+	for ; version < len(Migrations); version++ {
+		if err := c.Exec(Migrations[version]); err != nil {
 			return migrated, conn.Explain(path, fmt.Sprint("migrate from version ", version), err)
 		}
 	}
@@ -161,12 +179,12 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 			return migrated, conn.Explain(path, "migrate", err)
 		}
 	}
-	if len(migrations) >= ownerSince { // in the same commit, so that a new file costs no other
+	if len(Migrations) >= ownerSince { // in the same commit, so that a new file costs no other
 		is, err := ownerOf(c)
 		if err == nil {
 			var update *conn.Stmt
-			if update, err = c.Prepare(writeOwner); err == nil {
-				err = is.after(opts).write(update)
+			if update, err = c.Prepare(WriteOwner); err == nil {
+				err = is.After(opts).Write(update)
 			}
 		}
 		if err != nil {
@@ -184,15 +202,15 @@ func migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 	return true, conn.Explain(path, "migrate", c.Exec("COMMIT"))
 }
 
-// isTheirs is true for the application's objects in the file, not for the journal's or Litestream's.
-const isTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
+// IsTheirs is true for the application's objects in the file, not for the journal's or Litestream's.
+const IsTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
 
-// recognise returns the file's schema version, or 0 without a journal, and whether the application has
+// Recognise returns the file's schema version, or 0 without a journal, and whether the application has
 // anything in the file. Names of tables have no case (https://sqlite.org/lang_keywords.html), and neither has
 // LIKE.
-func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, err error) {
+func Recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, err error) {
 	ask, err := c.Prepare(`SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
+		(SELECT count(*) FROM sqlite_schema WHERE ` + IsTheirs + `),
 		(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_schema'),
 		(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
 		(SELECT encoding FROM pragma_encoding),
@@ -233,35 +251,36 @@ func recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 		return 0, theirs > 0, nil
 	case version < 1:
 		return is, shared, fmt.Errorf("%w: %s has no schema version: the file is damaged; keep a copy of it, and restore a backup", ErrNotJournal, path)
-	case version > int64(len(migrations)):
-		return is, shared, tooNew(path, version)
+	case version > int64(len(Migrations)):
+		return is, shared, TooNew(path, version)
 	case early != 0: // version 1 was edited after files had been made by it
 		return is, shared, fmt.Errorf("%w: %s has no index onceward_flows_aside: it was made by a development version from before schema version 1 was complete, "+
 			"and is not migrated; give another path", ErrNotJournal, path)
-	case version < int64(len(migrations)) && opts.NoMigration:
+	case version < int64(len(Migrations)) && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s has schema version %d, of an older release than this, and is left as it is (Options.NoMigration): "+
 			"open it with that release, or without this option, after which older releases refuse it", journal.ErrVersion, path, version)
 	}
 	if version >= ownerSince {
 		is, err := ownerOf(c)
-		if err := cmp.Or(conn.Explain(path, "open", err), is.refuses(path, opts)); err != nil {
+		if err := cmp.Or(conn.Explain(path, "open", err), is.Refuses(path, opts)); err != nil {
 			return 0, shared, err
 		}
 	}
 	return int(version), theirs > 0, nil
 }
 
-func tooNew(path string, version int64) error {
+// TooNew returns journal.ErrVersion for a file of a newer release.
+func TooNew(path string, version int64) error {
 	return fmt.Errorf("%w: %s has schema version %d, this release knows up to %d; upgrade it, or give another path",
-		journal.ErrVersion, path, version, len(migrations))
+		journal.ErrVersion, path, version, len(Migrations))
 }
 
-// asMigrated rejects a file whose schema another process, of a newer release, changed since this one opened
+// Unchanged rejects a file whose schema another process, of a newer release, changed since this one opened
 // it.
-func (w *writer) asMigrated(version int64) error {
-	if version == int64(len(migrations)) {
+func Unchanged(path string, version int64) error {
+	if version == int64(len(Migrations)) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s was migrated to schema version %d while it was open, and this release knows up to %d; "+
-		"nothing is recorded any more: end this process, and start one of the newer release", journal.ErrVersion, w.path, version, len(migrations))
+		"nothing is recorded any more: end this process, and start one of the newer release", journal.ErrVersion, path, version, len(Migrations))
 }

@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+)
+
+// ownerTables are for whose the file is.
+const ownerTables = `
+-- One row.
+CREATE TABLE onceward_owner (
+	one        INTEGER PRIMARY KEY CHECK (one = 1),
+	deployment TEXT NOT NULL, -- Options.Deployment; '': no Open has named one
+	machine    TEXT NOT NULL, -- of the latest Open, hashed; '': it can't tell
+	boot       TEXT NOT NULL  -- of that machine, likewise
+) STRICT;
+INSERT INTO onceward_owner VALUES (1, '', '', '');
+`
+
+// ownerSince is the first version of the schema that has ownerTables.
+const ownerSince = 4
+
+// Owner is the deployment of the file, and the machine and boot at its last Open.
+type Owner struct{ Deployment, Machine, Boot string }
+
+// ReadOwner and WriteOwner are the statements of OwnerBy and Owner.Write.
+const (
+	ReadOwner  = "SELECT deployment, machine, boot FROM onceward_owner"
+	WriteOwner = "UPDATE onceward_owner SET deployment = ?, machine = ?, boot = ?"
+)
+
+// OwnerBy reads the owner by the statement ReadOwner.
+func OwnerBy(read *conn.Stmt) (is Owner, err error) {
+	_, err = read.First(func(v []driver.Value) error {
+		is = Owner{v[0].(string), v[1].(string), v[2].(string)}
+		return nil
+	})
+	return is, err
+}
+
+// ownerOf is OwnerBy for a connection that has no such statement.
+func ownerOf(c *conn.Conn) (is Owner, err error) {
+	read, err := c.Prepare(ReadOwner)
+	if err != nil {
+		return is, err
+	}
+	return OwnerBy(read)
+}
+
+// Write writes the owner by the statement WriteOwner.
+func (is Owner) Write(update *conn.Stmt) error {
+	_, err := update.Exec(is.Deployment, is.Machine, is.Boot)
+	return err
+}
+
+// Refuses returns ErrDeployment for a program that opens the file of another deployment. A program that
+// only looks, or records single decisions (Options.Existing), need not know whose the file is.
+func (is Owner) Refuses(path string, opts Options) error {
+	if is.Deployment == "" || opts.Deployment == is.Deployment || opts.Deployment == "" && (opts.Existing || opts.ReadOnly) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is that of %q, and Options.Deployment is %q: if it is a copy, such as a snapshot of the volume, start this deployment with a journal of its own; "+
+		"to go on with it on purpose, open it with Options.Existing and without Deployment, and call AdoptAs", ErrDeployment, path, is.Deployment, opts.Deployment)
+}
+
+// After is the owner once the file is open with these options here.
+func (is Owner) After(opts Options) Owner {
+	if machine, boot := osfile.Machine(); machine != "" && !opts.Existing {
+		is.Machine, is.Boot = machine, boot
+	}
+	is.Deployment = cmp.Or(is.Deployment, opts.Deployment)
+	return is
+}
