@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // archive writes the operations that ev would reap, at most limit, from rows of their own and from blocks. An
@@ -31,9 +32,9 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 		}
 		return nil
 	}
-	err = j.file.readers.read(ctx, func(r *reader) error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		for _, first := range blocks {
-			err := r.each("SELECT first, data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
+			err := r.Each("SELECT first, data FROM onceward_blocks WHERE first = ?", func(v []driver.Value) error {
 				data, _ := v[1].([]byte)
 				return format.EachOfBlock(first, data, format.All, func(k *format.Record) error {
 					op, err := k.Operation()
@@ -45,7 +46,7 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 			}
 		}
 		for _, handle := range handles {
-			op, found, err := getRow(r, "o.handle = ?", handle)
+			op, found, err := read.Row(r, "o.handle = ?", handle)
 			if !found && err == nil {
 				continue
 			}

@@ -117,7 +117,7 @@ func sweepParts(path string) {
 
 // copyTo writes one state of the journal to an empty file.
 func (j *Journal) copyTo(ctx context.Context, name string) error {
-	c, err := conn.Dial(j.file.path, []conn.Pragma{patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
+	c, err := conn.Dial(j.file.path, []conn.Pragma{conn.Patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
 	if err != nil {
 		return conn.Explain(j.file.path, "open for reading", err)
 	}

@@ -8,10 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// blockOf selects the block that may hold a handle.
-const blockOf = "SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
-
-// blockAndLog is blockOf with the latest row of the log, or NULL if the outbox has rows.
+// blockAndLog is read.BlockOf with the latest row of the log, or NULL if the outbox has rows.
 const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log" + whereTakenIn + ") FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
 
 // inBlock finds an operation in its block, nil if it is in none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 const contentsOf = "SELECT hashes FROM onceward_contents WHERE first = ?"
@@ -65,7 +66,7 @@ func (b *batch) noteProvider(before, after *journal.Operation) error {
 type span struct{ from, to int64 }
 
 // spans returns the rest of a span without the segments that have nothing for the filter.
-func (p *page) spans(r *reader, all span) (left []span, err error) {
+func (p *page) spans(r *read.Reader, all span) (left []span, err error) {
 	var needs []uint16
 	key := &p.key
 	if p.filter.Scope != nil {
@@ -78,7 +79,7 @@ func (p *page) spans(r *reader, all span) (left []span, err error) {
 		return []span{all}, nil
 	}
 	at := all.from
-	err = r.each(contentsWithin, func(v []driver.Value) error {
+	err = r.Each(contentsWithin, func(v []driver.Value) error {
 		first := v[0].(int64)
 		c, err := format.DecodeContents(first, v[1].([]byte))
 		if err != nil {
@@ -110,7 +111,7 @@ func (s *verifiedSegment) checkContents() error {
 	if s.first+format.SegmentSize-1 > s.newest {
 		return nil // it is not sealed yet
 	}
-	return s.each(contentsOf, func(row []driver.Value) error {
+	return s.Each(contentsOf, func(row []driver.Value) error {
 		c, err := format.DecodeContents(s.first, row[0].([]byte))
 		if err != nil {
 			s.file("what the segment that begins with operation %d has is as it was written", s.first)

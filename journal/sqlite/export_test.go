@@ -136,7 +136,7 @@ func Refuse(ctx context.Context, j *Journal) {
 
 // Change has an operation that has a row become something else, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
-	c, err := conn.Dial(path, []conn.Pragma{patience})
+	c, err := conn.Dial(path, []conn.Pragma{conn.Patience})
 	if err != nil {
 		return err
 	}
@@ -165,14 +165,14 @@ func Release(migration string) (restore func()) {
 
 // Impatient has no Open wait for others, until restore is called.
 func Impatient() (restore func()) {
-	before := patience
-	patience = conn.Pragma{"busy_timeout", "0", "0"}
-	return func() { patience = before }
+	before := conn.Patience
+	conn.Patience = conn.Pragma{"busy_timeout", "0", "0"}
+	return func() { conn.Patience = before }
 }
 
 // Make makes a journal as the release had it whose schema had that version.
 func Make(path string, version int) error {
-	c, err := conn.Dial(path, []conn.Pragma{patience, {"journal_mode", "WAL", "wal"}})
+	c, err := conn.Dial(path, []conn.Pragma{conn.Patience, {"journal_mode", "WAL", "wal"}})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
@@ -29,7 +30,7 @@ type file struct {
 	place      *place
 	writer     *writer
 	checkpoint *checkpoint.Checkpointer
-	readers    *readers
+	readers    *read.Pool
 	local      localDatabase
 	// leaves is a read-only connection. If it is closed last, the WAL stays in place. It is nil unless
 	// another program moves the WAL, or its pages may belong to another file.
@@ -112,10 +113,6 @@ const pageBytes = 8192
 
 const defaultBusyTimeout = 10 * time.Second
 
-// patience is the busy timeout before the writer begins: other processes may be opening or recovering the
-// file.
-var patience = conn.Pragma{"busy_timeout", "5000", "5000"}
-
 // The order matters: some settings are refused, without a word, after others.
 var (
 	writerPragmas = []conn.Pragma{
@@ -127,15 +124,9 @@ var (
 		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
 	}
 	checkpointPragmas = []conn.Pragma{
-		patience,
+		conn.Patience,
 		{"synchronous", "FULL", "2"}, // pages that a checkpoint removes from the WAL must be in the file
 		{"wal_autocheckpoint", "0", "0"},
-	}
-	readerPragmas = []conn.Pragma{
-		patience,
-		{"wal_autocheckpoint", "0", "0"},
-		{"trusted_schema", "OFF", "0"},
-		{"query_only", "ON", "1"},
 	}
 )
 
@@ -147,7 +138,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := sidecar.RefuseStale(path); err != nil {
 		return nil, err
 	}
-	main, err := conn.Dial(path, []conn.Pragma{patience})
+	main, err := conn.Dial(path, []conn.Pragma{conn.Patience})
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
@@ -232,7 +223,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 		return nil, conn.Explain(path, "open", err)
 	}
 	checkpointer := checkpoint.New(path, background, files, opts.ExternalCheckpointer)
-	readers := newReaders(path)
+	readers := read.NewPool(path)
 	w, err := newWriter(path, main, files, checkpointer, opts.BusyTimeout, opts)
 	if err != nil {
 		return nil, errors.Join(conn.Explain(path, "open", err), checkpointer.Close())
@@ -241,7 +232,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 	// The first batch compares the journal with its sidecar.
 	if err := f.own(opts); err != nil {
 		_ = w.stop()
-		return nil, errors.Join(err, checkpointer.Close(), readers.close())
+		return nil, errors.Join(err, checkpointer.Close(), readers.Close())
 	}
 	if opts.ExternalCheckpointer {
 		if f.leaves, err = dialLeaving(path); err != nil {
@@ -249,7 +240,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 				_ = f.leaves.Close()
 			}
 			_ = w.stop()
-			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpointer.Close(), readers.close())
+			return nil, errors.Join(conn.Explain(path, "open for reading", err), checkpointer.Close(), readers.Close())
 		}
 	}
 	return f, nil
@@ -258,7 +249,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 // dialLeaving opens the connection that keeps the WAL in place (see file.leaves). It may return a connection
 // together with an error.
 func dialLeaving(path string) (*conn.Conn, error) {
-	c, err := conn.DialMode(path, "ro", readerPragmas)
+	c, err := conn.DialMode(path, "ro", read.Pragmas)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +289,7 @@ func (f *file) close() error {
 	f.unload()
 	f.loading.Wait()
 	f.spares.Close()
-	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.Close(), f.readers.close()}
+	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.Close(), f.readers.Close()}
 	if f.writer.files.Mixed() {
 		_ = f.checkpoint.Keep(f.writer.identity, f.writer.number)
 		if f.leaves == nil {

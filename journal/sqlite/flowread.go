@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // GetFlow returns the whole flow, or journal.ErrNotFound.
@@ -18,16 +19,16 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 	if err := j.flushFlows(); err != nil {
 		return journal.Flow{}, err
 	}
-	err = j.file.readers.read(ctx, func(r *reader) error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		f = journal.Flow{}
-		err := r.each(selectFlow+" WHERE id = ? AND scope = ? AND parent = ?", func(v []driver.Value) (err error) {
+		err := r.Each(read.SelectFlow+" WHERE id = ? AND scope = ? AND parent = ?", func(v []driver.Value) (err error) {
 			f, err = format.ReadFlow(v)
 			return err
 		}, ref.ID, ref.Scope, ref.Parent)
 		if err != nil {
 			return err
 		}
-		return r.stepsOf(&f)
+		return r.StepsOf(&f)
 	})
 	if err == nil && f.Handle == 0 {
 		err = journal.ErrNotFound
@@ -36,14 +37,6 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 		return journal.Flow{}, err
 	}
 	return f, nil
-}
-
-func (r *reader) stepsOf(f *journal.Flow) error {
-	return r.each(selectSteps, func(v []driver.Value) error {
-		step, err := format.ReadStep(f.Handle, v)
-		f.Steps = append(f.Steps, step)
-		return err
-	}, f.Handle)
 }
 
 // ListFlows yields flows in pages. Nothing is open between two pages, so a slow reader pins nothing.
@@ -55,25 +48,10 @@ func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter
 		if err := j.flushFlows(); err != nil {
 			return nil, err
 		}
-		err = j.file.readers.read(ctx, func(r *reader) error {
-			page, err = r.flows(selectFlow+where, args)
+		err = j.file.readers.Read(ctx, func(r *read.Reader) error {
+			page, err = r.Flows(read.SelectFlow+where, args)
 			return err
 		})
 		return page, err
 	})
-}
-
-// flows reads a page.
-func (r *reader) flows(query string, args []any) (page []journal.Flow, err error) {
-	err = r.each(query, func(v []driver.Value) error {
-		f, err := format.ReadFlow(v)
-		page = append(page, f)
-		return err
-	}, args...)
-	for i := range page {
-		if err == nil {
-			err = r.stepsOf(&page[i])
-		}
-	}
-	return page, err
 }

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // flowStatements are the writer's, for flows.
@@ -21,9 +21,9 @@ func newFlowStatements(c *conn.Conn) (*flowStatements, error) {
 		stmt **conn.Stmt
 		text string
 	}{
-		{&s.byHandle, selectFlow + " WHERE handle = ?"},
-		{&s.byRef, selectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
-		{&s.steps, selectSteps},
+		{&s.byHandle, read.SelectFlow + " WHERE handle = ?"},
+		{&s.byRef, read.SelectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
+		{&s.steps, read.SelectSteps},
 		{&s.nextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM onceward_flows"},
 		{&s.insert, `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
@@ -48,8 +48,6 @@ func newFlowStatements(c *conn.Conn) (*flowStatements, error) {
 }
 
 const (
-	selectFlow  = "SELECT " + format.FlowColumns + " FROM onceward_flows"
-	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM onceward_flow_steps WHERE flow = ? ORDER BY seq"
 	// A step that is recorded already stays as it is.
 	insertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
 	stepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // localDatabase holds database/sql handles on the open files, by path, for transactions that hold the
@@ -322,7 +323,7 @@ func flowIn(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.Flow
 	for i := range v {
 		into[i] = &v[i]
 	}
-	if err := tx.QueryRowContext(ctx, selectFlow+where, args...).Scan(into...); err != nil {
+	if err := tx.QueryRowContext(ctx, read.SelectFlow+where, args...).Scan(into...); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return journal.Flow{}, nil
 		}

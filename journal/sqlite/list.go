@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // pageSize is how many operations List reads at a time.
@@ -55,9 +56,9 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 // readPage reads the page after at.
 func (j *Journal) readPage(ctx context.Context, at *page, size int) (*page, error) {
 	next := new(page)
-	err := j.file.readers.read(ctx, func(r *reader) error {
+	err := j.file.readers.Read(ctx, func(r *read.Reader) error {
 		*next = *at
-		return r.snapshot(func() error {
+		return r.Snapshot(func() error {
 			if err := next.seek(r); err != nil {
 				return err
 			}
@@ -75,7 +76,7 @@ func (j *Journal) readPage(ctx context.Context, at *page, size int) (*page, erro
 const spansAPage = 16
 
 // readSpans reads the next operations, at most size, those of one span.
-func (p *page) readSpans(r *reader, recent []*format.Record, size int) (err error) {
+func (p *page) readSpans(r *read.Reader, recent []*format.Record, size int) (err error) {
 	if p.last {
 		return nil
 	}
@@ -120,7 +121,7 @@ type page struct {
 
 // seek starts at the filter's bounds of CreatedAt, and finds their end by segments, each of which has its
 // earliest creation.
-func (p *page) seek(r *reader) error {
+func (p *page) seek(r *read.Reader) error {
 	f := p.filter
 	if p.sought {
 		return nil
@@ -135,7 +136,7 @@ func (p *page) seek(r *reader) error {
 	}
 	latest := func(before time.Time) (first int64, err error) {
 		first = -1
-		err = r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at < ? ORDER BY first DESC LIMIT 1", func(v []driver.Value) error {
+		err = r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at < ? ORDER BY first DESC LIMIT 1", func(v []driver.Value) error {
 			first = v[0].(int64)
 			return nil
 		}, before.UnixMilli())
@@ -151,7 +152,7 @@ func (p *page) seek(r *reader) error {
 	if !f.CreatedBefore.IsZero() {
 		first, err := latest(f.CreatedBefore) // all that are in one of those that follow were created later
 		if err == nil {
-			err = r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
+			err = r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
 				p.through = min(p.through, v[0].(int64)-1)
 				return nil
 			}, first)
@@ -237,13 +238,13 @@ func newPage(f journal.Filter) *page {
 	if f.ByWake || !f.WakeBefore.IsZero() {
 		from = ", NULL FROM onceward_operations o" // pending ones have none, and looking for them takes a quarter of the time
 	}
-	p.query = "SELECT " + qualified + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
+	p.query = "SELECT " + read.Columns + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT ?"
 	return p
 }
 
 // read reads the next operations, at most size: from blocks, from their rows, and from
 // those that only the log has.
-func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
+func (p *page) read(r *read.Reader, recent []*format.Record, size int) (err error) {
 	p.ops = p.ops[:0]
 	through := p.through // none is missing up to it
 	if p.inBlocks() {
@@ -288,9 +289,9 @@ func (p *page) read(r *reader, recent []*format.Record, size int) (err error) {
 }
 
 // readRows adds the operations with rows of their own, and returns their number and the last one's handle.
-func (p *page) readRows(r *reader, args []any) (rows int, last int64, err error) {
-	err = r.each(p.query, func(v []driver.Value) error {
-		k, err := bodiless(v)
+func (p *page) readRows(r *read.Reader, args []any) (rows int, last int64, err error) {
+	err = r.Each(p.query, func(v []driver.Value) error {
+		k, err := read.Bodiless(v)
 		if err != nil {
 			return err
 		}
@@ -322,9 +323,9 @@ func (p *page) inBlocks() bool {
 const blocksAPage = 128
 
 // readBlocks adds the operations of blocks, and returns the handle up to which none of them is missing.
-func (p *page) readBlocks(r *reader, size int) (through int64, err error) {
+func (p *page) readBlocks(r *read.Reader, size int) (through int64, err error) {
 	blocks, last := 0, int64(0)
-	err = r.each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
+	err = r.Each(`SELECT first, data FROM onceward_blocks WHERE first >= coalesce((SELECT max(first) FROM onceward_blocks WHERE first <= ?1), 0) AND first <= ?2
 		ORDER BY first LIMIT ?3`, func(v []driver.Value) error {
 		if len(p.ops) >= size {
 			return conn.ErrEnough

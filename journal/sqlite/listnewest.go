@@ -10,11 +10,12 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // readNewest reads the next operations, at most size, newest first: from the log, which has the newest, and
 // then from blocks and rows. They are above p.handle and up to p.through, which it lowers.
-func (p *page) readNewest(r *reader, recent []*format.Record, size int) error {
+func (p *page) readNewest(r *read.Reader, recent []*format.Record, size int) error {
 	p.ops = p.ops[:0]
 	from := p.handle + 1 // of those up to through, none is missing from here on
 	add := func(k *format.Record) error {
@@ -67,9 +68,9 @@ func (p *page) above() int64 {
 }
 
 // newestBlocks adds the operations of blocks, and returns the handle from which none is missing now.
-func (p *page) newestBlocks(r *reader, size int, from int64, add func(*format.Record) error) (reached int64, err error) {
+func (p *page) newestBlocks(r *read.Reader, size int, from int64, add func(*format.Record) error) (reached int64, err error) {
 	blocks, found, first := 0, 0, int64(0)
-	err = r.each("SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT ?", func(v []driver.Value) error {
+	err = r.Each("SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT ?", func(v []driver.Value) error {
 		if found >= size || first > 0 && first <= from {
 			return conn.ErrEnough
 		}

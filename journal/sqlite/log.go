@@ -15,9 +15,6 @@ type logged struct {
 	bytes   int   // of its records
 }
 
-// latestLogRow selects it.
-const latestLogRow = "SELECT " + format.LogColumns + " FROM onceward_log ORDER BY seq DESC LIMIT 1"
-
 // pruneAt is the number of small rows of the log that are removed at a time. A large row is removed at once
 // and its pages are reused. Freed pages are overwritten, and would otherwise be written twice.
 const pruneAt = 32

@@ -178,7 +178,7 @@ func (b *batch) match(r row) (journal.Operation, error) {
 func (s *verifiedSegment) checkMarks() error {
 	type mark struct{ hash, handle int64 }
 	there := make(map[mark]bool)
-	err := s.each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
+	err := s.Each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
 		there[mark{row[0].(int64), row[1].(int64)}] = true
 		return nil
 	}, s.first, s.first+format.SegmentSize, int64(markBucket), int64(foundBucket))

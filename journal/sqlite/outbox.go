@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
@@ -309,8 +310,8 @@ type standing struct {
 // standing reads an operation without the writer, which may be waiting for tx to end: first from the file,
 // which cannot change, and then from the outbox.
 func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s standing, err error) {
-	err = j.file.readers.read(ctx, func(r *reader) error {
-		return r.snapshot(func() error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
+		return r.Snapshot(func() error {
 			s, err = j.filed(r, ref)
 			return err
 		})
@@ -319,15 +320,6 @@ func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s 
 		err = s.overlay(ctx, tx, ref)
 	}
 	return s, err
-}
-
-// latest reads the latest row of the log.
-func (r *reader) latest() (latest format.LogRow, err error) {
-	err = r.each(latestLogRow, func(v []driver.Value) (err error) {
-		latest, _, err = format.ReadLogRow(v)
-		return err
-	})
-	return latest, err
 }
 
 // clockAt returns the latest time of askers' clocks at the latest row of the log.
@@ -340,8 +332,8 @@ func (w *writer) clockAt(latest *format.LogRow) store.Clock {
 }
 
 // filed returns an operation's state in the file, without the outbox.
-func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
-	latest, err := r.latest()
+func (j *Journal) filed(r *read.Reader, ref journal.Ref) (s standing, err error) {
+	latest, err := r.Latest()
 	if err != nil {
 		return s, err
 	}
@@ -353,7 +345,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 		ahead := j.file.ahead.Load()
 		if ahead == nil || ahead.seq != latest.Seq {
 			ahead = &logAhead{seq: latest.Seq}
-			if ahead.recent, err = r.readLog(latest.Folded); err != nil {
+			if ahead.recent, err = r.Log(latest.Folded); err != nil {
 				return s, err
 			}
 			j.file.ahead.Store(ahead)
@@ -370,7 +362,7 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 		s.op, err = k.Operation()
 		return s, err
 	}
-	if s.op, s.is, err = getRow(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent); err != nil || s.is {
+	if s.op, s.is, err = read.Row(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent); err != nil || s.is {
 		return s, err
 	}
 	handles, through := w.segments.findThrough(ref)
@@ -386,51 +378,16 @@ func (j *Journal) filed(r *reader, ref journal.Ref) (s standing, err error) {
 			continue // the log was searched
 		}
 		var there bool
-		if s.op, s.is, there, err = r.named(handle, ref); err != nil || s.is {
+		if s.op, s.is, there, err = r.Named(handle, ref); err != nil || s.is {
 			return s, err
 		}
 		if !there {
-			if err := r.mayLack(handle); err != nil {
+			if err := r.MayLack(handle); err != nil {
 				return s, err
 			}
 		}
 	}
 	return s, nil
-}
-
-// named reads the operation with this handle, if ref names it, and reports whether the handle exists.
-func (r *reader) named(handle int64, ref journal.Ref) (op journal.Operation, is, there bool, err error) {
-	err = r.recordAt(handle, func(k *format.Record) error {
-		there, is = true, store.IsNamed(&k.Op, ref)
-		return nil
-	})
-	if err == nil && is {
-		op, is, err = r.getAt(handle, ref)
-	}
-	return op, is, there, err
-}
-
-// mayLack is batch.mayLack for readers.
-func (r *reader) mayLack(handle int64) error {
-	first := format.SegmentOf(handle)
-	gone := false
-	err := r.each(removedOf, func(v []driver.Value) error {
-		bits, err := format.DecodeRemoved(first, v[0].([]byte))
-		gone = err == nil && bits.Has(handle-first)
-		return err
-	}, first)
-	if err != nil || gone {
-		return err
-	}
-	err = r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first = ?", func(v []driver.Value) error {
-		s, hashes, err := format.ReadSegment(v)
-		gone = err == nil && s.Spent && !format.HasOffset(hashes, handle-first)
-		return err
-	}, first)
-	if err == nil && !gone {
-		err = format.ErrDamaged
-	}
-	return err
 }
 
 const (

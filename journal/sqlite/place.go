@@ -109,7 +109,7 @@ func (p *place) leave() {
 
 func (f *file) release() error {
 	if f.writer.readOnly {
-		return conn.Explain(f.path, "close", f.readers.close())
+		return conn.Explain(f.path, "close", f.readers.Close())
 	}
 	p := f.place
 	p.mu.Lock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // preload reads the hashes of all IDs beside the writer, so that the first search for an older ID neither
@@ -13,8 +14,8 @@ import (
 func (f *file) preload(ctx context.Context) {
 	var loaded segments
 	last := int64(-1)
-	err := f.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
+	err := f.readers.Read(ctx, func(r *read.Reader) error {
+		return r.Each("SELECT "+format.SegmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
 			run, first, err := runAfter(last, v)
 			if err == nil && ctx.Err() != nil {
 				err = ctx.Err()

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // reapBatch is how many operations are reaped in one commit, between those of
@@ -150,8 +151,8 @@ func (b *batch) foldExpired(settled time.Time) error {
 // segmentsBefore lists the segments with possibly expired operations: those whose first operation began by
 // then. (An operation that a clock which was set back settled before that is reaped later than possible.)
 func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts []int64, err error) {
-	err = j.file.readers.read(ctx, func(r *reader) error {
-		return r.each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
+		return r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
 			firsts = append(firsts, v[0].(int64))
 			return nil
 		}, begun.UnixMilli())
@@ -223,8 +224,8 @@ func (e *expired) enough(limit int) error {
 
 // findExpired finds the operations that ev may reap in the segment that begins with first.
 func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64, limit int) (found expired, err error) {
-	err = j.file.readers.read(ctx, func(r *reader) error {
-		err := r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
+		err := r.Each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
 			some := false
 			err := format.EachOfBlock(v[0].(int64), data, format.All, func(k *format.Record) error {
@@ -242,7 +243,7 @@ func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64
 		if err != nil {
 			return err
 		}
-		return r.each("SELECT "+format.Columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
+		return r.Each("SELECT "+format.Columns+bytesOfBodies+" FROM onceward_operations WHERE handle >= ? AND handle < ? AND tombstone = 0", func(v []driver.Value) error {
 			row, err := format.ReadRow(v)
 			if err != nil {
 				return found.passOver("operation", v[0], err)

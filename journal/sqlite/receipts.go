@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 var _ journal.Receipts = (*Journal)(nil)
@@ -103,16 +104,16 @@ func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, e
 	if err := j.writable(ctx); err != nil {
 		return false, err
 	}
-	err = j.file.readers.read(ctx, func(r *reader) error {
+	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		made = false
-		err := r.each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_heads'", func([]driver.Value) error { // the last one
+		err := r.Each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_heads'", func([]driver.Value) error { // the last one
 			made = true
 			return nil
 		})
 		if err != nil || !made {
 			return err
 		}
-		return r.each("SELECT version, naming FROM onceward_receipt_schema", func(v []driver.Value) error {
+		return r.Each("SELECT version, naming FROM onceward_receipt_schema", func(v []driver.Value) error {
 			made = naming == "" || v[1] == naming
 			if v[1] == "" {
 				return nil
@@ -231,8 +232,8 @@ func (r outboxRow) isMark() (at time.Time, is bool) {
 
 // clock is what the journal has seen of askers' clocks.
 func (j *Journal) clock(ctx context.Context) (clock store.Clock, err error) {
-	return clock, j.file.readers.read(ctx, func(r *reader) error {
-		latest, err := r.latest()
+	return clock, j.file.readers.Read(ctx, func(r *read.Reader) error {
+		latest, err := r.Latest()
 		clock = j.file.writer.clockAt(&latest)
 		return err
 	})
@@ -329,13 +330,13 @@ func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r jo
 	if err := j.open(ctx); err != nil {
 		return r, clock, err
 	}
-	err = j.file.readers.read(ctx, func(rd *reader) error {
-		latest, err := rd.latest()
+	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
+		latest, err := rd.Latest()
 		if err != nil {
 			return err
 		}
 		clock = j.file.writer.clockAt(&latest)
-		return rd.each(selectWholeReceipt, func(v []driver.Value) (err error) {
+		return rd.Each(selectWholeReceipt, func(v []driver.Value) (err error) {
 			r, err = wholeReceipt(v)
 			return err
 		}, key.Scope, key.Key)
@@ -370,11 +371,11 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 		order, after, before := store.ReceiptOrder(&f, "?")
 		for n := 0; ; {
 			var page []journal.Receipt
-			read, last := 0, int64(0)
-			err := j.file.readers.read(ctx, func(rd *reader) error {
-				return rd.each(selectReceipt+order, func(v []driver.Value) error {
+			seen, last := 0, int64(0)
+			err := j.file.readers.Read(ctx, func(rd *read.Reader) error {
+				return rd.Each(selectReceipt+order, func(v []driver.Value) error {
 					r, _, err := format.ReadReceipt(v)
-					read, last = read+1, v[0].(int64)
+					seen, last = seen+1, v[0].(int64)
 					if err == nil && store.TakesReceipt(&f, &r) {
 						page = append(page, r)
 					}
@@ -390,7 +391,7 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 				yield(journal.Receipt{}, err)
 				return
 			}
-			if read < receiptPage {
+			if seen < receiptPage {
 				return
 			}
 			if after = last; f.Newest {
@@ -407,17 +408,17 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 	if err := j.open(ctx); err != nil {
 		return c, err
 	}
-	err = j.file.readers.read(ctx, func(rd *reader) error {
+	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
 		c = journal.ReceiptCounts{}
 		made := false
-		err := rd.each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_receipts'", func([]driver.Value) error {
+		err := rd.Each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_receipts'", func([]driver.Value) error {
 			made = true
 			return nil
 		})
 		if err != nil || !made {
 			return err
 		}
-		return rd.each(`SELECT (SELECT count(*) FROM onceward_receipts), (SELECT count(*) FROM onceward_receipts WHERE state = 1),
+		return rd.Each(`SELECT (SELECT count(*) FROM onceward_receipts), (SELECT count(*) FROM onceward_receipts WHERE state = 1),
 			(SELECT ends_at FROM onceward_receipts WHERE state = 2 ORDER BY ends_at LIMIT 1)`, func(v []driver.Value) error {
 			c.Reserved = v[1].(int64)
 			c.Completed, c.NextEnd = v[0].(int64)-c.Reserved, format.ToTime(v[2])
@@ -528,11 +529,11 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 
 // receipts reads every receipt as a whole, in pages, and looks for bodies without one. Many journals have no tables of receipts.
 func (v *verification) receipts() error {
-	made, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
+	made, err := v.Conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
 	after, more := int64(0), made == int64(1)
 	for err == nil && more {
 		more = false
-		err = cmp.Or(v.ctx.Err(), v.each(selectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
+		err = cmp.Or(v.ctx.Err(), v.Each(selectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
 			after, more = row[0].(int64), true
 			r, err := wholeReceipt(row)
 			if err != nil {
@@ -546,7 +547,7 @@ func (v *verification) receipts() error {
 		}, after, int64(receiptPage)))
 	}
 	if err == nil && made == int64(1) {
-		err = v.each("SELECT count(*) FROM onceward_receipt_bodies WHERE handle NOT IN (SELECT handle FROM onceward_receipts)", func(row []driver.Value) error {
+		err = v.Each("SELECT count(*) FROM onceward_receipt_bodies WHERE handle NOT IN (SELECT handle FROM onceward_receipts)", func(row []driver.Value) error {
 			if row[0] != int64(0) {
 				v.file("every answer's body has its receipt")
 			}

@@ -210,7 +210,7 @@ const heardAtOnce = 1000
 
 // verifyHeard checks the recorded events.
 func (v *verification) verifyHeard() error {
-	return v.each("SELECT hash, at FROM onceward_heard", func(row []driver.Value) error {
+	return v.Each("SELECT hash, at FROM onceward_heard", func(row []driver.Value) error {
 		if !format.IsHeard(format.ToBytes(row[0])) {
 			v.file("an event that was heard is as it was written")
 		}

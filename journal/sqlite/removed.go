@@ -6,12 +6,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// An operation that a segment has, but no row and no block, was removed, or the file is damaged: a flipped
-// bit in one of SQLite's pages makes rows vanish silently. To distinguish these, the handles of removed
-// operations are recorded as bits, in one row for a segment, until the segment is empty.
-
-const removedOf = "SELECT bits FROM onceward_removed WHERE first = ?"
-
 // removedFrom reads those of the segment that begins with first; nil: there are none.
 func (b *batch) removedFrom(first int64) (bits format.Removed, err error) {
 	err = b.read(b.sql.removed, func(v []driver.Value) error {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
@@ -15,9 +16,6 @@ type row struct {
 }
 
 func (r row) found() bool { return r.Op.Handle != 0 }
-
-// qualified is columns of operations that a query calls o.
-const qualified = "o." + format.Columns
 
 // unansweredAfter selects the handles of the first operations without an answer after a handle, in order, of those that have a row of
 // their own. It looks at all that are held, which are few.
@@ -100,7 +98,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.appendLog, "INSERT INTO onceward_log (" + format.LogColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&s.pruneLog, "DELETE FROM onceward_log WHERE seq <= ?"},
 
-		{&s.blockOf, blockOf},
+		{&s.blockOf, read.BlockOf},
 		{&s.blocksFrom, "SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first"},
 		{&s.insertBlock, "INSERT INTO onceward_blocks (first, data) VALUES (?, ?)"},
 		{&s.updateBlock, "UPDATE onceward_blocks SET data = ? WHERE first = ?"},
@@ -171,7 +169,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.readSegments, "SELECT " + format.SegmentColumns + " FROM onceward_segments WHERE first > ? ORDER BY first"},
 		{&s.spendSegment, "UPDATE onceward_segments SET began_at = 0, spent = 1, hashes = ? WHERE first = ?"},
 		{&s.segment, "SELECT " + format.SegmentColumns + " FROM onceward_segments WHERE first = ?"},
-		{&s.removed, removedOf},
+		{&s.removed, read.RemovedOf},
 		{&s.noteRemoved, "INSERT OR REPLACE INTO onceward_removed (first, bits) VALUES (?, ?)"},
 		{&s.forgetRemoved, "DELETE FROM onceward_removed WHERE first = ?"},
 		{&s.contents, contentsOf},

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // segments find IDs, and operations that may be expired. An index would cost a page for every operation. A
@@ -354,11 +355,11 @@ func (s *segments) found(hash uint32) (handles []int64) {
 // candidatesAfter returns the possible handles of the operation after one handle, by a snapshot whose log
 // ends with latest. It uses the hashes of sealed segments, and the names of operations that are in neither a
 // segment nor the log.
-func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, latest format.LogRow) (handles []int64, err error) {
+func (s *segments) candidatesAfter(r *read.Reader, ref journal.Ref, after int64, latest format.LogRow) (handles []int64, err error) {
 	hash, low := s.key.Of(ref), format.SegmentOf(after+1)
 	before := low - format.SegmentSize // the segment that comes before the first that is read; negative: none
 	end := format.SegmentOf(latest.Newest + 1)
-	err = r.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first > ? ORDER BY first", func(v []driver.Value) error {
+	err = r.Each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first > ? ORDER BY first", func(v []driver.Value) error {
 		run, first, err := runAfter(before, v)
 		for _, e := range run {
 			if e>>handleBits == entry(hash, 0)>>handleBits {
@@ -383,7 +384,7 @@ func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, late
 		return nil
 	}
 	low = max(low, after+1)
-	err = r.each("SELECT "+format.Columns+" FROM onceward_operations WHERE handle >= ?", func(v []driver.Value) error {
+	err = r.Each("SELECT "+format.Columns+" FROM onceward_operations WHERE handle >= ?", func(v []driver.Value) error {
 		row, err := format.ReadRow(v)
 		if err != nil {
 			return err
@@ -391,14 +392,14 @@ func (s *segments) candidatesAfter(r *reader, ref journal.Ref, after int64, late
 		return add(&format.Record{Row: row})
 	}, low)
 	if err == nil {
-		err = r.each("SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first", func(v []driver.Value) error {
+		err = r.Each("SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
 			return format.EachOfBlock(v[0].(int64), data, format.All, add)
 		}, format.SegmentOf(low))
 	}
 	for handle := max(low, 1); err == nil && handle <= latest.Folded; handle++ {
 		if !there[handle] {
-			err = r.mayLack(handle)
+			err = r.MayLack(handle)
 		}
 	}
 	return handles, err

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -48,13 +49,13 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	}
 	var s Stats
 	side, sideErr := sidecar.Read(j.file.path) // before the log is read, which then is no older
-	err := j.file.readers.read(ctx, func(r *reader) error {
+	err := j.file.readers.Read(ctx, func(r *read.Reader) error {
 		s = Stats{}
-		return r.snapshot(func() error {
+		return r.Snapshot(func() error {
 			if err := s.count(r, j.file.writer, time.Now()); err != nil {
 				return err
 			}
-			why, err := r.restored(side, sideErr)
+			why, err := whyRestored(r, side, sideErr)
 			s.Restored = why
 			return err
 		})
@@ -63,23 +64,23 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	j.file.writer.commits.tell(&s)
-	if s.WALBytes, err = sizeOf(j.file.path + "-wal"); err != nil {
+	if s.WALBytes, err = read.SizeOf(j.file.path + "-wal"); err != nil {
 		return Stats{}, conn.Explain(j.file.path, "look at the WAL", err)
 	}
 	s.WALBytes = max(s.WALBytes, 0)
 	return s, nil
 }
 
-// restored says why the file may lack something, "" if it is whole.
-func (r *reader) restored(side sidecar.Content, sideErr error) (why string, err error) {
-	err = r.each("SELECT made_at, number FROM onceward_backup", func(v []driver.Value) error {
+// whyRestored says why the file may lack something, "" if it is whole.
+func whyRestored(r *read.Reader, side sidecar.Content, sideErr error) (why string, err error) {
+	err = r.Each("SELECT made_at, number FROM onceward_backup", func(v []driver.Value) error {
 		why = backupOf(v)
 		return nil
 	})
 	if err != nil || why != "" {
 		return why, err
 	}
-	err = r.each(`SELECT identity, latest, number FROM onceward_journal, (SELECT seq AS latest, number FROM onceward_log ORDER BY seq DESC LIMIT 1)`,
+	err = r.Each(`SELECT identity, latest, number FROM onceward_journal, (SELECT seq AS latest, number FROM onceward_log ORDER BY seq DESC LIMIT 1)`,
 		func(v []driver.Value) (err error) {
 			why, err = side.Contradicts(sideErr, v[0].(string), v[1].(int64), v[2].(int64))
 			return err
@@ -116,11 +117,11 @@ const undelivered = `SELECT count(*), min(settled_at) FROM (
 const firstPending = "SELECT " + format.Columns + " FROM onceward_operations INDEXED BY onceward_operations_pending WHERE state = 1 ORDER BY handle"
 
 // stuckFlows are the flows that are set aside, and those that run: their columns don't tell since when.
-const stuckFlows = selectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5 UNION ALL " +
-	selectFlow + " INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1"
+const stuckFlows = read.SelectFlow + " INDEXED BY onceward_flows_aside WHERE state = 5 UNION ALL " +
+	read.SelectFlow + " INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1"
 
-func (s *Stats) count(r *reader, w *writer, now time.Time) error {
-	err := r.each(stateCounts, func(v []driver.Value) error {
+func (s *Stats) count(r *read.Reader, w *writer, now time.Time) error {
+	err := r.Each(stateCounts, func(v []driver.Value) error {
 		n := func(i int) int64 { i64, _ := v[i].(int64); return i64 }
 		s.Pending, s.InFlight, s.Unknown, s.Cancelled, s.Begun = n(0), n(1), n(2), n(3), n(4)
 		s.FileBytes, s.FreeBytes = n(5)*n(6), n(5)*n(7)
@@ -131,14 +132,14 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	err = r.each(undelivered, func(v []driver.Value) error {
+	err = r.Each(undelivered, func(v []driver.Value) error {
 		s.Undelivered, s.OldestUndelivered = v[0].(int64), format.ToTime(v[1])
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = r.each(firstPending, func(v []driver.Value) error {
+	err = r.Each(firstPending, func(v []driver.Value) error {
 		row, err := format.ReadRow(v)
 		if err != nil {
 			return unlessDamaged(err)
@@ -149,7 +150,7 @@ func (s *Stats) count(r *reader, w *writer, now time.Time) error {
 	if err != nil && !errors.Is(err, conn.ErrEnough) {
 		return err
 	}
-	err = r.each(stuckFlows, func(v []driver.Value) error {
+	err = r.Each(stuckFlows, func(v []driver.Value) error {
 		f, err := format.ReadFlow(v)
 		if err != nil {
 			return unlessDamaged(err)

@@ -228,7 +228,7 @@ func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
 
 // sweeps looks at the sweeps that are under way.
 func (v *verification) sweeps() error {
-	return v.each("SELECT "+sweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
+	return v.Each("SELECT "+sweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
 		if _, err := readSweep(row); err != nil {
 			v.file("a sweep is as it was written: row %v of onceward_sweeps", row[0])
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // takeIn applies the outbox of the application's transactions before anything else in the batch. more reports
@@ -99,8 +100,8 @@ func (j *Journal) takenIn(ctx context.Context) error {
 		return nil
 	}
 	waits := false
-	err := j.file.readers.read(ctx, func(r *reader) error {
-		return r.each(anyOutbox, func([]driver.Value) error {
+	err := j.file.readers.Read(ctx, func(r *read.Reader) error {
+		return r.Each(anyOutbox, func([]driver.Value) error {
 			waits = true
 			return nil
 		})
@@ -118,7 +119,7 @@ const anyOutbox = "SELECT 1 FROM onceward_outbox LIMIT 1"
 
 // outbox checks the records of the application's transactions that were not taken in yet.
 func (v *verification) outbox() error {
-	return v.each("SELECT "+outboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
+	return v.Each("SELECT "+outboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
 		_, r, err := readOutboxRow(row)
 		switch {
 		case err != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
@@ -67,8 +68,8 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	}
 	if j.file.writer.readOnly {
 		var v *verification
-		err := j.file.readers.read(ctx, func(r *reader) error {
-			v = &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: *r}
+		err := j.file.readers.Read(ctx, func(r *read.Reader) error {
+			v = &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, Reader: *r}
 			return v.all()
 		})
 		if err != nil {
@@ -76,18 +77,18 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 		}
 		return v.found, nil
 	}
-	c, err := conn.Dial(j.file.path, readerPragmas)
+	c, err := conn.Dial(j.file.path, read.Pragmas)
 	if err != nil {
 		return nil, conn.Explain(j.file.path, "open for reading", err)
 	}
-	v := &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, reader: reader{conn: c, stmts: make(map[string]*conn.Stmt)}}
+	v := &verification{ctx: ctx, path: j.file.path, key: j.file.writer.segments.key, Reader: *read.New(c)}
 	err = v.all()
 	return v.found, errors.Join(conn.Explain(j.file.path, "verify", err), c.Close())
 }
 
 // verification is one run of Verify.
 type verification struct {
-	reader
+	read.Reader
 	ctx   context.Context
 	path  string
 	key   format.HashKey
@@ -136,10 +137,10 @@ func (v *verification) file(format string, args ...any) {
 // may break constraints of their own, and have indices by functions that only the application knows.
 func (v *verification) integrity() error {
 	checks := []string{"PRAGMA integrity_check"}
-	theirs, err := v.conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + schema.IsTheirs)
+	theirs, err := v.Conn.Value("SELECT count(*) FROM sqlite_schema WHERE " + schema.IsTheirs)
 	if err == nil && theirs != int64(0) {
 		checks = nil
-		err = v.each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+schema.IsTheirs+")", func(row []driver.Value) error {
+		err = v.Each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+schema.IsTheirs+")", func(row []driver.Value) error {
 			checks = append(checks, fmt.Sprintf("PRAGMA integrity_check(%q)", row[0]))
 			return nil
 		})
@@ -153,7 +154,7 @@ func (v *verification) integrity() error {
 }
 
 func (v *verification) integrityOf(pragma string) error {
-	check, err := v.conn.Prepare(pragma)
+	check, err := v.Conn.Prepare(pragma)
 	if err == nil {
 		err = check.EachContext(v.ctx, func(row []driver.Value) error {
 			if row[0] != "ok" {
@@ -191,7 +192,7 @@ func (v *verification) schema() error {
 	if err != nil {
 		return err
 	}
-	err = v.each(schemaObjects, func(row []driver.Value) error {
+	err = v.Each(schemaObjects, func(row []driver.Value) error {
 		name := row[0].(string)
 		sql, expected := want[name]
 		delete(want, name)
@@ -223,7 +224,7 @@ func (v *verification) sidecar() error {
 		return err
 	}
 	// A backup, and nothing after it, is before all epochs.
-	return v.each(`SELECT identity, latest, epoch, EXISTS (SELECT 1 FROM onceward_backup WHERE number = latest)
+	return v.Each(`SELECT identity, latest, epoch, EXISTS (SELECT 1 FROM onceward_backup WHERE number = latest)
 		FROM onceward_journal, (SELECT number AS latest FROM onceward_log ORDER BY seq DESC LIMIT 1)`, func(row []driver.Value) error {
 		epoch, err := format.DecodeEpoch(row[0].(string), row[2].([]byte))
 		if err != nil {
@@ -243,7 +244,7 @@ func (v *verification) sidecar() error {
 // log checks the rows of the log, but not their records.
 func (v *verification) log() error {
 	var before []driver.Value
-	err := v.each("SELECT seq, last_at, newest, folded, number, least_margin, records, jumped_at FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
+	err := v.Each("SELECT seq, last_at, newest, folded, number, least_margin, records, jumped_at FROM onceward_log ORDER BY seq", func(row []driver.Value) error {
 		if _, _, err := format.ReadLogRow([]driver.Value{row[0], row[1], row[7], row[5], row[2], row[3], row[4], row[6]}); err != nil {
 			v.file("it is as it was written: log row %v", row[0])
 		}
@@ -284,7 +285,7 @@ func (v *verification) unique() {
 // sessions finds sessions without a file. A session that ends loses its row first.
 func (v *verification) sessions() error {
 	var missing []string
-	err := v.each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
+	err := v.Each("SELECT id FROM onceward_sessions", func(row []driver.Value) error {
 		id := row[0].(string)
 		is, err := os.Stat(sessions.Path(v.path, id))
 		if errors.Is(err, fs.ErrNotExist) || err == nil && sessionfile.IsCopy(v.path, sessions.Path(v.path, id), is) {
@@ -296,7 +297,7 @@ func (v *verification) sessions() error {
 		if err != nil {
 			break
 		}
-		err = v.each("SELECT 1 FROM onceward_sessions WHERE id = ?", func([]driver.Value) error {
+		err = v.Each("SELECT 1 FROM onceward_sessions WHERE id = ?", func([]driver.Value) error {
 			v.file("session %s has its file", id)
 			return nil
 		}, id)
@@ -316,9 +317,9 @@ func (v *verification) asWritten(f *journal.Flow, err error) error {
 func (v *verification) flows() error {
 	for last, more := int64(0), true; more; {
 		more = false
-		err := v.snapshot(func() error {
+		err := v.Snapshot(func() error {
 			var page []journal.Flow
-			err := v.each(selectFlow+" WHERE handle > ? ORDER BY handle LIMIT ?", func(row []driver.Value) error {
+			err := v.Each(read.SelectFlow+" WHERE handle > ? ORDER BY handle LIMIT ?", func(row []driver.Value) error {
 				last, more = row[0].(int64), true
 				f, err := format.ReadFlow(row)
 				if errors.Is(err, format.ErrDamaged) && !errors.Is(err, format.ErrSum) {
@@ -330,7 +331,7 @@ func (v *verification) flows() error {
 			}, last, int64(pageSize))
 			for i := range page {
 				if err == nil {
-					err = v.each(selectSteps, func(row []driver.Value) error {
+					err = v.Each(read.SelectSteps, func(row []driver.Value) error {
 						step, err := format.ReadStep(page[i].Handle, row)
 						page[i].Steps = append(page[i].Steps, step)
 						return v.asWritten(&page[i], err)
@@ -349,7 +350,7 @@ func (v *verification) flows() error {
 			return err
 		}
 	}
-	return v.each("SELECT DISTINCT flow FROM onceward_flow_steps WHERE flow NOT IN (SELECT handle FROM onceward_flows)", func(row []driver.Value) error {
+	return v.Each("SELECT DISTINCT flow FROM onceward_flow_steps WHERE flow NOT IN (SELECT handle FROM onceward_flows)", func(row []driver.Value) error {
 		v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
 		return nil
 	})

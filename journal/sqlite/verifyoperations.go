@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // verifySeed is for named.hash.
@@ -25,7 +26,7 @@ func (v *verification) operations() error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		err := v.snapshot(func() (err error) {
+		err := v.Snapshot(func() (err error) {
 			s := &verifiedSegment{verification: v, first: first, ops: make(map[int64]*format.Record), packed: make(map[int64]bool)}
 			first, done, err = s.read()
 			return err
@@ -52,7 +53,7 @@ type verifiedSegment struct {
 // read returns the next segment that has anything, or done after the last one, which
 // includes the log.
 func (s *verifiedSegment) read() (next int64, done bool, err error) {
-	err = s.each("SELECT last_at, least_margin, newest, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
+	err = s.Each("SELECT last_at, least_margin, newest, folded FROM onceward_log ORDER BY seq DESC LIMIT 1", func(row []driver.Value) error {
 		s.last = format.ToTime(row[0])
 		s.leastMargin = time.Duration(row[1].(int64))
 		s.newest, s.folded = row[2].(int64), row[3].(int64)
@@ -74,7 +75,7 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 	if done {
 		return next, done, s.tolerate(s.checkLog())
 	}
-	err = s.each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM onceward_operations WHERE handle >= ?1
+	err = s.Each(`SELECT min(handle) FROM (SELECT min(handle) AS handle FROM onceward_operations WHERE handle >= ?1
 		UNION ALL SELECT min(first) FROM onceward_blocks WHERE first >= ?1 UNION ALL SELECT min(handle) FROM onceward_answers WHERE handle >= ?1
 		UNION ALL SELECT min(first) FROM onceward_segments WHERE first >= ?1)`, func(row []driver.Value) error {
 		if handle, some := row[0].(int64); some {
@@ -88,7 +89,7 @@ func (s *verifiedSegment) read() (next int64, done bool, err error) {
 }
 
 func (s *verifiedSegment) readRows() error {
-	return s.each("SELECT "+qualified+`, o.request_body, a.answer, a.body
+	return s.Each("SELECT "+read.Columns+`, o.request_body, a.answer, a.body
 		FROM onceward_operations o LEFT JOIN onceward_answers a ON a.handle = o.handle WHERE o.handle >= ? AND o.handle < ? ORDER BY o.handle`,
 		func(row []driver.Value) error {
 			handle := row[0].(int64)
@@ -113,7 +114,7 @@ func (s *verifiedSegment) readBlocks() error {
 		data  []byte
 	}
 	var blocks []block
-	err := s.each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ? ORDER BY first", func(row []driver.Value) error {
+	err := s.Each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ? ORDER BY first", func(row []driver.Value) error {
 		data, _ := row[1].([]byte)
 		blocks = append(blocks, block{row[0].(int64), data})
 		return nil
@@ -169,7 +170,7 @@ func (s *verifiedSegment) check(k *format.Record) {
 }
 
 func (s *verifiedSegment) readAnswers() error {
-	return s.each("SELECT handle FROM onceward_answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
+	return s.Each("SELECT handle FROM onceward_answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
 		handle := row[0].(int64)
 		if k := s.ops[handle]; k == nil || s.packed[handle] {
 			s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
@@ -224,7 +225,7 @@ func (s *verifiedSegment) checkSegment() error {
 // account looks for operations that are in no row and no block, and were not removed.
 func (s *verifiedSegment) account(spent bool) error {
 	var bits format.Removed
-	err := s.each(removedOf, func(row []driver.Value) (err error) {
+	err := s.Each(read.RemovedOf, func(row []driver.Value) (err error) {
 		bits, err = format.DecodeRemoved(s.first, row[0].([]byte))
 		return err
 	}, s.first)
@@ -252,7 +253,7 @@ func (s *sealedSegment) has(op *journal.Operation) bool {
 
 // eachSegment calls f for the segments that are read at this moment.
 func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sealedSegment) error) error {
-	return s.each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
+	return s.Each("SELECT "+format.SegmentColumns+" FROM onceward_segments WHERE first >= ? AND first < ?", func(row []driver.Value) error {
 		seg, hashes, err := format.ReadSegment(row)
 		if err != nil {
 			s.file("the segment that begins with operation %v is as it was written", row[0])
@@ -268,7 +269,7 @@ func (s *verifiedSegment) eachSegment(from int64, f func(first int64, found *sea
 
 // checkLog looks at the operations that the log alone has.
 func (s *verifiedSegment) checkLog() error {
-	logged, err := s.readLog(s.folded)
+	logged, err := s.Log(s.folded)
 	if err != nil {
 		return err
 	}

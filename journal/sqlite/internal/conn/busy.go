@@ -12,6 +12,10 @@ const (
 	busyJitter = 0.5
 )
 
+// Patience is the busy timeout before the writer begins: other processes may be opening or recovering the
+// file.
+var Patience = Pragma{"busy_timeout", "5000", "5000"}
+
 // InTurn runs f until the file is not busy, for at most timeout. All processes wait alike, so that none waits
 // longer and longer. SQLite's own waiting does not cover everything: a change of the journal mode fails at
 // once.
