@@ -8,11 +8,10 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
-const contentsOf = "SELECT hashes FROM onceward_contents WHERE first = ?"
-
-// contentsOf reads those of the segment that begins with first; false: it has no row.
+// contentsOf reads the contents of the segment that begins with first; false: it has no row.
 func (b *batch) contentsOf(first int64) (c format.Contents, found bool, err error) {
 	err = b.read(b.sql.contents, func(v []driver.Value) error {
 		found = true
@@ -111,7 +110,7 @@ func (s *verifiedSegment) checkContents() error {
 	if s.first+format.SegmentSize-1 > s.newest {
 		return nil // it is not sealed yet
 	}
-	return s.Each(contentsOf, func(row []driver.Value) error {
+	return s.Each(sealed.ContentsOf, func(row []driver.Value) error {
 		c, err := format.DecodeContents(s.first, row[0].([]byte))
 		if err != nil {
 			s.file("what the segment that begins with operation %d has is as it was written", s.first)

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // Kill drops a session of j's as the end of its process would.
@@ -73,7 +74,7 @@ func ClaimInOneGo() (restore func()) {
 }
 
 // FindMarks selects the handles of one hash.
-const FindMarks = findMarks
+const FindMarks = sealed.FindMarks
 
 // DueLooks selects unknown operations that are to be looked for.
 const DueLooks = dueLooks

@@ -8,27 +8,8 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
-
-const (
-	// markBucket is how many handles have their marks near each other.
-	markBucket = 4096
-	// foundBucket has the marks by store.ByFound, and reapedBucket those by store.ByReaped, of no operation.
-	foundBucket  = -1
-	reapedBucket = -2
-)
-
-// findMarks selects the handles of one hash, bucket by bucket.
-const findMarks = `WITH RECURSIVE b(n) AS (SELECT (SELECT min(bucket) FROM onceward_marks WHERE bucket >= 0)
-		UNION ALL SELECT (SELECT min(bucket) FROM onceward_marks WHERE bucket > n) FROM b WHERE n IS NOT NULL)
-	SELECT handle FROM b CROSS JOIN onceward_marks WHERE bucket = n AND hash = ?`
-
-func bucketOf(m store.Mark, handle int64) int64 {
-	if m.By == store.ByFound {
-		return foundBucket
-	}
-	return handle / markBucket
-}
 
 // remark has the operation's marks be those that it has now. A zero before had none.
 func (b *batch) remark(before, after *journal.Operation) error {
@@ -43,7 +24,7 @@ func (b *batch) remark(before, after *journal.Operation) error {
 		if slices.Contains(had, m) {
 			continue
 		}
-		if err := b.write(b.sql.addMark, bucketOf(m, after.Handle), b.segments.key.OfMark(byte(m.By), m.Value), after.Handle); err != nil {
+		if err := b.write(b.sql.addMark, sealed.BucketOf(m, after.Handle), b.segments.key.OfMark(byte(m.By), m.Value), after.Handle); err != nil {
 			return err
 		}
 	}
@@ -51,7 +32,7 @@ func (b *batch) remark(before, after *journal.Operation) error {
 		if slices.Contains(has, m) {
 			continue
 		}
-		if err := b.write(b.sql.removeMark, bucketOf(m, before.Handle), b.segments.key.OfMark(byte(m.By), m.Value), before.Handle); err != nil {
+		if err := b.write(b.sql.removeMark, sealed.BucketOf(m, before.Handle), b.segments.key.OfMark(byte(m.By), m.Value), before.Handle); err != nil {
 			return err
 		}
 	}
@@ -62,7 +43,7 @@ func (b *batch) remark(before, after *journal.Operation) error {
 func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
 	find, args := b.sql.findMarks, []any{b.segments.key.OfMark(byte(by), value)}
 	if by == store.ByFound {
-		find, args = b.sql.findFound, []any{int64(foundBucket), args[0]}
+		find, args = b.sql.findFound, []any{int64(sealed.FoundBucket), args[0]}
 	}
 	handles, err := b.handles(find, args...)
 	if err != nil {
@@ -94,7 +75,7 @@ func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 // unmark removes the marks of an operation that is removed, and notes that it had its caller's reference.
 func (b *batch) unmark(op *journal.Operation) error {
 	if m, is := store.Reaped(op); is {
-		if err := b.write(b.sql.addMark, int64(reapedBucket), b.segments.key.OfMark(byte(m.By), m.Value), int64(0)); err != nil {
+		if err := b.write(b.sql.addMark, int64(sealed.ReapedBucket), b.segments.key.OfMark(byte(m.By), m.Value), int64(0)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +89,7 @@ func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 		return false, nil
 	}
 	for _, m := range reaped {
-		was, err := b.handles(b.sql.findFound, int64(reapedBucket), b.segments.key.OfMark(byte(m.By), m.Value))
+		was, err := b.handles(b.sql.findFound, int64(sealed.ReapedBucket), b.segments.key.OfMark(byte(m.By), m.Value))
 		if err != nil || len(was) > 0 {
 			return false, err
 		}
@@ -181,7 +162,7 @@ func (s *verifiedSegment) checkMarks() error {
 	err := s.Each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
 		there[mark{row[0].(int64), row[1].(int64)}] = true
 		return nil
-	}, s.first, s.first+format.SegmentSize, int64(markBucket), int64(foundBucket))
+	}, s.first, s.first+format.SegmentSize, int64(sealed.MarkBucket), int64(sealed.FoundBucket))
 	for _, k := range s.ops {
 		if !store.Marked(&k.Op) {
 			continue

@@ -3,13 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -19,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // A transaction of the application cannot append to the log, because only writers know the state of the file
@@ -31,71 +29,6 @@ import (
 // gets.
 
 var _ journal.Outbox = (*Journal)(nil)
-
-// These are the kinds of an outbox row.
-const (
-	outboxOperation = iota + 1 // an operation as it became, whole
-	outboxDelivery             // its outcome was delivered
-	outboxAlias                // an operation of the same transaction has this second name
-)
-
-// outboxRow is one, as it is stored.
-type outboxRow struct {
-	kind, handle int64
-	ref          journal.Ref
-	record       []byte
-}
-
-const outboxColumns = "seq, kind, handle, scope, parent, id, record"
-
-func (r outboxRow) sum() uint32 {
-	return format.Sum(fmt.Appendf(append([]byte{}, r.record...), "%d %d %q %q %q", r.kind, r.handle, r.ref.Scope, r.ref.Parent, r.ref.ID))
-}
-
-// readOutboxRow reads outboxColumns, and returns format.ErrDamaged for a row that is not as it was written.
-func readOutboxRow(v []driver.Value) (seq int64, r outboxRow, err error) {
-	r = outboxRow{kind: v[1].(int64), handle: v[2].(int64), ref: journal.Ref{Scope: v[3].(string), Parent: v[4].(string), ID: v[5].(string)}}
-	sealed := v[6].([]byte)
-	n := len(sealed) - format.SumSize
-	if n < 0 {
-		return 0, r, format.ErrDamaged
-	}
-	if r.record = sealed[:n:n]; format.SumIn(sealed) != r.sum() {
-		return 0, r, format.ErrDamaged
-	}
-	return v[0].(int64), r, nil
-}
-
-// operation decodes the new state of an operation.
-func (r outboxRow) operation() (k *format.Record, err error) {
-	_, err = format.EachRecord(r.record, 0, func(int64) *format.Record { return nil }, func(is *format.Record) error {
-		k = is
-		return nil
-	})
-	if err == nil && (k == nil || k.Op.Handle != r.handle || k.Op.Ref != r.ref) {
-		err = format.ErrDamaged
-	}
-	return k, err
-}
-
-// delivered is the record of an EventDeliver.
-type delivered struct {
-	At         int64         `json:"at"`
-	Generation int           `json:"generation"`
-	Outcome    journal.State `json:"outcome"`
-	Attention  string        `json:"attention,omitempty"`
-}
-
-// delivery is the event that the row is of.
-func (r outboxRow) delivery() (journal.Event, error) {
-	var d delivered
-	if err := json.Unmarshal(r.record, &d); err != nil {
-		return journal.Event{}, fmt.Errorf("%w: %w", format.ErrDamaged, err)
-	}
-	return journal.Event{
-		Kind: journal.EventDeliver, Ref: r.ref, Handle: r.handle, At: time.UnixMilli(d.At).UTC(), Generation: d.Generation, Outcome: d.Outcome, Attention: d.Attention,
-	}, nil
-}
 
 // EnqueueTx applies ev, of kind EventEnqueue, within tx: a transaction of BeginTx, or Tx of the application's
 // own on the journal's file. It needs the file's write lock, which tx has after a write, or from the
@@ -164,24 +97,12 @@ func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *
 	p := w.prepare(ev)
 	k := &format.Record{Row: format.Row{Op: *op, Request: p.request}, Body: p.body}
 	k.Op.Request, k.Op.Answer = journal.Request{}, nil
-	rows := []outboxRow{{kind: outboxOperation, handle: op.Handle, ref: op.Ref, record: format.AppendRecord(nil, k, format.WithIdentity)}}
+	rows := []sealed.Outbox{{Kind: sealed.Operation, Handle: op.Handle, Ref: op.Ref, Record: format.AppendRecord(nil, k, format.WithIdentity)}}
 	if !was && op.Alias != (journal.Ref{}) {
-		rows = append(rows, outboxRow{kind: outboxAlias, handle: op.Handle, ref: op.Alias})
+		rows = append(rows, sealed.Outbox{Kind: sealed.Alias, Handle: op.Handle, Ref: op.Alias})
 	}
 	// All rows or none are written. A caller that gives up meanwhile must not get an error for a written row.
-	return insertRows(context.WithoutCancel(ctx), tx, rows...)
-}
-
-// insertRows inserts all of the rows, or none.
-func insertRows(ctx context.Context, tx *sql.Tx, rows ...outboxRow) error {
-	var args []any
-	for _, r := range rows {
-		sealed := binary.LittleEndian.AppendUint32(append([]byte{}, r.record...), r.sum())
-		args = append(args, r.kind, r.handle, r.ref.Scope, r.ref.Parent, r.ref.ID, sealed)
-	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) VALUES (?, ?, ?, ?, ?, ?)"+
-		strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(rows)-1), args...)
-	return err
+	return sealed.InsertOutbox(context.WithoutCancel(ctx), tx, rows...)
 }
 
 // DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx, and calls f to write in it. The
@@ -213,9 +134,9 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err != nil || decision != journal.Recorded {
 		return found.result(found.op, journal.Ignored, ev), err
 	}
-	record, _ := json.Marshal(delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State, Attention: next.Attention}) // numbers and a text: it can't fail
-	row := outboxRow{kind: outboxDelivery, handle: next.Handle, ref: next.Ref, record: record}
-	if err := insertRows(own, tx, row); err != nil {
+	record, _ := json.Marshal(sealed.Delivered{At: ev.At.UnixMilli(), Generation: next.Generation, Outcome: next.State, Attention: next.Attention}) // numbers and a text: it can't fail
+	row := sealed.Outbox{Kind: sealed.Delivery, Handle: next.Handle, Ref: next.Ref, Record: record}
+	if err := sealed.InsertOutbox(own, tx, row); err != nil {
 		return journal.Result{}, explain(err)
 	}
 	local := localTx{tx, j.file.writer.files}
@@ -401,23 +322,23 @@ func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) err
 	if err := tx.QueryRowContext(ctx, newestInOutbox, s.newest).Scan(&s.newest); err != nil {
 		return err
 	}
-	rows, err := outboxRows(ctx, tx, "id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
+	rows, err := sealed.OutboxWhere(ctx, tx, "id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent)
 	if err != nil {
 		return err
 	}
-	if len(rows) > 0 && rows[0].kind == outboxAlias {
-		if rows, err = outboxRows(ctx, tx, outboxOf, rows[0].handle, outboxAlias); err != nil {
+	if len(rows) > 0 && rows[0].Kind == sealed.Alias {
+		if rows, err = sealed.OutboxWhere(ctx, tx, outboxOf, rows[0].Handle, sealed.Alias); err != nil {
 			return err
 		}
 	} else if s.is && s.op.Ref != ref { // it was asked for by its second name
-		if rows, err = outboxRows(ctx, tx, "id = ? AND scope = ? AND parent = ?", s.op.ID, s.op.Scope, s.op.Parent); err != nil {
+		if rows, err = sealed.OutboxWhere(ctx, tx, "id = ? AND scope = ? AND parent = ?", s.op.ID, s.op.Scope, s.op.Parent); err != nil {
 			return err
 		}
 	}
 	for _, row := range rows {
-		switch row.kind {
-		case outboxOperation:
-			k, err := row.operation()
+		switch row.Kind {
+		case sealed.Operation:
+			k, err := row.Operation()
 			if err == nil {
 				s.is = true
 				s.op, err = k.Operation()
@@ -425,8 +346,8 @@ func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) err
 			if err != nil {
 				return err
 			}
-		case outboxDelivery:
-			ev, err := row.delivery()
+		case sealed.Delivery:
+			ev, err := row.Delivery()
 			if err == nil {
 				s.op, _, err = journal.Next(s.op, true, ev)
 			}
@@ -436,37 +357,6 @@ func (s *standing) overlay(ctx context.Context, tx *sql.Tx, ref journal.Ref) err
 		}
 	}
 	return nil
-}
-
-// outboxRows reads the rows that where selects, in their order, as tx sees them.
-func outboxRows(ctx context.Context, tx *sql.Tx, where string, args ...any) (list []outboxRow, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT "+outboxColumns+" FROM onceward_outbox WHERE "+where+" ORDER BY seq", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		v, into := make([]any, 7), make([]any, 7)
-		for i := range v {
-			into[i] = &v[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return nil, err
-		}
-		values := make([]driver.Value, len(v))
-		for i := range v {
-			values[i] = v[i]
-		}
-		err := conn.Take(func(values []driver.Value) error {
-			_, row, err := readOutboxRow(values)
-			list = append(list, row)
-			return err
-		}, values)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return list, rows.Err()
 }
 
 // catchUp makes the writer take over the commits of other processes, as soon as it can.

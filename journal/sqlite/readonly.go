@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -184,9 +185,9 @@ func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By
 				return err
 			}
 			var handles []int64
-			query, args := findMarks, []any{j.file.writer.segments.key.OfMark(byte(by), value)}
+			query, args := sealed.FindMarks, []any{j.file.writer.segments.key.OfMark(byte(by), value)}
 			if by == store.ByFound {
-				query, args = "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?", []any{int64(foundBucket), args[0]}
+				query, args = "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?", []any{int64(sealed.FoundBucket), args[0]}
 			}
 			err := r.Each(query, func(v []driver.Value) error {
 				handles = append(handles, v[0].(int64))

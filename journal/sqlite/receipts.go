@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 var _ journal.Receipts = (*Journal)(nil)
@@ -61,8 +62,6 @@ CREATE TABLE IF NOT EXISTS onceward_heads (
 
 // receiptVersion is the version of receiptTables.
 const receiptVersion = 1
-
-const selectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
 
 // MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests are made. The first
 // that is not empty is recorded, and another one is an error from then on.
@@ -216,18 +215,10 @@ func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.R
 // sidecar shows that a file without the receipt was restored. The commit also tells the journal the asker's clock. An alias
 // of no operation changes nothing, in an older release too.
 func leaveMark(ctx context.Context, tx *sql.Tx, at time.Time) error {
-	mark := outboxRow{kind: outboxAlias, record: binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli()))}
+	mark := sealed.Outbox{Kind: sealed.Alias, Record: binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli()))}
 	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) SELECT ?, 0, '', '', '', ? WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)",
-		mark.kind, binary.LittleEndian.AppendUint32(mark.record, mark.sum()))
+		mark.Kind, binary.LittleEndian.AppendUint32(mark.Record, mark.Sum()))
 	return err
-}
-
-// isMark reports whether a row of the outbox is one, and the clock that it tells.
-func (r outboxRow) isMark() (at time.Time, is bool) {
-	if r.kind != outboxAlias || r.handle != 0 || len(r.record) != 8 {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(binary.LittleEndian.Uint64(r.record))).UTC(), true
 }
 
 // clock is what the journal has seen of askers' clocks.
@@ -254,7 +245,7 @@ func receiptIn(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (r journ
 	for i := range v {
 		into[i] = &v[i]
 	}
-	if err := tx.QueryRowContext(ctx, selectWholeReceipt, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
+	if err := tx.QueryRowContext(ctx, sealed.SelectWholeReceipt, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
 		return r, nil
 	} else if err != nil {
 		return r, err
@@ -264,23 +255,9 @@ func receiptIn(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (r journ
 		values[i] = v[i]
 	}
 	err = conn.Take(func(v []driver.Value) (err error) {
-		r, err = wholeReceipt(v)
+		r, err = sealed.Receipt(v)
 		return err
 	}, values)
-	return r, err
-}
-
-// wholeReceipt reads format.ReceiptColumns with the body of the answer behind them.
-func wholeReceipt(v []driver.Value) (journal.Receipt, error) {
-	n := len(v) - 1
-	r, encoded, err := format.ReadReceipt(v[:n])
-	if err == nil && encoded != nil {
-		body := format.ToBytes(v[n])
-		if format.Lacks(encoded, body) {
-			return r, format.ErrDamaged
-		}
-		r.Answer, err = format.DecodeAnswer(encoded, body)
-	}
 	return r, err
 }
 
@@ -336,8 +313,8 @@ func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r jo
 			return err
 		}
 		clock = j.file.writer.clockAt(&latest)
-		return rd.Each(selectWholeReceipt, func(v []driver.Value) (err error) {
-			r, err = wholeReceipt(v)
+		return rd.Each(sealed.SelectWholeReceipt, func(v []driver.Value) (err error) {
+			r, err = sealed.Receipt(v)
 			return err
 		}, key.Scope, key.Key)
 	})
@@ -352,11 +329,6 @@ func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journ
 	}
 	return r, err
 }
-
-const (
-	selectReceipts     = "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r" // whole ones
-	selectWholeReceipt = selectReceipts + " WHERE scope = ?1 AND key = ?2"
-)
 
 // receiptPage is how many receipts a list reads at once: between two pages nothing is open.
 const receiptPage = 500
@@ -373,7 +345,7 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 			var page []journal.Receipt
 			seen, last := 0, int64(0)
 			err := j.file.readers.Read(ctx, func(rd *read.Reader) error {
-				return rd.Each(selectReceipt+order, func(v []driver.Value) error {
+				return rd.Each(sealed.SelectReceipt+order, func(v []driver.Value) error {
 					r, _, err := format.ReadReceipt(v)
 					seen, last = seen+1, v[0].(int64)
 					if err == nil && store.TakesReceipt(&f, &r) {
@@ -533,9 +505,9 @@ func (v *verification) receipts() error {
 	after, more := int64(0), made == int64(1)
 	for err == nil && more {
 		more = false
-		err = cmp.Or(v.ctx.Err(), v.Each(selectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
+		err = cmp.Or(v.ctx.Err(), v.Each(sealed.SelectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
 			after, more = row[0].(int64), true
-			r, err := wholeReceipt(row)
+			r, err := sealed.Receipt(row)
 			if err != nil {
 				v.file("receipt %d is as it was written", after)
 				return nil

@@ -5,6 +5,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // row is an operation as it is stored, and its place.
@@ -138,8 +139,8 @@ func newStatements(c *conn.Conn) (*statements, error) {
 			WHERE state > 2 AND delivered = 0 AND holder IS NULL AND handle > ?1 AND (NOT ?3 OR ` + toldNow + `) ORDER BY handle LIMIT ?2`},
 		{&s.unansweredAfter, unansweredAfter},
 
-		{&s.readSweeps, "SELECT " + sweepColumns + " FROM onceward_sweeps ORDER BY seq"},
-		{&s.addSweep, "INSERT INTO onceward_sweeps (" + sweepColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&s.readSweeps, "SELECT " + sealed.SweepColumns + " FROM onceward_sweeps ORDER BY seq"},
+		{&s.addSweep, "INSERT INTO onceward_sweeps (" + sealed.SweepColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?)"},
 		{&s.moveSweep, "UPDATE onceward_sweeps SET position = ?, sum = ? WHERE seq = ?"},
 		{&s.endSweep, "DELETE FROM onceward_sweeps WHERE seq = ?"},
 		{&s.isSwept, "SELECT 1 FROM onceward_swept WHERE sweep = ? AND handle = ?"},
@@ -148,7 +149,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 
 		{&s.addMark, "INSERT OR IGNORE INTO onceward_marks (bucket, hash, handle) VALUES (?, ?, ?)"},
 		{&s.removeMark, "DELETE FROM onceward_marks WHERE bucket = ? AND hash = ? AND handle = ?"},
-		{&s.findMarks, findMarks},
+		{&s.findMarks, sealed.FindMarks},
 		{&s.findFound, "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?"},
 		{&s.dueLooks, dueLooks},
 		{&s.hasHeard, "SELECT 1 FROM onceward_heard WHERE hash = ?"},
@@ -156,7 +157,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.oldHeard, "SELECT hash FROM onceward_heard INDEXED BY onceward_heard_at WHERE at < ? LIMIT ?"},
 		{&s.removeHeard, "DELETE FROM onceward_heard WHERE hash = ?"},
 
-		{&s.readOutbox, "SELECT " + outboxColumns + " FROM onceward_outbox ORDER BY seq"},
+		{&s.readOutbox, "SELECT " + sealed.OutboxColumns + " FROM onceward_outbox ORDER BY seq"},
 		{&s.clearOutbox, "DELETE FROM onceward_outbox WHERE seq <= ?"},
 
 		{&s.sessions, "SELECT id FROM onceward_sessions"},
@@ -172,7 +173,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.removed, read.RemovedOf},
 		{&s.noteRemoved, "INSERT OR REPLACE INTO onceward_removed (first, bits) VALUES (?, ?)"},
 		{&s.forgetRemoved, "DELETE FROM onceward_removed WHERE first = ?"},
-		{&s.contents, contentsOf},
+		{&s.contents, sealed.ContentsOf},
 		{&s.noteContents, "INSERT OR REPLACE INTO onceward_contents (first, hashes) VALUES (?, ?)"},
 		{&s.forgetContents, "DELETE FROM onceward_contents WHERE first = ?"},
 		{&s.segmentRest, "SELECT " + format.Columns + " FROM onceward_operations WHERE handle >= ? AND handle < ? ORDER BY handle"},

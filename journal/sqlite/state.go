@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/memtable"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // cacheSize bounds how many operations the writer remembers.
@@ -39,7 +40,7 @@ type state struct {
 	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
 	segments segments
-	sweeps   []sweep // under way, the first one first
+	sweeps   []sealed.Sweep // under way, the first one first
 
 	identity string
 	epoch    int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // Statements of tests seal what they write as the journal does: sealed_log(records, seq,
@@ -31,10 +32,10 @@ func init() {
 		return format.Segment{First: v[1].(int64), Began: format.ToTime(v[2]), Spent: v[3].(int64) == 1}.Seal(unsealed(v[0])), nil
 	})
 	sqlite.MustRegisterDeterministicScalarFunction("sealed_outbox", 6, func(_ *sqlite.FunctionContext, v []driver.Value) (driver.Value, error) {
-		r := outboxRow{
-			kind: v[1].(int64), handle: v[2].(int64), record: unsealed(v[0]),
-			ref: journal.Ref{Scope: v[3].(string), Parent: v[4].(string), ID: v[5].(string)},
+		r := sealed.Outbox{
+			Kind: v[1].(int64), Handle: v[2].(int64), Record: unsealed(v[0]),
+			Ref: journal.Ref{Scope: v[3].(string), Parent: v[4].(string), ID: v[5].(string)},
 		}
-		return binary.LittleEndian.AppendUint32(r.record, r.sum()), nil
+		return binary.LittleEndian.AppendUint32(r.Record, r.Sum()), nil
 	})
 }

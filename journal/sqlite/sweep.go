@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -11,38 +10,8 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
-
-// sweep is an event of the clock for every operation without an answer. A sweep of many operations goes on in pages, each a
-// commit of its own. An operation that is read before its page has come is given the event first. So
-// each decision is as if the commit that began the sweep had given the event to all operations.
-type sweep struct {
-	seq               int64
-	ev                journal.Event
-	through, position int64 // it is for the handles after position, up to through
-}
-
-func (s *sweep) covers(handle int64) bool { return handle > s.position && handle <= s.through }
-
-// sum is that of its row.
-func (s *sweep) sum() int64 {
-	var row []byte
-	for _, n := range [...]int64{s.seq, s.ev.At.UnixMilli(), s.ev.Last.UnixMilli(), s.ev.Since.UnixMilli(), s.through, s.position} {
-		row = binary.LittleEndian.AppendUint64(row, uint64(n))
-	}
-	return int64(format.Sum(row))
-}
-
-const sweepColumns = "seq, at, last_at, since, through, position, sum"
-
-func readSweep(v []driver.Value) (s sweep, err error) {
-	s = sweep{seq: v[0].(int64), ev: journal.Event{Kind: journal.EventClock, At: format.ToTime(v[1]), Last: format.ToTime(v[2]), Since: format.ToTime(v[3])},
-		through: v[4].(int64), position: v[5].(int64)}
-	if s.sum() != v[6] {
-		err = format.ErrDamaged
-	}
-	return s, err
-}
 
 // sweepAtOnce is how many operations a sweep goes through in one commit.
 var sweepAtOnce = 256 // a test has fewer
@@ -74,13 +43,13 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 // sweep gives every operation without an answer the event for the clock: those of the log and a page of the
 // others now, the rest later.
 func (b *batch) sweep() error {
-	s := sweep{ev: b.clock.Sweep(), through: b.folded}
+	s := sealed.Sweep{Event: b.clock.Sweep(), Through: b.folded}
 	for k := range b.recently {
 		if k.Op.State == journal.StateCompleted {
 			continue
 		}
 		// EventClock has no error.
-		if next, _, _ := journal.Next(k.Op, false, s.ev); store.Changes(k.Op, next, journal.Ignored) {
+		if next, _, _ := journal.Next(k.Op, false, s.Event); store.Changes(k.Op, next, journal.Ignored) {
 			r := rowOf(k, false)
 			c := change{row: r}
 			c.Op = next
@@ -89,12 +58,12 @@ func (b *batch) sweep() error {
 			}
 		}
 	}
-	s.seq = 1
+	s.Seq = 1
 	if n := len(b.sweeps); n > 0 {
-		s.seq = b.sweeps[n-1].seq + 1
+		s.Seq = b.sweeps[n-1].Seq + 1
 	}
 	b.sweeps = append(b.sweeps, s)
-	if err := b.write(b.sql.addSweep, s.seq, s.ev.At.UnixMilli(), format.FromTime(s.ev.Last), format.FromTime(s.ev.Since), s.through, s.position, s.sum()); err != nil {
+	if err := b.write(b.sql.addSweep, s.Seq, s.Event.At.UnixMilli(), format.FromTime(s.Event.Last), format.FromTime(s.Event.Since), s.Through, s.Position, s.Sum()); err != nil {
 		return err
 	}
 	for next := true; next; next = len(b.sweeps) > mostSweeps {
@@ -102,7 +71,7 @@ func (b *batch) sweep() error {
 			return err
 		}
 	}
-	return b.sweepFlows(s.ev)
+	return b.sweepFlows(s.Event)
 }
 
 // mostSweeps is how many sweeps may be under way. Before more begin, the first goes on to its end.
@@ -111,16 +80,16 @@ const mostSweeps = 8
 // sweepPage gives a page of operations the event of the first sweep that is under way.
 func (b *batch) sweepPage() error {
 	s := &b.sweeps[0]
-	handles, err := b.handles(b.sql.unansweredAfter, s.position, sweepAtOnce)
+	handles, err := b.handles(b.sql.unansweredAfter, s.Position, sweepAtOnce)
 	if err != nil {
 		return err
 	}
 	for _, handle := range handles {
-		if handle > s.through {
+		if handle > s.Through {
 			break
 		}
 		r, err := b.byHandle(handle)
-		s.position = handle
+		s.Position = handle
 		if errors.Is(err, format.ErrDamaged) && b.broken == nil {
 			continue // a damaged operation is never used, and the others are swept once
 		}
@@ -133,14 +102,14 @@ func (b *batch) sweepPage() error {
 			}
 		}
 	}
-	if len(handles) == sweepAtOnce && handles[len(handles)-1] < s.through {
-		return b.write(b.sql.moveSweep, s.position, s.sum(), s.seq)
+	if len(handles) == sweepAtOnce && handles[len(handles)-1] < s.Through {
+		return b.write(b.sql.moveSweep, s.Position, s.Sum(), s.Seq)
 	}
-	if err := b.write(b.sql.endSweep, s.seq); err != nil {
+	if err := b.write(b.sql.endSweep, s.Seq); err != nil {
 		return err
 	}
 	b.sweeps = slices.Clone(b.sweeps[1:])
-	return b.write(b.sql.forgetSwept, s.seq)
+	return b.write(b.sql.forgetSwept, s.Seq)
 }
 
 // sweepSome commits a page of a sweep, and reports whether it could. Otherwise it is tried again after the
@@ -165,7 +134,7 @@ func (w *writer) sweepSome() bool {
 func (w *writer) readSweeps() error {
 	w.sweeps = nil
 	return w.sql.readSweeps.Each(func(v []driver.Value) error {
-		s, err := readSweep(v)
+		s, err := sealed.ReadSweep(v)
 		w.sweeps = append(w.sweeps, s)
 		return err
 	})
@@ -185,7 +154,7 @@ func (b *batch) afterSweeps(r row, err error) (row, error) {
 			continue
 		}
 		// EventClock has no error.
-		if next, _, _ := journal.Next(r.Op, false, b.sweeps[i].ev); store.Changes(r.Op, next, journal.Ignored) {
+		if next, _, _ := journal.Next(r.Op, false, b.sweeps[i].Event); store.Changes(r.Op, next, journal.Ignored) {
 			r.Op, r.swept = next, true
 		}
 	}
@@ -193,19 +162,19 @@ func (b *batch) afterSweeps(r row, err error) (row, error) {
 }
 
 // awaits reports whether an operation has not had the event of a sweep yet.
-func (b *batch) awaits(s *sweep, handle int64) (bool, error) {
-	if !s.covers(handle) {
+func (b *batch) awaits(s *sealed.Sweep, handle int64) (bool, error) {
+	if !s.Covers(handle) {
 		return false, nil
 	}
-	given, err := b.sql.isSwept.First(func([]driver.Value) error { return nil }, s.seq, handle)
+	given, err := b.sql.isSwept.First(func([]driver.Value) error { return nil }, s.Seq, handle)
 	return !given, b.fail(err)
 }
 
 // noteSwept notes that an operation that is written has been given the events of all sweeps.
 func (b *batch) noteSwept(handle int64) error {
 	for i := range b.sweeps {
-		if s := &b.sweeps[i]; s.covers(handle) {
-			if err := b.write(b.sql.addSwept, s.seq, handle); err != nil {
+		if s := &b.sweeps[i]; s.Covers(handle) {
+			if err := b.write(b.sql.addSwept, s.Seq, handle); err != nil {
 				return err
 			}
 		}
@@ -228,8 +197,8 @@ func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
 
 // sweeps looks at the sweeps that are under way.
 func (v *verification) sweeps() error {
-	return v.Each("SELECT "+sweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
-		if _, err := readSweep(row); err != nil {
+	return v.Each("SELECT "+sealed.SweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
+		if _, err := sealed.ReadSweep(row); err != nil {
 			v.file("a sweep is as it was written: row %v of onceward_sweeps", row[0])
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // takeIn applies the outbox of the application's transactions before anything else in the batch. more reports
@@ -17,15 +18,15 @@ func (b *batch) takeIn() (more bool, err error) {
 	if !b.unread {
 		return false, nil
 	}
-	var rows []outboxRow
+	var rows []sealed.Outbox
 	last, bytes := int64(0), 0
 	err = b.read(b.sql.readOutbox, func(v []driver.Value) error {
 		if len(rows) >= maxBatch || bytes > maxBatchBytes/2 {
 			more = true
 			return conn.ErrEnough
 		}
-		seq, row, err := readOutboxRow(v)
-		rows, last, bytes = append(rows, row), seq, bytes+len(row.record)
+		seq, row, err := sealed.ReadOutbox(v)
+		rows, last, bytes = append(rows, row), seq, bytes+len(row.Record)
 		return err
 	})
 	if err != nil && !errors.Is(err, conn.ErrEnough) {
@@ -45,16 +46,16 @@ func (b *batch) takeIn() (more bool, err error) {
 	return more, nil
 }
 
-func (b *batch) takeRow(row outboxRow) error {
-	switch row.kind {
-	case outboxOperation:
-		k, err := row.operation()
+func (b *batch) takeRow(row sealed.Outbox) error {
+	switch row.Kind {
+	case sealed.Operation:
+		k, err := row.Operation()
 		if err != nil {
 			return err
 		}
 		return b.takeOperation(k)
-	case outboxDelivery:
-		ev, err := row.delivery()
+	case sealed.Delivery:
+		ev, err := row.Delivery()
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (b *batch) takeRow(row outboxRow) error {
 		var out outcome
 		return b.next(r, &prepared{Event: ev}, &out)
 	}
-	if at, is := row.isMark(); is && at.After(b.clock.Last) {
+	if at, is := row.IsMark(); is && at.After(b.clock.Last) {
 		return b.observeClock(at)
 	}
 	return nil // a second name, which the operation has
@@ -119,13 +120,13 @@ const anyOutbox = "SELECT 1 FROM onceward_outbox LIMIT 1"
 
 // outbox checks the records of the application's transactions that were not taken in yet.
 func (v *verification) outbox() error {
-	return v.Each("SELECT "+outboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
-		_, r, err := readOutboxRow(row)
+	return v.Each("SELECT "+sealed.OutboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
+		_, r, err := sealed.ReadOutbox(row)
 		switch {
 		case err != nil:
-		case r.kind == outboxOperation:
+		case r.Kind == sealed.Operation:
 			var k *format.Record
-			if k, err = r.operation(); err == nil {
+			if k, err = r.Operation(); err == nil {
 				var op journal.Operation
 				if op, err = k.Operation(); err == nil {
 					for _, broken := range journal.Violations(op, op.UpdatedAt) {
@@ -133,9 +134,9 @@ func (v *verification) outbox() error {
 					}
 				}
 			}
-		case r.kind == outboxDelivery:
-			_, err = r.delivery()
-		case r.kind != outboxAlias:
+		case r.Kind == sealed.Delivery:
+			_, err = r.Delivery()
+		case r.Kind != sealed.Alias:
 			err = format.ErrDamaged
 		}
 		if err != nil {
