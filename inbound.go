@@ -70,7 +70,7 @@ const maxInboundEndpoint = 200
 // Inbound reads no body and records no response. next runs again each time, and must make the same calls in the same
 // order with the same bodies. A step whose request differs is ErrKeyReused.
 //
-// Inbound returns an error if tenant is nil, and one that wraps a *DeriveError if the client has no Config.Secret.
+// Inbound returns an error if tenant is nil, and if the client has no Config.Secret.
 func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
 		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")

@@ -10,12 +10,8 @@ import (
 )
 
 const (
-	// MaxKeyLength is the greatest length of a key, in bytes: Stripe's limit, the widest of the payment providers. A
-	// provider may have a lower one.
-	MaxKeyLength = 255
-
-	// MinSecretLength is the least length of a secret for [DeriveKey], in bytes: 128 bits.
-	MinSecretLength = 16
+	maxKeyLength    = 255 // bytes: Stripe's limit, the widest of the payment providers
+	minSecretLength = 16  // bytes
 )
 
 // ErrInvalidKey is in the chain of every error of [Key.Validate].
@@ -32,15 +28,6 @@ func (e *KeyError) Error() string { return "onceward: invalid key: it " + e.Reas
 
 // Is reports whether target is [ErrInvalidKey].
 func (e *KeyError) Is(target error) bool { return target == ErrInvalidKey }
-
-// DeriveError says why [DeriveKey] made no key. It holds neither the secret nor the parts.
-type DeriveError struct {
-	// Reason is a phrase such as "a secret of 3 bytes, at least 16 are needed".
-	Reason string
-}
-
-// Error returns the reason.
-func (e *DeriveError) Error() string { return "onceward: no key can be derived: " + e.Reason }
 
 // Key is an idempotency key as sent, the same for every attempt of an operation's generation. The provider keeps it:
 // never put personal data in one. Keys of this package are lower-case UUIDs, which every known provider accepts. A
@@ -60,27 +47,26 @@ func (k Key) Child(step string) Key { return Key(naming.Child(string(k), "", ste
 // HMAC-SHA256. It is the same on every host, in every run and in every later release, and can't be guessed without the
 // secret. No two different lists share an input: ("a", "bc") and ("ab", "c") give different keys.
 //
-// The error is a [*DeriveError] if secret is shorter than [MinSecretLength] or there are no parts.
+// The error says that secret is shorter than 16 bytes or that there are no parts.
 func DeriveKey(secret []byte, parts ...string) (Key, error) {
-	if len(secret) < MinSecretLength {
-		reason := fmt.Sprintf("a secret of %d bytes, at least %d are needed", len(secret), MinSecretLength)
-		return "", &DeriveError{Reason: reason}
+	if len(secret) < minSecretLength {
+		return "", fmt.Errorf("onceward: no key can be derived: a secret of %d bytes, at least %d are needed", len(secret), minSecretLength)
 	}
 	if len(parts) == 0 {
-		return "", &DeriveError{Reason: "no parts"}
+		return "", errors.New("onceward: no key can be derived: no parts")
 	}
 	return Key(naming.Derive(secret, parts...)), nil
 }
 
-// Validate returns an error unless k can be sent as a key: 1 to [MaxKeyLength] characters of visible ASCII (0x21 to
+// Validate returns an error unless k can be sent as a key: 1 to 255 characters of visible ASCII (0x21 to
 // 0x7E) without an @, which suggests an address. The error is a [*KeyError], and errors.Is finds [ErrInvalidKey]. A
 // provider may require less length or a smaller alphabet.
 func (k Key) Validate() error {
 	if k == "" {
 		return &KeyError{Reason: "is empty"}
 	}
-	if len(k) > MaxKeyLength {
-		return &KeyError{Reason: fmt.Sprintf("is longer than %d bytes", MaxKeyLength)}
+	if len(k) > maxKeyLength {
+		return &KeyError{Reason: fmt.Sprintf("is longer than %d bytes", maxKeyLength)}
 	}
 	for i := range len(k) {
 		if k[i] < 0x21 || k[i] > 0x7e {
