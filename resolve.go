@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type ResolveOptions struct {
 	Answer  *Answer // with Executed, the provider's answer; nil if not known
 
 	// Candidate is the operation's object, with Executed: kind and id of one of its candidates, or the id alone. It
-	// then proves this operation and no other. Any other object is a [*CandidateError]. Empty means that no object is
+	// then proves this operation and no other. Any other object is an error. Empty means that no object is
 	// named.
 	Candidate string
 
@@ -114,24 +115,9 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	return result, nil
 }
 
-// CandidateError says that an operation has no such candidate.
-type CandidateError struct {
-	Candidate  string   // as given, without possible secrets
-	Candidates []string // kind and id of the operation's candidates
-}
-
-// Error names the operation's candidates, if any.
-func (e *CandidateError) Error() string {
-	has := "it has none"
-	if len(e.Candidates) > 0 {
-		has = "it has " + strings.Join(e.Candidates, ", ")
-	}
-	return fmt.Sprintf("%q is no candidate of it: %s (Operation.Evidence has them, and so have the command's show and the console)", e.Candidate, has)
-}
-
 // candidateOf finds a candidate of a generation by kind and id, or by the id alone.
 func candidateOf(op *journal.Operation, named string, generation int) (string, error) {
-	none := &CandidateError{Candidate: secret.Recorded(named)}
+	var candidates []string
 	for _, e := range op.Evidence {
 		if e.Generation != generation {
 			continue
@@ -140,12 +126,13 @@ func candidateOf(op *journal.Operation, named string, generation int) (string, e
 			if _, id, _ := strings.Cut(object, " "); named == object || named == id {
 				return object, nil
 			}
-			if !slices.Contains(none.Candidates, object) {
-				none.Candidates = append(none.Candidates, object)
+			if !slices.Contains(candidates, object) {
+				candidates = append(candidates, object)
 			}
 		}
 	}
-	return "", none
+	return "", fmt.Errorf("%q is no candidate of it: it has %s (Operation.Evidence has them, and so have the command's show and the console)",
+		secret.Recorded(named), cmp.Or(strings.Join(candidates, ", "), "none"))
 }
 
 // recognises reports whether the recorded answer is the provider's by its present table. Answers other than successes

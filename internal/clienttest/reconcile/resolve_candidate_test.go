@@ -31,10 +31,8 @@ func TestResolveTakesACandidate(t *testing.T) {
 				return l.Client.Resolve(t.Context(), op.Seen, resolution, onceward.ResolveOptions{By: "ann", Why: "the dashboard", Candidate: id})
 			}
 			_, err := takes(first, onceward.Executed, "obj_9")
-			var none *onceward.CandidateError
-			require.ErrorAs(t, err, &none)
-			assert.ElementsMatch(t, []string{"transfer obj_1", "transfer obj_2"}, none.Candidates)
-			assert.ErrorContains(t, err, "transfer obj_1")
+			require.ErrorContains(t, err, "transfer obj_1")
+			require.ErrorContains(t, err, "transfer obj_2")
 			_, err = takes(first, onceward.NotExecuted, "obj_1")
 			require.ErrorIs(t, err, journal.ErrInvalidEvent)
 			require.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
