@@ -105,7 +105,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.deliveries = delivery.New(c.core, c.finder, hooks)
 	c.engine = engine.New(c.core, c.finder, c.deliveries, engine.Settings{
-		FillsMissing: c.cfg.Reconcile != nil && c.cfg.Reconcile.References == FillMissing,
+		FillsMissing: c.cfg.Reconcile != nil && c.cfg.Reconcile.FillReferences,
 		CheckKey:     func(key string) error { return Key(key).Validate() },
 		Explain:      func(f *engine.Failure) error { return errorOf(f) },
 	})

@@ -47,7 +47,7 @@ type Config struct {
 
 	// Secret derives the key of a named operation's first generation from scope and name. After the loss of the
 	// journal the same key comes back, and protects as long as the provider retains it. References that the client
-	// fills in (Reconcile.References) come back too. It has at least 16 bytes, and is the same on every host. It also
+	// fills in (Reconcile.FillReferences) come back too. It has at least 16 bytes, and is the same on every host. It also
 	// salts the fingerprints of secret bodies: under another Secret, a repeated request with such a body is
 	// ErrKeyReused. Nil means that keys are random.
 	Secret []byte

@@ -44,24 +44,10 @@ type Reconcile struct {
 	// It is called at least once for each, concurrently, until it returns nil.
 	OnUnknown func(context.Context, Operation, Looked) error
 
-	// References selects the requests that get a reference. Default: FillStated.
-	References ReferenceMode
+	// FillReferences gives a reference to each request that has none and whose table names a place for it that payers
+	// don't see. Without it, only requests get one whose table says so (providers.Reference.Fill).
+	FillReferences bool
 }
-
-// ReferenceMode says which requests without a reference to find their object by (providers.Reference) get one.
-type ReferenceMode uint8
-
-const (
-	// FillStated fills in a reference if the endpoint's table says so (providers.Reference.Fill). The adapters say so
-	// for a field that belongs to the client: metadata.onceward of Stripe, GoCardless, Mollie and Plaid. This is the default.
-	FillStated ReferenceMode = iota
-
-	// FillMissing fills one in if the table names a place for it that payers don't see. It is the same on every
-	// attempt of a generation, and not part of the request's fingerprint. If the journal is lost it comes back with
-	// the key (Config.Secret); without a Secret it is random. A request gets none if it is compressed or in several
-	// parts, if its caller has signed it or given it a key, or if it may have left without one.
-	FillMissing
-)
 
 // The defaults of Reconcile.
 var defaultSchedule = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
@@ -91,9 +77,6 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 	}
 	if err := r.Budget.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.Reconcile.Budget: %w", err)
-	}
-	if r.References > FillMissing {
-		return nil, fmt.Errorf("onceward: Config.Reconcile.References is %d: use FillStated or FillMissing", r.References)
 	}
 	return &r, nil
 }

@@ -209,7 +209,7 @@ func TestDocumentedHiccups(t *testing.T) {
 		t.Run(rt.Provider.Name+" "+rt.Endpoint.Pattern, func(t *testing.T) {
 			for i, strike := range strikes {
 				without := h.lives(t, s, strike, nil)
-				with := h.lives(t, s, strike, &onceward.Reconcile{References: onceward.FillMissing})
+				with := h.lives(t, s, strike, &onceward.Reconcile{FillReferences: true})
 				if without.State == journal.StateUnknown {
 					before[i]++
 				}

@@ -55,7 +55,7 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 			Lookup: func(ctx context.Context, op onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{}, notThere(ctx, client, op)
 			},
-			References: onceward.FillMissing,
+			FillReferences: true,
 		},
 		Trace: &onceward.Trace{Started: func(ctx context.Context, op onceward.Operation, _ onceward.Why) context.Context {
 			if resuming.Load() {

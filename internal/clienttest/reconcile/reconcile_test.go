@@ -31,7 +31,6 @@ func TestReconcileConfig(t *testing.T) {
 		{"to give up before the first look", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = time.Second }, "GiveUpAfter"},
 		{"a negative time", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = -1 }, "GiveUpAfter"},
 		{"a budget that can't be used", func(c *onceward.Config) { c.Reconcile.Budget.Capacity = -1 }, "Budget"},
-		{"references of no kind", func(c *onceward.Config) { c.Reconcile.References = 9 }, "References"},
 		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ journal.Journal }{memory.New()} }, "journal.Reconciler"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

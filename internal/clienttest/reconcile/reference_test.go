@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func filling() *onceward.Reconcile { return &onceward.Reconcile{References: onceward.FillMissing} }
+func filling() *onceward.Reconcile { return &onceward.Reconcile{FillReferences: true} }
 
 // A reference is filled in where that is asked for: the same on every attempt, another for each
 // operation, and nothing of it in what tells requests apart.
