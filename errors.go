@@ -99,10 +99,6 @@ var (
 
 	// ErrShutdown means that the client was shut down.
 	ErrShutdown = fault.ErrShutdown
-
-	// ErrInstalled means that Install was called twice, for this client or another one, and its first call is not
-	// undone. It is no kind of Error.
-	ErrInstalled = errors.New("onceward: a client is installed already: undo that first")
 )
 
 // Error is returned by a call through a Client, or by one of its methods, if an operation has no answer to return.

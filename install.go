@@ -22,7 +22,7 @@ import (
 // code has replaced it meanwhile. The installed RoundTripper then passes all requests to the transport before it. Call
 // it before Shutdown, or requests to listed hosts fail with ErrShutdown.
 //
-// Until then a second Install fails with ErrInstalled, whatever its client. It also fails if no table of c lists a
+// Until then a second Install fails, whatever its client. It also fails if no table of c lists a
 // host. Requests may be sent concurrently. Install and the returned function write http.DefaultTransport, so no other
 // goroutine may use it meanwhile. Call them at the start and end of main, in TestMain, or in a test that is not
 // parallel.
@@ -32,7 +32,7 @@ func Install(c *Client) (uninstall func(), err error) {
 			"set Hosts, or pass Client.HTTPClient to your code")
 	}
 	if !installed.CompareAndSwap(false, true) {
-		return nil, ErrInstalled
+		return nil, errors.New("onceward: a client is installed already: undo that first")
 	}
 	d := &defaultTransport{client: c, replaced: http.DefaultTransport}
 	http.DefaultTransport = d
