@@ -59,7 +59,7 @@ type Operation struct {
 
 	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is no step. An operation that
 	// an earlier release began has at most the flow's name.
-	Flow FlowRef
+	Flow journal.FlowRef
 
 	// InboundKey is the key of the inbound request that the operation is a step of, itself or through its flow. Empty
 	// means that there is none.
@@ -108,13 +108,10 @@ func operationOf(op *journal.Operation) Operation {
 	}
 }
 
-// FlowRef names the flow of an operation by ID, parent and its handle in the journal.
-type FlowRef = journal.FlowRef
-
 // flowRefOf returns the flow of an operation, as far as its record has it.
-func flowRefOf(op *journal.Operation) FlowRef {
+func flowRefOf(op *journal.Operation) journal.FlowRef {
 	if name, isFlow := seam.FlowOf(op.Parent); isFlow && op.Flow.ID == "" {
-		return FlowRef{ID: name}
+		return journal.FlowRef{ID: name}
 	}
 	return op.Flow
 }

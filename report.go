@@ -37,8 +37,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("claimed %d: completed %d, parked %d, unknown %d, cancelled %d; settled %d, unsettled %d; reaped %d%v; in %v",
-		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Flows, r.Elapsed.Round(time.Millisecond))
+	return fmt.Sprintf("claimed %d: completed %d, parked %d, unknown %d, cancelled %d; settled %d, unsettled %d; reaped %d%s; in %v",
+		r.Claimed, r.Completed, r.Parked, r.Unknown, r.Cancelled, r.Settled, r.Unsettled, r.Reaped, r.Flows.text(), r.Elapsed.Round(time.Millisecond))
 }
 
 // FlowReport sums up the flows of one pass of Resume, or of the passes of Run so far.
@@ -55,8 +55,8 @@ type FlowReport struct {
 	Problems []error
 }
 
-// String returns "" if there were no flows.
-func (r FlowReport) String() string {
+// text returns the flows' part of Report.String, or "" if there were none.
+func (r FlowReport) text() string {
 	if r.Claimed == 0 && r.Unregistered == 0 {
 		return ""
 	}

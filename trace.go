@@ -125,12 +125,6 @@ const (
 	OutcomeJournal   Outcome = "journal_error"   // ErrJournal, ErrJournalRestored
 )
 
-// Outcomes returns all outcomes of a call, such as for counters.
-func Outcomes() []Outcome {
-	return []Outcome{OutcomeExecuted, OutcomeReplayed, OutcomeShared, OutcomePending, OutcomeInFlight, OutcomeKeyReused,
-		OutcomeUnknown, OutcomeGone, OutcomeCancelled, OutcomeRefused, OutcomeJournal}
-}
-
 // outcomeOf returns the outcome of a call, and the operation for hooks.
 func outcomeOf(a *engine.Answer) (Operation, Outcome) {
 	if e, is := a.Err.(*Error); is {

@@ -63,7 +63,7 @@ func TestOperationTellsOfItsFlow(t *testing.T) {
 		err := p.Flow(ctx, "order-991", nil, p.Sequence("charge"))
 		var e *onceward.Error
 		require.ErrorAs(t, err, &e)
-		want := onceward.FlowRef{ID: "order-991", Parent: string(parent), Handle: 1}
+		want := journal.FlowRef{ID: "order-991", Parent: string(parent), Handle: 1}
 		assert.Equal(t, want, e.Operation.Flow)
 		assert.ErrorContains(t, e, "charge, flow order-991 #1")
 		pass(time.Hour)
