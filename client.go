@@ -34,8 +34,7 @@ type Client struct {
 	worker     *background.Worker
 }
 
-// New makes a client. It does no I/O and starts no goroutine: the session starts with the first operation. The error
-// names the faulty field and how to mend it.
+// New makes a client. It does no I/O and starts no goroutine. The error names the faulty field and how to mend it.
 func New(cfg Config) (*Client, error) {
 	if cfg.Journal == nil {
 		return nil, errors.New("onceward: Config.Journal is missing: open one by sqlite.Open, of package journal/sqlite")
@@ -133,14 +132,13 @@ func (c *Client) HTTPClient() *http.Client {
 // Transport returns the http.RoundTripper that HTTPClient uses.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
-// Shutdown ends the client and its session. It refuses new work with ErrShutdown at once. Calls that wait for their
-// next attempt park. Shutdown waits for running attempts until ctx ends, then breaks them off, and the resend rule
-// decides about their operations. Until ctx ends it also retries events that the journal failed to record. The caller
-// closes the journal afterwards. A hook that calls Shutdown waits for itself until ctx ends.
+// Shutdown ends the client and its session. It refuses new work with ErrShutdown at once, and calls that wait for their
+// next attempt park. It waits for running attempts, and for events that the journal failed to record, until ctx ends.
+// Then it breaks the attempts off, and the resend rule decides. Close the journal afterwards. A second Shutdown is
+// harmless. A hook that calls Shutdown waits for itself until ctx ends.
 //
 // The error is ctx's if attempts were broken off or events could not be recorded, and otherwise the journal's. If the
-// journal was closed before an answer was recorded, the error is ErrJournalClosed at once, and the operation counts as
-// sent. A second Shutdown is harmless.
+// journal was closed before, it is ErrJournalClosed, and an operation whose answer is not recorded counts as sent.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.core.Lifecycle.Close()
 	var errs []error
@@ -206,12 +204,10 @@ type Stats struct {
 	Backlog int // events that the journal failed to record, kept in memory
 	Offers  int // outcomes that this client has still to pass to OnSettled
 
-	// RetryBudget has for each provider the used part of Config.RetryBudget, from 0 to 1. "" stands for hosts that no
-	// table serves.
-	RetryBudget map[string]float64
+	RetryBudget map[string]float64 // used part of Config.RetryBudget by provider, 0 to 1; "": hosts that no table serves
 }
 
-// Stats returns the client's state. It does not use the journal, and never fails.
+// Stats returns the client's state, without I/O.
 func (c *Client) Stats() Stats {
 	s := Stats{Running: c.core.Lifecycle.Running(), Backlog: c.core.Backlog.Len(), Offers: c.deliveries.Len(), RetryBudget: map[string]float64{}}
 	now := c.core.Now()

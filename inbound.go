@@ -23,21 +23,16 @@ const inboundHeader = keyheader.Name
 // InboundOptions configures Client.Inbound.
 type InboundOptions struct {
 	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request
-	// is the tenant's own operation, without a parent, so the same name is the same operation in each request. Unnamed
-	// calls get a parent that is made up for this one request. A repeated keyless request makes them again, beside
-	// pending ones of the first.
+	// is the tenant's own operation, the same in each request. An unnamed one belongs to that request alone.
 	AllowKeyless bool
 
-	// Endpoint names the endpoint of a request, in at most 200 bytes. It is called concurrently. The journal keeps the
-	// name with each operation and flow that the request begins. If a caller reuses the key at another endpoint, a
-	// step of the same name there is rejected with ErrKeyReused: answer it with 422. Set it if an endpoint is served
-	// under several paths, or to keep a name when a route changes. Default, also for an empty name: method and path,
-	// as in "POST /rides".
+	// Endpoint names the endpoint of a request, in at most 200 bytes, if it has several paths or a path that changes.
+	// It is called concurrently. The same key and step at another endpoint is ErrKeyReused: answer it with 422.
+	// Default, also for an empty name: method and path, as in "POST /rides".
 	Endpoint func(*http.Request) string
 
-	// KeysPerEndpoint treats one key at two endpoints as two keys. The names and keys of the calls below then include
-	// the endpoint. Never change it, nor an endpoint's name, while callers may repeat a key: the calls would be made
-	// again.
+	// KeysPerEndpoint treats one key at two endpoints as two keys. Never change it, nor an endpoint's name, while
+	// callers may repeat a key: the calls would be made again.
 	KeysPerEndpoint bool
 }
 
@@ -45,32 +40,23 @@ type InboundOptions struct {
 const maxInboundEndpoint = 200
 
 // Inbound returns middleware for a service whose callers send idempotency keys. It makes the Idempotency-Key of a
-// request the parent of every operation under that request's context, through this client or another. A caller who
-// repeats the key, after a crash or a lost answer, repeats the same outbound calls with the same keys, and each takes
-// effect once. Their steps are named, or made up, as with WithParent. A name is a step of that one key.
+// request the parent of every operation under that request's context, as WithParent does. A caller who repeats the key
+// repeats the same outbound calls with the same keys, and each takes effect once. docs/server.md has the rules.
 //
-// A request without a valid key is answered by 400 and a problem (RFC 9457) that says why, since it could not be
-// repeated. InboundOptions.AllowKeyless serves requests without a key. A GET, HEAD or OPTIONS always passes. Without a
-// key its unnamed calls are treated as outside of Inbound, and names and carried keys below it belong to the tenant.
+// A request without a valid key is answered by 400 and a problem of RFC 9457. A GET, HEAD or OPTIONS always passes.
+// The header's value is the key itself, or a structured field string (RFC 9651): k-1 and "k-1" are one key.
 //
-// tenant names the tenant after authentication, so wrap Inbound in your authentication. The name becomes the scope of
-// the operations. It is never empty: with a single tenant, return a constant. tenant is called concurrently, for each
-// request. For a GET, HEAD or OPTIONS without a key it is called only once a name or carried key is used below. Its
-// error is logged, and the request answered by 500. Below, WithScope may set no other scope. An empty WithParent takes
-// operations out from under the request.
+// tenant names the tenant after authentication, so wrap Inbound in yours. The name becomes the scope of the operations,
+// and is never empty. tenant is called concurrently, at most once for a request. Its error is logged, and the request
+// answered by 500.
 //
-// The caller chooses the key, so no key derives from it alone. Keys are DeriveKey's, of Config.Secret, "child",
-// tenant, inbound key and step. Ref.Parent is "inbound ", with the space, and the inbound key, which your own parents
-// can't be. So no inbound key reaches operations of another tenant or your own, or reveals a key on the wire.
-//
-// The header's value is the key itself, or a structured field string (RFC 9651 section 3.3.3), whose parameters are
-// ignored. k-1 and "k-1" are one key. Invalid are two header lines, a comma or semicolon outside of quotes, and keys
-// that Key.Validate rejects.
+// Keys derive from Config.Secret, tenant, inbound key and step. So no inbound key reaches operations of another tenant
+// or your own, or reveals a key on the wire. Ref.Parent is "inbound ", with the space, and the inbound key.
 //
 // Inbound reads no body and records no response. next runs again each time, and must make the same calls in the same
 // order with the same bodies. A step whose request differs is ErrKeyReused.
 //
-// Inbound returns an error if tenant is nil, and if the client has no Config.Secret.
+// The error says that tenant or Config.Secret is missing.
 func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
 		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")

@@ -9,23 +9,15 @@ import (
 )
 
 // Install routes requests through c that are sent by http.DefaultTransport to a host that Config.Providers lists. It
-// serves a program with many clients: http.DefaultClient, and each http.Client or SDK without a transport of its own.
-// All other requests take the way that they took before. A table without hosts routes nothing, and neither does a
-// listed host under another port. If an operation is redirected to another host, the request there fails with
-// ErrRedirected, as it does with Client.HTTPClient.
+// serves http.DefaultClient, and each http.Client or SDK without a transport of its own. All other requests take the way
+// that they took before, also under another port of such a host. A redirect to another host fails with ErrRedirected,
+// as it does with Client.HTTPClient. docs/sdks.md says what Install misses.
 //
-// Install replaces http.DefaultTransport by a RoundTripper that is no *http.Transport. Code that asserts that type no
-// longer finds it, and code that took the old value earlier keeps it. Requests that c or another Client sends by
-// itself go past it, if a custom transport of Config.HTTPClient keeps their context.
+// The returned function undoes it, and is harmless if called again. Call it before Shutdown, or requests to listed hosts
+// fail with ErrShutdown. Until then a second Install fails. Install also fails if no table of c lists a host.
 //
-// The returned function undoes it and is harmless if called again. It restores http.DefaultTransport, unless other
-// code has replaced it meanwhile. The installed RoundTripper then passes all requests to the transport before it. Call
-// it before Shutdown, or requests to listed hosts fail with ErrShutdown.
-//
-// Until then a second Install fails, whatever its client. It also fails if no table of c lists a
-// host. Requests may be sent concurrently. Install and the returned function write http.DefaultTransport, so no other
-// goroutine may use it meanwhile. Call them at the start and end of main, in TestMain, or in a test that is not
-// parallel.
+// Install and the returned function write http.DefaultTransport, so no other goroutine may use it meanwhile. Call them
+// at the start and end of main, in TestMain, or in a test that is not parallel.
 func Install(c *Client) (uninstall func(), err error) {
 	if !c.core.Router.ListsHosts() {
 		return nil, errors.New("onceward: Install: no table of Config.Providers lists a host, so no request would be routed: " +

@@ -30,24 +30,21 @@ func (e *KeyError) Error() string { return "onceward: invalid key: it " + e.Reas
 func (e *KeyError) Is(target error) bool { return target == ErrInvalidKey }
 
 // Key is an idempotency key as sent, the same for every attempt of an operation's generation. The provider keeps it:
-// never put personal data in one. Keys of this package are lower-case UUIDs, which every known provider accepts. A
-// client's own keys have the UUID version that the provider's table requires.
+// never put personal data in one. Keys of this package are lower-case UUIDs, which every known provider accepts.
 type Key string
 
-// NewKey returns a random key: a lower-case UUID of version 4 (RFC 9562 section 5.4). It is safe for concurrent use.
-// It panics only if the operating system has no randomness.
+// NewKey returns a random key, a UUID of version 4 (RFC 9562). It is safe for concurrent use. It panics if the operating
+// system has no randomness.
 func NewKey() Key { return Key(naming.NewKey()) }
 
-// Child returns the key of one step under k: a UUID of version 8 (RFC 9562 section 5.8) from SHA-256 over k and step.
-// It is the same on every host, in every run and in every later release. Every holder of k can compute it, so k must
-// be your own key. For a key that a caller chose, use [DeriveKey].
+// Child returns the key of one step under k: a UUID of version 8 from SHA-256 over k and step, the same on every host and
+// in every release. Every holder of k can compute it, so k must be your own key. For a key that a caller chose, use
+// [DeriveKey].
 func (k Key) Child(step string) Key { return Key(naming.Child(string(k), "", step)) }
 
-// DeriveKey returns the key that secret gives to the list of parts: a UUID of version 8 (RFC 9562 section 5.8) from
-// HMAC-SHA256. It is the same on every host, in every run and in every later release, and can't be guessed without the
-// secret. No two different lists share an input: ("a", "bc") and ("ab", "c") give different keys.
-//
-// The error says that secret is shorter than 16 bytes or that there are no parts.
+// DeriveKey returns the key that secret gives to the list of parts: a UUID of version 8 from HMAC-SHA256. It is the same
+// on every host and in every release, and can't be guessed without the secret. No two lists share an input: ("a", "bc")
+// and ("ab", "c") give different keys. The error says that secret is shorter than 16 bytes or that there are no parts.
 func DeriveKey(secret []byte, parts ...string) (Key, error) {
 	if len(secret) < minSecretLength {
 		return "", fmt.Errorf("onceward: no key can be derived: a secret of %d bytes, at least %d are needed", len(secret), minSecretLength)
@@ -58,9 +55,8 @@ func DeriveKey(secret []byte, parts ...string) (Key, error) {
 	return Key(naming.Derive(secret, parts...)), nil
 }
 
-// Validate returns an error unless k can be sent as a key: 1 to 255 characters of visible ASCII (0x21 to
-// 0x7E) without an @, which suggests an address. The error is a [*KeyError], and errors.Is finds [ErrInvalidKey]. A
-// provider may require less length or a smaller alphabet.
+// Validate returns a [*KeyError] unless k can be sent as a key: 1 to 255 characters of visible ASCII (0x21 to 0x7E)
+// without an @, which suggests an address. A provider may allow less.
 func (k Key) Validate() error {
 	if k == "" {
 		return &KeyError{Reason: "is empty"}
@@ -79,8 +75,7 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// LogValue returns a shortened key for log/slog: enough to follow an operation through a log, too little to ask the
-// provider for its answer.
+// LogValue returns a shortened key, too little to ask the provider for its answer.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.short()) }
 
 // short returns the key as errors and logs print it.

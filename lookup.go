@@ -13,16 +13,12 @@ import (
 )
 
 // Wait returns an operation, with its answer, once it has an outcome, from any process. It sends nothing, and reads the
-// journal at least once a second. A completed operation has no error, whatever its answer says. Other errors are an
-// Error, with the operation:
+// journal at least once a second. A completed operation has no error, whatever its answer says. The error is ErrNotFound
+// if the journal has no such operation. Other errors are an Error, with the operation:
 //
 //   - ErrNotSent for a cancelled operation
-//   - ErrOutcomeUnknown for an unknown one, at once. With Config.Reconcile it comes once the client no longer looks for
-//     the operation, or ctx ends. Resolve may still settle it
-//   - ErrPending or ErrInFlight, and the cause, if ctx ends or the client is shut down first. Error.InBackground says
-//     whether Run or Resume would send it
-//
-// If the journal has no such operation, the error is ErrNotFound, at once.
+//   - ErrOutcomeUnknown for an unknown one, with Config.Reconcile once the client no longer looks for it
+//   - ErrPending, ErrInFlight or ErrOutcomeUnknown, with the cause, if ctx ends or the client is shut down first
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
 		finished := c.core.Singleflight.Finished(ref) // before Get, so that no end is missed
@@ -51,8 +47,8 @@ func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
 	return e.Operation, e
 }
 
-// Lookup returns an operation as recorded, with its answer, for callers whose SDK hides the response. The error is
-// ErrNotFound if the journal has no such operation.
+// Lookup returns an operation as recorded, with its answer. The error is ErrNotFound if the journal has no such
+// operation.
 func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
@@ -61,9 +57,9 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	return operationOf(&op), nil
 }
 
-// LookupKey returns the operation whose first request carried key, named or not, as recorded. It is for a caller that
-// crashed and knows only its key. req is like the first request, and is not sent. Its method, URL, account headers and
-// context count (see WithScope and WithAccount). The error is ErrNotFound if that scope has no such operation.
+// LookupKey returns the operation whose first request carried key, named or not, for a caller that crashed and knows
+// only its key. The request req is like the first one, and is not sent. Its method, URL, account headers and context count. The
+// error is ErrNotFound if that scope has no such operation.
 func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
@@ -81,8 +77,7 @@ type Filter struct {
 	Scope  *string // Nil means every scope
 	Limit  int     // Zero means no limit
 
-	// NeedsAttention selects the operations that need attention: those with a reason in Operation.Attention, unknown ones
-	// that no process looks for, and pending ones that are overdue by a day.
+	// NeedsAttention selects the operations that a person has to look at: see docs/runbook.md.
 	NeedsAttention bool
 }
 

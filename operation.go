@@ -34,6 +34,7 @@ type Answer = journal.Answer
 // Operation is what a client knows of one logical effect.
 type Operation struct {
 	Seen             // its Ref, generation and claim: Resolve takes them
+	Named     bool   // it has a name. The ID of an unnamed one is its key: don't print it or use it as a label
 	Provider  string // name of the provider; "" for a host without one
 	Endpoint  string // pattern of the endpoint in its table; "" if none lists it
 	Method    string // of its request; "" if no longer known
@@ -48,6 +49,7 @@ type Operation struct {
 	Replayed  bool      // the answer was recorded before, in the journal or at the provider
 	Answer    *Answer   // the recorded answer of a completed operation; nil if it is left out
 	Resolved  *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
+	Unwanted  *Resolved // who withdrew it; nil if no one did
 
 	// The results of looking for it: see Config.Reconcile.
 	Looks     int        // look-ups since it became unknown
@@ -55,26 +57,12 @@ type Operation struct {
 	Attention string     // why a person has to look at it; "" if none has to. docs/runbook.md lists the reasons
 	Object    string     // kind and id of the object that proves that it took effect; "" if not known
 	Evidence  []Evidence // findings and their sources: the first and the latest, oldest first
-	Unwanted  *Resolved  // who withdrew it; nil if no one did
 
-	// Flow is the flow that the operation is a step of. The zero FlowRef means that it is no step. An operation that
-	// an earlier release began has at most the flow's name.
-	Flow journal.FlowRef
-
-	// InboundKey is the key of the inbound request that the operation is a step of, itself or through its flow. Empty
-	// means that there is none.
-	InboundKey Key
-
-	// InboundEndpoint names the endpoint of that request: see InboundOptions.Endpoint. Empty means that there is none.
-	InboundEndpoint string
-
-	// Trace is the W3C traceparent of the call that began it, from Trace.Parent or the request's header. Empty means
-	// that there is none.
-	Trace string
-
-	// Named reports whether the operation has a name. The ID of an unnamed one is its key: don't print it or use it as
-	// a label.
-	Named bool
+	// Its origin. Zero values mean that there is none, or that an earlier release did not record it.
+	Flow            journal.FlowRef // the flow that it is a step of
+	InboundKey      Key             // of the inbound request that it is a step of, itself or through its flow
+	InboundEndpoint string          // the endpoint of that request
+	Trace           string          // W3C traceparent of the call that began it
 }
 
 func operationOf(op *journal.Operation) Operation {
@@ -168,8 +156,7 @@ type contextKey struct{ name string }
 
 var heardKey = &contextKey{"operations of a webhook"}
 
-// OperationOf returns the operation of a response. It returns false if the response did not pass through a Client or
-// its request had no effect to record.
+// OperationOf returns the operation of a response. It returns false if no operation was recorded for it.
 func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false
@@ -181,10 +168,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	return *op, true
 }
 
-// Seen identifies an operation and the state in which its reader saw it. Operation and Error have one. Errors and logs
-// print its parts, so you can write one by hand:
-//
-//	onceward.Seen{Ref: onceward.Ref{ID: "invoice-991/charge"}, Generation: 0, Claim: 3}
+// Seen identifies an operation and the state in which its reader saw it. Errors and logs print its parts.
 type Seen struct {
 	Ref
 	Generation int   // counts the earlier lives that provably had no effect
@@ -196,26 +180,14 @@ type Resolution = journal.Resolution
 
 // The resolutions for Resolve.
 const (
-	// Executed means that the operation took effect, even if it is cancelled. For a completed one it supplies a
-	// missing answer.
-	Executed = journal.Executed
-
-	// NotExecuted means that it had no effect. It is cancelled, and a caller may ask for its name again.
-	NotExecuted = journal.NotExecuted
-
-	// SendAgain means that it had no effect. Run and Resume send its next generation.
-	SendAgain = journal.SendAgain
-
-	// Hold keeps a pending operation from being sent while a person finds out about it. It is unknown until it is
-	// resolved or released. An unknown operation needs no Hold, since nothing sends it.
-	Hold = journal.Hold
-
-	// Release ends a Hold. The operation goes on as it would have without it.
-	Release = journal.Release
+	Executed    = journal.Executed    // it took effect, even if it is cancelled
+	NotExecuted = journal.NotExecuted // it had no effect. It is cancelled, and a caller may ask for its name again
+	SendAgain   = journal.SendAgain   // it had no effect. Run and Resume send its next generation
+	Hold        = journal.Hold        // a pending one is unknown until it is resolved or released
+	Release     = journal.Release     // ends a Hold: it goes on as it would have without it
 )
 
-// Resolved is a recorded decision: the person, the resolution, the reason, and the generation and claim that the
-// person had seen.
+// Resolved is a recorded decision, with the person and the reason.
 type Resolved = journal.Resolved
 
 // requestFor returns req with a context in which OperationOf finds the operation.

@@ -7,13 +7,11 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 )
 
-// WithOperation names the operation of the next mutating request under ctx, such as "invoice-991/charge". After a
-// crash the name finds the operation again. So derive it from the business, the same on every run, without personal
-// data. One name is one effect. The same request under it gets the recorded answer. A different request is
-// ErrKeyReused.
+// WithOperation names the operation of the next mutating request under ctx, such as "invoice-991/charge", in at most 512
+// bytes. After a crash the name finds the operation again. So derive it from the business, the same on every run,
+// without personal data. The same request under it gets the recorded answer. A different request is ErrKeyReused.
 //
-// Calls without an effect under ctx stay unaffected: a read, or a token refresh at an endpoint that its table marks
-// NoEffect. A token refresh at any other endpoint would become the operation.
+// Reads and requests to an endpoint that its table marks NoEffect are unaffected.
 func WithOperation(ctx context.Context, id string) context.Context {
 	n := naming.Of(ctx)
 	n.ID, n.Named = id, true
@@ -27,30 +25,24 @@ func WithScope(ctx context.Context, scope string) context.Context {
 	return naming.With(ctx, n)
 }
 
-// WithAccount labels the requests under ctx with their account at the provider, if only the credential shows it: a
-// seller, a sub-merchant, a tenant's own account. Use any text that is the same for the same account. It is not sent,
-// and the journal records only a digest.
-//
-// One name for two accounts is ErrKeyReused. Without the label, an operation begun for one seller could be sent with
-// another's token. One carried key for two accounts is two operations, as at the provider. A flow's function must
-// label its own context from its input, since a later run has no other.
+// WithAccount labels the requests under ctx with their account at the provider, if only the credential shows it. Use any
+// text that is the same for the same account. It is not sent, and the journal records only a digest. One name for two
+// accounts is ErrKeyReused. One carried key for two accounts is two operations. A flow's function must label its own
+// context from its input.
 func WithAccount(ctx context.Context, label string) context.Context {
 	n := naming.Of(ctx)
 	n.Account = label
 	return naming.With(ctx, n)
 }
 
-// WithParent makes the operations under ctx children of parent, a key of your own. An operation named "charge" gets
-// the key parent.Child("charge"), the same on every run. Within a scope it gets one that is specific to the scope.
-// Never pass a key that a caller chose: see Client.Inbound for those. An empty key takes ctx out from under its
-// parent. Below an inbound request another parent stays in the scope of that request's tenant.
+// WithParent makes the operations under ctx children of parent, a key of your own. An operation named "charge" gets the
+// key parent.Child("charge"), or one specific to the scope, the same on every run. It counts as named, whatever its
+// host. Never pass a key that a caller chose: see Client.Inbound for those. An empty key takes ctx out from under its
+// parent.
 //
-// The step of an unnamed operation is made of its method, host and path, such as "POST api.stripe.com/v1/charges". The
-// next alike one is "… #2" once the caller has read the whole answer of the first. Until then, or with the same
-// carried key, it is a retry of the first. Alike ones that run at once are ErrNameNeeded. Each context that WithParent
-// returns counts for itself: make one for each run, and derive the others from it.
-//
-// An operation with a parent counts as named: it is recorded and never passes through, whatever its host.
+// The step of an unnamed operation is made of its method, host and path. The next alike one is "… #2" once the caller
+// has read the whole answer of the first, and until then a retry of the first (docs/server.md). Each context that
+// WithParent returns counts for itself: make one for each run, and derive the others from it.
 func WithParent(ctx context.Context, parent Key) context.Context {
 	var p *naming.Parent
 	if parent != "" {
@@ -60,19 +52,16 @@ func WithParent(ctx context.Context, parent Key) context.Context {
 	return naming.With(ctx, naming.Of(ctx).Under(p))
 }
 
-// WithDue delays operations enqueued under ctx until t. A caller who asks by the name before that gets ErrPending. It
-// does not affect other requests. A time after the year 9999 becomes the end of that year.
+// WithDue delays operations enqueued under ctx until t. A caller who asks by the name before that gets ErrPending.
 func WithDue(ctx context.Context, t time.Time) context.Context {
 	n := naming.Of(ctx)
 	n.Due = recordable(t)
 	return naming.With(ctx, n)
 }
 
-// WithNotAfter forbids the first send of the operation under ctx after t. An attempt must have its connection by t.
-// The operation is then cancelled, OnSettled receives it, and a later caller gets ErrNotSent. An operation that may
-// have been sent before is not affected. A pending operation that another caller began without such a time, or with a
-// later one, is not sent by this call after t. This call gets ErrPending, and the operation stays as it was. An
-// operation that Resolve released by SendAgain is sent by every caller.
+// WithNotAfter forbids the first send of the operation under ctx after t. An attempt must have its connection by t. The
+// operation is then cancelled, OnSettled receives it, and a later caller gets ErrNotSent. One that may have been sent
+// before is not affected. A pending one that another caller began without such a time stays, with ErrPending.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	n := naming.Of(ctx)
 	n.NotAfter = recordable(t)

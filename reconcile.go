@@ -12,32 +12,26 @@ import (
 )
 
 // Reconcile configures how a client finds out what became of unknown operations. It asks the provider by its table's
-// look-ups (providers.Endpoint.Lookups), reads its webhooks (Client.Webhooks, Client.Hear), and passes the rest to
-// OnUnknown. The zero value works. It never sends an operation. An empty result settles nothing unless the table
-// proves the absence: see docs/reconciliation.md.
+// look-ups, reads its webhooks (Client.Webhooks, Client.Hear), and passes the rest to OnUnknown. The zero value works.
+// It never sends an operation. docs/reconciliation.md says what settles one.
 type Reconcile struct {
-	// Schedule has the pauses before the look-ups of an operation by Run: from when it became unknown to the first,
-	// then from each to the next. The last pause repeats. Each is lengthened at random by up to a tenth. Default: 10
-	// s, 1 min, 5 min, 15 min, 1 h, 6 h, and daily.
+	// Schedule has the pauses before the look-ups of an operation by Run, from when it became unknown. The last one
+	// repeats. Each is lengthened at random by up to a tenth, and is at least a second. Default: 10 s, 1 min, 5 min,
+	// 15 min, 1 h, 6 h, and daily.
 	Schedule []time.Duration
 
-	// GiveUpAfter is how long the client looks for an operation after it became unknown. Then it needs attention, and
-	// OnUnknown and OnSettled receive it. A webhook may still settle it. If one more look-up would prove its absence,
-	// the client makes it. Default: 7 days.
+	// GiveUpAfter is how long the client looks for an operation. Then it needs attention, and OnUnknown and OnSettled
+	// receive it. A webhook may still settle it. Default: 7 days.
 	GiveUpAfter time.Duration
 
-	// Budget limits the requests of all look-ups at one provider together. Each page takes one. The client also honors
-	// Retry-After. The zero value has the defaults of backoff.Budget.
+	// Budget limits the requests of all look-ups at one provider together. Each page takes one. The zero value has the
+	// defaults of backoff.Budget.
 	Budget backoff.Budget
 
-	// Lookup is called if the table has no look-up or its look-ups found nothing. Their result is the last of
-	// Operation.Evidence. A finding counts like an operator's decision, and never overrides an earlier one.
-	// FindingAbsent is recorded as NotExecuted once the endpoint's HandlingTime and 15 minutes have passed since the
-	// last attempt. An operation that is on hold, or was never sent, stays as it is. An error means that Lookup could
-	// not find out. It is logged without possible secrets.
-	//
-	// It is called concurrently, in the background and within a caller's deadline. The context names no operation, so
-	// Lookup may call through the same client.
+	// Lookup is called if the table has no look-up or its look-ups found nothing. A finding counts like an operator's
+	// decision, and never overrides an earlier one. An error means that Lookup could not find out. It is logged without
+	// possible secrets. Lookup is called concurrently, in the background and within a caller's deadline. It may call
+	// through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)
 
 	// OnUnknown receives an operation that the client no longer looks for, with all that is known and what is missing.
@@ -108,14 +102,12 @@ func lookedOf(op *journal.Operation) Looked {
 
 // Finding is the result of Reconcile.Lookup.
 type Finding struct {
-	// Found is one of journal.FindingTookEffect, FindingRefused, FindingInProgress, FindingReversed, FindingAmbiguous,
-	// or FindingAbsent, which asserts that the operation was not executed and never will be. Zero and
-	// FindingInconclusive settle nothing.
+	// Found is one of the journal.Finding… constants. FindingAbsent asserts that the operation was not executed and
+	// never will be. Zero and FindingInconclusive settle nothing.
 	Found journal.Finding
 
-	// Object is the kind (providers.Endpoint.Object), a space and the id of the found object, or the id alone, which
-	// gets the endpoint's kind. If the endpoint has none, give the id alone, as answers and webhooks do. Another kind
-	// means another object. FindingTookEffect requires it.
+	// Object is the id of the found object, alone or after its kind (providers.Endpoint.Object) and a space. Another
+	// kind means another object. FindingTookEffect requires it.
 	Object string
 	Answer *Answer // the answer to the request; nil if not known
 	Why    string  // the reason, kept with the evidence; never a secret

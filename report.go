@@ -18,22 +18,11 @@ type Report struct {
 	Unsettled int // outcomes for which OnSettled failed; it receives them again
 	Reaped    int // operations past their keep, shrunk or removed
 
-	// PassedOver counts due operations that Resume could not claim. They stay pending. Reasons:
-	//
-	//   - no table has their provider, or none had when they began
-	//   - a credential that is withheld and can't be added, or that has changed
-	//   - an unnamed operation and NamedOnly
-	//   - a provider whose last attempts failed
-	//   - a request of another process that the provider may still be working on
-	PassedOver int
+	PassedOver int // due operations that it could not claim, and that stay pending: docs/runbook.md has the reasons
 
-	// Problems has the errors of operations without an answer, at most the first hundred. errors.Is finds
-	// ErrCredentialMissing, ErrOutcomeUnknown, ErrPending and ErrKeyReused.
-	Problems []*Error
-
-	Flows FlowReport
-
-	Elapsed time.Duration
+	Problems []*Error // of operations without an answer, at most the first hundred
+	Flows    FlowReport
+	Elapsed  time.Duration
 }
 
 func (r Report) String() string {
@@ -50,9 +39,7 @@ type FlowReport struct {
 	GivenUp      int // … undone
 	Unregistered int // flows without a registered function; not claimed
 
-	// Problems says why flows have not finished, for at most the first hundred. If this process runs flows, each is a
-	// *flow.Error.
-	Problems []error
+	Problems []error // why flows have not finished, at most the first hundred; each is a *flow.Error
 }
 
 // text returns the flows' part of Report.String, or "" if there were none.

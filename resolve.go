@@ -24,28 +24,22 @@ type ResolveOptions struct {
 	Answer  *Answer // with Executed, the provider's answer; nil if not known
 
 	// Candidate is the operation's object, with Executed: kind and id of one of its candidates, or the id alone. It
-	// then proves this operation and no other. Any other object is an error. Empty means that no object is
-	// named.
+	// then proves this operation and no other. Any other object is an error. Empty means that no object is named.
 	Candidate string
 
-	// Force records NotExecuted and SendAgain despite evidence that the operation took effect.
-	Force bool
+	Force bool // record NotExecuted or SendAgain despite evidence that the operation took effect
 }
 
-// Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled one. seen
-// is Operation.Seen, from an Error, Lookup or Operations.
+// Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled one. It
+// gives a completed one the answer that is missing, cut off, or not the provider's by its table. docs/errors.md has an
+// example. Take seen from Operation.Seen of an Error, Lookup or Operations.
 //
 // If the operation has changed since, Resolve changes nothing, and the error is an Error with ErrMoved and the present
-// state. For Executed only another generation is such a change. For the others a further claim is one too. To prevent
-// that, put a pending operation on Hold first.
+// state. To prevent that, put a pending operation on Hold first. NotExecuted and SendAgain are your assertion: if the
+// provider did execute the operation, the next generation is a second effect.
 //
-// NotExecuted and SendAgain are your assertion. If the provider did execute the operation, the next generation is a
-// second effect.
-//
-// With Executed, how.Answer becomes the operation's answer. A completed operation takes it only if it has none, or a
-// cut-off one. If the recorded answer is not the provider's by its table, such as a gateway's page
-// (providers.Provider.Answers), the new one replaces it, and Answer.Replaced keeps it. A replay of an answer by hand
-// has Operation.Answer.ByHand and the header "Onceward-Answer: by hand".
+// A replay of an answer by hand has Answer.ByHand and the header "Onceward-Answer: by hand". Answer.Replaced keeps the
+// provider's.
 //
 // The error is an Error with ErrInFlight while another caller is sending the operation. It wraps ErrNotFound if the
 // operation does not exist, and ErrInvalidEvent if its outcome or answer is known already.
@@ -149,9 +143,9 @@ func (c *Client) recognises(op *journal.Operation) bool {
 	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
 }
 
-// Reconcile looks now for one operation that is unknown or has a cut-off answer, and returns the result. It ignores
-// the schedule, and looks even after GiveUpAfter. It looks at most once a minute for one operation, and otherwise
-// returns the recorded state. The error is nil for a completed operation, and otherwise like Wait's.
+// Reconcile looks now for one operation that is unknown or has a cut-off answer, whatever the schedule, and returns the
+// result. It looks at most once a minute for one operation, and otherwise returns the recorded state. The error is nil
+// for a completed operation, and otherwise like Wait's.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
@@ -180,14 +174,12 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 
 const unwanted, wanted = journal.Unwanted, journal.Wanted
 
-// Unwanted withdraws an operation: no process sends it, by its name or in the background, until Wanted lifts that. If
-// nothing of it may have run, it is cancelled. Otherwise it is unknown, and the client goes on looking for it. If it
-// is proven absent, it is cancelled. If it took effect, OnSettled receives it with Operation.Unwanted, even if its
-// caller has the answer. A running flow receives its own operation instead. Your application decides whether to
-// reverse the effect. The journal keeps a withdrawn, cancelled operation whole, beyond Config.Keep.
+// Unwanted withdraws an operation: no process sends it until Wanted lifts that. If nothing of it may have run, it is
+// cancelled. Otherwise it is unknown, and the client goes on looking for it. If it took effect, OnSettled receives it
+// with Operation.Unwanted, even if its caller has the answer. A running flow receives its own operation instead. Your
+// application decides whether to reverse the effect. The journal keeps a cancelled one whole, beyond Config.Keep.
 //
-// The error is Resolve's. While another caller is sending the operation, it is ErrInFlight and nothing changes: call
-// Unwanted again once the operation has its outcome.
+// The error is Resolve's. After ErrInFlight, call Unwanted again once the operation has its outcome.
 func (c *Client) Unwanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.want(ctx, ref, unwanted, how)
 }

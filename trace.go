@@ -14,16 +14,15 @@ import (
 )
 
 // Trace is a set of hooks, like those of net/http/httptrace. Any may be nil. JoinTraces combines several. Hooks are
-// called synchronously, some concurrently, and must return soon. Their arguments hold no secret, header or body. Only
-// errors may hold the words of Config.Authorize, a transport or OnSettled. The context is the caller's, or Run's or
+// called synchronously, some concurrently, and must return soon. Their arguments hold no secret, header or body, except
+// that errors may hold the words of Config.Authorize, a transport or OnSettled. The context is the caller's, or Run's or
 // Resume's. Inside a claim it is the one that Started returned. A hook that returns a nil context keeps the given one.
 type Trace struct {
 	// Parent returns the W3C traceparent for ctx, or "". It is recorded with an operation begun under ctx, so later
-	// work can link to it. Neither tracestate nor baggage is kept. Default: the request's Traceparent header.
+	// work can link to it. Default: the request's Traceparent header.
 	Parent func(ctx context.Context) string
 
-	// Asked is called after every call that asks for an operation, with its outcome and duration. err is the
-	// call's error. op has less if the operation was never recorded.
+	// Asked is called after every call that asks for an operation. op has less if the operation was never recorded.
 	Asked func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration)
 
 	// Started is called after a claim was recorded and before its first attempt. It returns the context of the claim,
@@ -31,16 +30,13 @@ type Trace struct {
 	Started func(ctx context.Context, op Operation, why Why) context.Context
 
 	// Ended is called once a claim's end is recorded, or kept in memory if the journal failed. err is nil for a
-	// completed operation, and otherwise says why it is pending, unknown or cancelled. It is also called, without
-	// Started, for an operation that Run or Resume found and that may not be sent any more.
+	// completed operation. It is also called, without Started, for one that may not be sent any more.
 	Ended func(ctx context.Context, op Operation, err error)
 
 	// AttemptStarted is called before an attempt, the n-th of its claim, from 1. The request is sent under the context
 	// that it returns if that derives from ctx. AttemptEnded receives that context in any case.
 	AttemptStarted func(ctx context.Context, op Operation, n int) context.Context
-
-	// AttemptEnded is called after each attempt with the context of its AttemptStarted.
-	AttemptEnded func(ctx context.Context, op Operation, a Attempt)
+	AttemptEnded   func(ctx context.Context, op Operation, a Attempt)
 
 	// KeyReplaced is called if a request carried a key and the journal's, or a parent's, was sent instead.
 	KeyReplaced func(ctx context.Context, op Operation)
@@ -64,8 +60,7 @@ type Trace struct {
 	// Reaped is called when Run has reaped n operations and flows.
 	Reaped func(ctx context.Context, n int)
 
-	// SessionLost is called if the client's session was taken over or taken away. Its running operations belong to
-	// other sessions then. The client goes on with a new session.
+	// SessionLost is called if the client's session was taken over or taken away. The client goes on with a new one.
 	SessionLost func(ctx context.Context)
 
 	// JournalFailed is called if an event, such as "begin" or "complete", could not be recorded. If it was the intent,
@@ -248,8 +243,8 @@ func withoutAnswer(op *journal.Operation) Operation {
 	return o
 }
 
-// JoinTraces returns a Trace that calls the hooks of all traces in order. Each hook receives the context that the one
-// before returned.
+// JoinTraces returns a Trace that calls the hooks of all traces in order, each with the context that the one before
+// returned.
 func JoinTraces(traces ...*Trace) *Trace {
 	joined := new(Trace)
 	for _, t := range traces {

@@ -21,20 +21,19 @@ type Event struct {
 	Body []byte // as it was signed
 
 	// Evidence says that the signature was verified by a scheme that proves the body's author
-	// (webhook.Message.Evidence). Without it the client believes nothing in the event, and only looks for its
-	// operation.
+	// (webhook.Message.Evidence). Without it the client only looks for the event's operation.
 	Evidence bool
 
 	Header http.Header // of the delivery; only Content-Type is read. Nil means that the body is JSON
 }
 
 // Hear records a provider's event about one of this journal's operations, by the provider's table
-// (providers.Provider.Events). Use it for events from a queue or another host, and Client.Webhooks for direct ones. An
-// effect or refusal is recorded with the evidence and the event's id in one commit. A second delivery changes nothing.
-// An event that precedes the response is applied when the attempt ends: the caller's own answer wins.
+// (providers.Provider.Events). Use it for events from a queue or another host, and Client.Webhooks for direct ones. A
+// second delivery changes nothing. An event that precedes the response is applied when the attempt ends: the caller's
+// own answer wins.
 //
-// It returns the operations of the event, as they stand then. An error wraps the journal's: nothing was recorded, and
-// the event must be delivered again. An event about no operation of this journal is no error.
+// It returns the operations of the event, as they stand then. After an error nothing was recorded, and the event must
+// be delivered again. An event about no operation of this journal is no error.
 func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
 	p := c.core.Called(provider)
 	switch {
@@ -60,15 +59,13 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 
 // Webhooks returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request with
 // v, records its event as Hear does, then calls next with the body rewound. next receives every verified event, and
-// may receive one more than once. OperationsOf returns the event's operations from the context of next's request. For
-// rejected requests see webhook.Handler.
+// may receive one more than once. OperationsOf returns the event's operations from the context of next's request.
 //
 // next writes the answer. If the journal failed, or was restored and not adopted, the answer is 503, and the provider
-// delivers the event again. A nil next answers 204. A body over a megabyte is rejected before next, unless the
-// handler's MaxBody is larger. If v's scheme signs nothing, the client only looks for the event's operation.
+// delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see webhook.Handler.
 //
-// Webhooks panics if v is nil or verifies another provider's scheme (providers.Provider.WebhookSchemes), if there is
-// no such provider, or if Config.Reconcile is nil.
+// Webhooks panics if v is nil or verifies another provider's scheme, if there is no such provider, or if
+// Config.Reconcile is nil.
 func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
 	if v == nil {
 		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
@@ -128,9 +125,8 @@ func (c *Client) heard(ctx context.Context, provider string, e Event) (about []O
 }
 
 // OperationsOf returns the operations of a webhook, as they stood after Client.Webhooks recorded the event. ctx is the
-// context of the request to its next handler. A settled operation keeps its outcome: a later event, such as a payout
-// that fails days after it was paid, changes nothing in the journal. So the handler compares the event with
-// Operation.State and books the difference. It returns nil if the event is about no operation of the journal.
+// context of the request to its next handler. A settled operation keeps its outcome whatever a later event says, so the
+// handler compares the event with Operation.State and books the difference.
 func OperationsOf(ctx context.Context) []Operation {
 	about, _ := ctx.Value(heardKey).([]Operation)
 	return about
@@ -143,6 +139,5 @@ func (u *unheard) Header() http.Header            { return u.header }
 func (u *unheard) Write(text []byte) (int, error) { return len(text), nil }
 func (u *unheard) WriteHeader(int)                {}
 
-// LookOf reports in Config.Authorize whether a request only looks for an operation, and for which one. Add the
-// credential that can read that operation's object.
+// LookOf reports in Config.Authorize whether a request only looks for an operation, and for which one.
 func LookOf(ctx context.Context) (ref Ref, looks bool) { return reconcile.LookOf(ctx) }
