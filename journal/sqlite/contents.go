@@ -8,7 +8,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
-	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 // contentsOf reads the contents of the segment that begins with first; false: it has no row.
@@ -104,24 +103,3 @@ func (p *page) spans(r *read.Reader, all span) (left []span, err error) {
 // contentsWithin selects those of segments that are sealed.
 const contentsWithin = `SELECT first, hashes FROM onceward_contents WHERE first >= ? AND first <= ?
 	AND first + 1023 <= (SELECT newest FROM onceward_log ORDER BY seq DESC LIMIT 1) ORDER BY first`
-
-// checkContents finds operations that a list would miss.
-func (s *verifiedSegment) checkContents() error {
-	if s.first+format.SegmentSize-1 > s.newest {
-		return nil // it is not sealed yet
-	}
-	return s.Each(sealed.ContentsOf, func(row []driver.Value) error {
-		c, err := format.DecodeContents(s.first, row[0].([]byte))
-		if err != nil {
-			s.file("what the segment that begins with operation %d has is as it was written", s.first)
-			return nil
-		}
-		for handle, k := range s.ops {
-			if format.SegmentOf(handle) == s.first {
-				s.must(&k.Op, c.Has(s.key.OfContent(format.OfScope, k.Op.Scope)) && c.Has(s.key.OfContent(format.OfProvider, k.Op.Provider)),
-					"its segment knows its scope and its provider")
-			}
-		}
-		return nil
-	}, s.first)
-}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
@@ -153,28 +152,4 @@ func (b *batch) match(r row) (journal.Operation, error) {
 	}
 	op, err := (&format.Record{Row: r.Row, Answer: out.answer}).WithoutBodies()
 	return op, b.fail(err)
-}
-
-// checkMarks compares the marks of operations outside of the log with their records.
-func (s *verifiedSegment) checkMarks() error {
-	type mark struct{ hash, handle int64 }
-	there := make(map[mark]bool)
-	err := s.Each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
-		there[mark{row[0].(int64), row[1].(int64)}] = true
-		return nil
-	}, s.first, s.first+format.SegmentSize, int64(sealed.MarkBucket), int64(sealed.FoundBucket))
-	for _, k := range s.ops {
-		if !store.Marked(&k.Op) {
-			continue
-		}
-		for _, m := range store.Marks(&k.Op) {
-			of := mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle}
-			s.must(&k.Op, there[of], "it is found by what it can be recognised by")
-			delete(there, of)
-		}
-	}
-	for stray := range there {
-		s.add(Violation{Handle: stray.handle, Invariant: "what finds it is what it has"})
-	}
-	return err
 }

@@ -498,33 +498,3 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 	}
 	return false, conn.Explain(j.file.path, "advance an entity; is the transaction one of the journal's file?", err)
 }
-
-// receipts reads every receipt as a whole, in pages, and looks for bodies without one. Many journals have no tables of receipts.
-func (v *verification) receipts() error {
-	made, err := v.Conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
-	after, more := int64(0), made == int64(1)
-	for err == nil && more {
-		more = false
-		err = cmp.Or(v.ctx.Err(), v.Each(sealed.SelectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
-			after, more = row[0].(int64), true
-			r, err := sealed.Receipt(row)
-			if err != nil {
-				v.file("receipt %d is as it was written", after)
-				return nil
-			}
-			for _, broken := range journal.ReceiptViolations(r) {
-				v.file("receipt %d: %s", after, broken)
-			}
-			return nil
-		}, after, int64(receiptPage)))
-	}
-	if err == nil && made == int64(1) {
-		err = v.Each("SELECT count(*) FROM onceward_receipt_bodies WHERE handle NOT IN (SELECT handle FROM onceward_receipts)", func(row []driver.Value) error {
-			if row[0] != int64(0) {
-				v.file("every answer's body has its receipt")
-			}
-			return nil
-		})
-	}
-	return err
-}

@@ -207,13 +207,3 @@ func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
 
 // heardAtOnce is how many events are forgotten in one commit.
 const heardAtOnce = 1000
-
-// verifyHeard checks the recorded events.
-func (v *verification) verifyHeard() error {
-	return v.Each("SELECT hash, at FROM onceward_heard", func(row []driver.Value) error {
-		if !format.IsHeard(format.ToBytes(row[0])) {
-			v.file("an event that was heard is as it was written")
-		}
-		return nil
-	})
-}

@@ -194,13 +194,3 @@ func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
 	handles = slices.Compact(handles)
 	return handles[:min(limit, len(handles))], err
 }
-
-// sweeps looks at the sweeps that are under way.
-func (v *verification) sweeps() error {
-	return v.Each("SELECT "+sealed.SweepColumns+" FROM onceward_sweeps", func(row []driver.Value) error {
-		if _, err := sealed.ReadSweep(row); err != nil {
-			v.file("a sweep is as it was written: row %v of onceward_sweeps", row[0])
-		}
-		return nil
-	})
-}

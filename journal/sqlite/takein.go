@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
@@ -117,31 +116,3 @@ func (j *Journal) takenIn(ctx context.Context) error {
 const whereTakenIn = " WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)"
 
 const anyOutbox = "SELECT 1 FROM onceward_outbox LIMIT 1"
-
-// outbox checks the records of the application's transactions that were not taken in yet.
-func (v *verification) outbox() error {
-	return v.Each("SELECT "+sealed.OutboxColumns+" FROM onceward_outbox ORDER BY seq", func(row []driver.Value) error {
-		_, r, err := sealed.ReadOutbox(row)
-		switch {
-		case err != nil:
-		case r.Kind == sealed.Operation:
-			var k *format.Record
-			if k, err = r.Operation(); err == nil {
-				var op journal.Operation
-				if op, err = k.Operation(); err == nil {
-					for _, broken := range journal.Violations(op, op.UpdatedAt) {
-						v.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: broken})
-					}
-				}
-			}
-		case r.Kind == sealed.Delivery:
-			_, err = r.Delivery()
-		case r.Kind != sealed.Alias:
-			err = format.ErrDamaged
-		}
-		if err != nil {
-			v.file("what a transaction has recorded is as it was written: row %v of onceward_outbox", row[0])
-		}
-		return nil
-	})
-}

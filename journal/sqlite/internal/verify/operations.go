@@ -1,4 +1,4 @@
-package sqlite
+package verify
 
 import (
 	"database/sql/driver"
@@ -12,8 +12,55 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
+
+// checkContents finds operations that a list would miss.
+func (s *verifiedSegment) checkContents() error {
+	if s.first+format.SegmentSize-1 > s.newest {
+		return nil // it is not sealed yet
+	}
+	return s.Each(sealed.ContentsOf, func(row []driver.Value) error {
+		c, err := format.DecodeContents(s.first, row[0].([]byte))
+		if err != nil {
+			s.file("what the segment that begins with operation %d has is as it was written", s.first)
+			return nil
+		}
+		for handle, k := range s.ops {
+			if format.SegmentOf(handle) == s.first {
+				s.must(&k.Op, c.Has(s.key.OfContent(format.OfScope, k.Op.Scope)) && c.Has(s.key.OfContent(format.OfProvider, k.Op.Provider)),
+					"its segment knows its scope and its provider")
+			}
+		}
+		return nil
+	}, s.first)
+}
+
+// checkMarks compares the marks of operations outside of the log with their records.
+func (s *verifiedSegment) checkMarks() error {
+	type mark struct{ hash, handle int64 }
+	there := make(map[mark]bool)
+	err := s.Each("SELECT hash, handle FROM onceward_marks WHERE bucket IN (?1 / ?3, ?4) AND handle >= ?1 AND handle < ?2", func(row []driver.Value) error {
+		there[mark{row[0].(int64), row[1].(int64)}] = true
+		return nil
+	}, s.first, s.first+format.SegmentSize, int64(sealed.MarkBucket), int64(sealed.FoundBucket))
+	for _, k := range s.ops {
+		if !store.Marked(&k.Op) {
+			continue
+		}
+		for _, m := range store.Marks(&k.Op) {
+			of := mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle}
+			s.must(&k.Op, there[of], "it is found by what it can be recognised by")
+			delete(there, of)
+		}
+	}
+	for stray := range there {
+		s.add(Violation{Handle: stray.handle, Invariant: "what finds it is what it has"})
+	}
+	return err
+}
 
 // verifySeed is for named.hash.
 var verifySeed = maphash.MakeSeed()
