@@ -29,14 +29,6 @@ const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY oncew
 // parameter, or all if it is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
 
-// needAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameters are
-// that time less journal.AttentionAfter, and twice less journal.PendingAttentionAfter.
-// The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
-const needAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
-	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)
-	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?
-	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state = 2 AND wake_at <= ?`
-
 // toldNow excludes unknown operations that are looked up and not dead. A look-up delivers them to nobody, and
 // need not read them.
 const toldNow = "state <> 4 OR wake_at = 0"

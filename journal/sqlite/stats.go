@@ -99,7 +99,7 @@ const stateCounts = `SELECT
 	(SELECT page_size FROM pragma_page_size), (SELECT page_count FROM pragma_page_count), (SELECT freelist_count FROM pragma_freelist_count),
 	(SELECT count(*) FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at BETWEEN -?1 AND ?1),
 	(SELECT min(settled_at) FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4),
-	(SELECT count(*) FROM (` + needAttention + `)) + (SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ?2),
+	(SELECT count(*) FROM (` + read.NeedAttention + `)) + (SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at <= ?2),
 	(SELECT last_at FROM onceward_log ORDER BY seq DESC LIMIT 1),
 	(SELECT count(*) FROM onceward_sessions),
 	(SELECT count(*) FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder IS NOT NULL AND state = 1),

@@ -177,3 +177,11 @@ func (r *Reader) Log(folded int64) (ops []*format.Record, err error) {
 	slices.SortFunc(ops, func(a, b *format.Record) int { return cmp.Compare(a.Op.Handle, b.Op.Handle) })
 	return ops, err
 }
+
+// NeedAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameters are
+// that time less journal.AttentionAfter, and twice less journal.PendingAttentionAfter.
+// The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
+const NeedAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
+	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)
+	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_wake WHERE state = 1 AND wake_at <= ?
+	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_held WHERE holder IS NOT NULL AND state = 2 AND wake_at <= ?`

@@ -1,4 +1,4 @@
-package sqlite
+package list
 
 import (
 	"cmp"
@@ -15,12 +15,12 @@ import (
 
 // readNewest reads the next operations, at most size, newest first: from the log, which has the newest, and
 // then from blocks and rows. They are above p.handle and up to p.through, which it lowers.
-func (p *page) readNewest(r *read.Reader, recent []*format.Record, size int) error {
-	p.ops = p.ops[:0]
+func (p *Page) readNewest(r *read.Reader, recent []*format.Record, size int) error {
+	p.Ops = p.Ops[:0]
 	from := p.handle + 1 // of those up to through, none is missing from here on
 	add := func(k *format.Record) error {
 		op, err := k.WithoutBodies()
-		p.ops = append(p.ops, op)
+		p.Ops = append(p.Ops, op)
 		return err
 	}
 	for _, k := range slices.Backward(recent) {
@@ -30,8 +30,8 @@ func (p *page) readNewest(r *read.Reader, recent []*format.Record, size int) err
 		if err := add(k); err != nil {
 			return err
 		}
-		if len(p.ops) == size {
-			p.through, p.last = k.Op.Handle-1, k.Op.Handle-1 <= p.handle
+		if len(p.Ops) == size {
+			p.through, p.Last = k.Op.Handle-1, k.Op.Handle-1 <= p.handle
 			return nil
 		}
 	}
@@ -49,18 +49,18 @@ func (p *page) readNewest(r *read.Reader, recent []*format.Record, size int) err
 	if rows == size {
 		from = max(from, last)
 	}
-	slices.SortFunc(p.ops, func(a, b journal.Operation) int { return cmp.Compare(b.Handle, a.Handle) })
-	if len(p.ops) > size { // also of those from blocks that come behind the rows
-		p.ops = p.ops[:size]
-		from = p.ops[size-1].Handle
+	slices.SortFunc(p.Ops, func(a, b journal.Operation) int { return cmp.Compare(b.Handle, a.Handle) })
+	if len(p.Ops) > size { // also of those from blocks that come behind the rows
+		p.Ops = p.Ops[:size]
+		from = p.Ops[size-1].Handle
 	}
 	p.through = from - 1
-	p.last = p.through <= p.handle
+	p.Last = p.through <= p.handle
 	return nil
 }
 
 // above is the handle below which the page begins.
-func (p *page) above() int64 {
+func (p *Page) above() int64 {
 	if p.through < 1<<62 {
 		return p.through + 1
 	}
@@ -68,7 +68,7 @@ func (p *page) above() int64 {
 }
 
 // newestBlocks adds the operations of blocks, and returns the handle from which none is missing now.
-func (p *page) newestBlocks(r *read.Reader, size int, from int64, add func(*format.Record) error) (reached int64, err error) {
+func (p *Page) newestBlocks(r *read.Reader, size int, from int64, add func(*format.Record) error) (reached int64, err error) {
 	blocks, found, first := 0, 0, int64(0)
 	err = r.Each("SELECT first, data FROM onceward_blocks WHERE first <= ? ORDER BY first DESC LIMIT ?", func(v []driver.Value) error {
 		if found >= size || first > 0 && first <= from {
