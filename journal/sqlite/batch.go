@@ -246,7 +246,7 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	if k := b.memtable.Named(ref); k != nil && k.Op.Handle > b.folded {
 		return rowOf(k, false), nil
 	}
-	if b.isFree(ref) {
+	if b.segments.IsFree(ref, b.newest) {
 		return row{}, nil
 	}
 	r, err := b.afterSweeps(b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent))

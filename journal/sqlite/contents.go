@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 )
 
 // contentsOf reads the contents of the segment that begins with first; false: it has no row.
@@ -20,10 +21,10 @@ func (b *batch) contentsOf(first int64) (c format.Contents, found bool, err erro
 }
 
 // noteContents records the contents of the segment that is sealed now.
-func (b *batch) noteContents(first int64, members []member) error {
+func (b *batch) noteContents(first int64, members []nameindex.Member) error {
 	scopes, providers := make(map[string]bool), make(map[string]bool)
 	for _, m := range members {
-		scopes[m.scope], providers[m.provider] = true, true
+		scopes[m.Scope], providers[m.Provider] = true, true
 	}
 	c, _, err := b.contentsOf(first)
 	if errors.Is(err, format.ErrDamaged) {
@@ -33,10 +34,10 @@ func (b *batch) noteContents(first int64, members []member) error {
 		return err
 	}
 	for scope := range scopes {
-		c = append(c, b.segments.key.OfContent(format.OfScope, scope))
+		c = append(c, b.segments.Key.OfContent(format.OfScope, scope))
 	}
 	for provider := range providers {
-		c = append(c, b.segments.key.OfContent(format.OfProvider, provider))
+		c = append(c, b.segments.Key.OfContent(format.OfProvider, provider))
 	}
 	slices.Sort(c)
 	return b.write(b.sql.noteContents, first, slices.Compact(c).Seal(first))
@@ -49,7 +50,7 @@ func (b *batch) noteProvider(before, after *journal.Operation) error {
 	}
 	first := format.SegmentOf(after.Handle)
 	c, found, err := b.contentsOf(first)
-	hash := b.segments.key.OfContent(format.OfProvider, after.Provider)
+	hash := b.segments.Key.OfContent(format.OfProvider, after.Provider)
 	if errors.Is(err, format.ErrDamaged) {
 		return nil // as in noteContents
 	}

@@ -205,7 +205,7 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 
 // Candidates are the operations that may have this name, by its hash: others, too, by chance.
 func Candidates(j *Journal, ref journal.Ref) []int64 {
-	handles, _ := j.file.writer.segments.find(ref)
+	handles, _ := j.file.writer.segments.Find(ref)
 	return handles
 }
 

@@ -22,7 +22,7 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	}
 	var op journal.Operation
 	var found bool
-	handles, whole := j.file.writer.segments.find(ref)
+	handles, whole := j.file.writer.segments.Find(ref)
 	if whole {
 		err := j.file.readers.Read(ctx, func(r *read.Reader) (err error) {
 			op, found, _, whole, err = j.get(r, ref, handles)

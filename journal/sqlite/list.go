@@ -25,7 +25,7 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 			yield(journal.Operation{}, err)
 			return
 		}
-		at := list.New(filter, j.file.writer.segments.key)
+		at := list.New(filter, j.file.writer.segments.Key)
 		store.InPages(filter, pageSize, func(size int) ([]journal.Operation, bool, error) {
 			err := ctx.Err()
 			if err == nil && j.closed.Load() {

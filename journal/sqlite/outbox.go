@@ -286,9 +286,9 @@ func (j *Journal) filed(r *read.Reader, ref journal.Ref) (s standing, err error)
 	if s.op, s.is, err = read.Row(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent); err != nil || s.is {
 		return s, err
 	}
-	handles, through := w.segments.findThrough(ref)
+	handles, through := w.segments.FindThrough(ref)
 	if through < latest.Folded {
-		more, err := w.segments.candidatesAfter(r, ref, through, latest)
+		more, err := w.segments.CandidatesAfter(r, ref, through, latest)
 		if err != nil {
 			return s, err
 		}

@@ -6,22 +6,23 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
 
 // preload reads the hashes of all IDs beside the writer, so that the first search for an older ID neither
 // waits for them nor delays others. After a failure the first search tries again.
 func (f *file) preload(ctx context.Context) {
-	var loaded segments
+	var loaded nameindex.Index
 	last := int64(-1)
 	err := f.readers.Read(ctx, func(r *read.Reader) error {
 		return r.Each("SELECT "+format.SegmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
-			run, first, err := runAfter(last, v)
+			run, first, err := nameindex.RunAfter(last, v)
 			if err == nil && ctx.Err() != nil {
 				err = ctx.Err()
 			}
 			last = first
-			loaded.addRun(run)
+			loaded.AddRun(run)
 			return err
 		})
 	})
@@ -29,17 +30,8 @@ func (f *file) preload(ctx context.Context) {
 		return
 	}
 	_ = f.writer.do(ctx, func(b *batch) error {
-		b.segments.take(loaded.runs, last)
+		b.segments.Take(&loaded, last)
 		_, err := b.candidates(journal.Ref{}) // with the later ones
 		return err
 	})
-}
-
-// take stores the hashes up to the segment that begins with last, unless some were stored before.
-func (s *segments) take(runs [][]uint64, last int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.loaded < 0 {
-		s.runs, s.loaded = runs, last
-	}
 }

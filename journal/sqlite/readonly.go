@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
@@ -71,7 +72,7 @@ func openReadOnly(path string, opts Options) (*file, error) {
 			err = noJournalIn(real)
 		}
 		if err == nil {
-			w.segments.key, err = readHashKey(r.Conn)
+			w.segments.Key, err = nameindex.ReadKey(r.Conn)
 		}
 		return err
 	})
@@ -115,7 +116,7 @@ func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Op
 			if op, found, err = read.Row(r, "identified = 1 AND id = ? AND scope = ? AND parent = ?", ref.ID, ref.Scope, ref.Parent); err != nil || found {
 				return err
 			}
-			handles, err := j.file.writer.segments.candidatesIn(r, ref)
+			handles, err := j.file.writer.segments.CandidatesIn(r, ref)
 			for _, handle := range handles {
 				if err != nil || found {
 					break
@@ -126,49 +127,6 @@ func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Op
 		})
 	})
 	return orNotFound(j.file.path, op, found, err)
-}
-
-// candidatesIn returns the possible handles of the operation by a snapshot: by the hashes of all segments,
-// and by name outside of segments.
-func (s *segments) candidatesIn(r *read.Reader, ref journal.Ref) (handles []int64, err error) {
-	hash, through := s.key.Of(ref), int64(-1)
-	low := entry(hash, 0)
-	err = r.Each("SELECT "+format.SegmentColumns+" FROM onceward_segments ORDER BY first", func(v []driver.Value) error {
-		run, first, err := runAfter(through, v)
-		for _, e := range run {
-			if e>>handleBits == low>>handleBits {
-				handles = append(handles, int64(e&(1<<handleBits-1)))
-			}
-		}
-		through = first
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if through >= 0 {
-		through += format.SegmentSize
-	}
-	add := func(k *format.Record) error {
-		if store.IsNamed(&k.Op, ref) {
-			handles = append(handles, k.Op.Handle)
-		}
-		return nil
-	}
-	err = r.Each("SELECT "+format.Columns+" FROM onceward_operations WHERE handle >= ?", func(v []driver.Value) error {
-		row, err := format.ReadRow(v)
-		if err != nil {
-			return err
-		}
-		return add(&format.Record{Row: row})
-	}, through)
-	if err == nil {
-		err = r.Each("SELECT first, data FROM onceward_blocks WHERE first >= ? ORDER BY first", func(v []driver.Value) error {
-			data, _ := v[1].([]byte)
-			return format.EachOfBlock(v[0].(int64), data, format.All, add)
-		}, through)
-	}
-	return handles, err
 }
 
 // findBeside is FindBy without a writer.
@@ -185,7 +143,7 @@ func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By
 				return err
 			}
 			var handles []int64
-			query, args := sealed.FindMarks, []any{j.file.writer.segments.key.OfMark(byte(by), value)}
+			query, args := sealed.FindMarks, []any{j.file.writer.segments.Key.OfMark(byte(by), value)}
 			if by == store.ByFound {
 				query, args = "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?", []any{int64(sealed.FoundBucket), args[0]}
 			}

@@ -153,7 +153,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 	if err := b.refuses(journal.EventEvidence); err != nil {
 		return false, nil, err
 	}
-	hash := b.segments.key.OfHeard(heard)
+	hash := b.segments.Key.OfHeard(heard)
 	before := false
 	err = b.read(b.sql.hasHeard, func([]driver.Value) error {
 		before = true

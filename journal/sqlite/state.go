@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/memtable"
+	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
@@ -39,7 +40,7 @@ type state struct {
 	wasReset bool        // another process set the clock back since the last refresh
 	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
-	segments segments
+	segments *nameindex.Index
 	sweeps   []sealed.Sweep // under way, the first one first
 
 	identity string
@@ -52,7 +53,7 @@ type state struct {
 }
 
 func newState() state {
-	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: memtable.New(), segments: segments{loaded: -1, known: -1}}
+	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: memtable.New(), segments: nameindex.New()}
 }
 
 // refresh adds the commits of other processes to the state, inside a transaction.
@@ -92,7 +93,7 @@ func (b *batch) refresh() error {
 	}
 	w.clock.Take(w.durable)
 	w.wasReset = false
-	w.segments.truncate(w.newest)
+	w.segments.Truncate(w.newest)
 	clear(w.cache)
 	for _, s := range w.own {
 		s.verified = false

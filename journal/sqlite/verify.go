@@ -53,7 +53,7 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 		return nil, err
 	}
 	var found []Violation
-	path, key := j.file.path, j.file.writer.segments.key
+	path, key := j.file.path, j.file.writer.segments.Key
 	if j.file.writer.readOnly {
 		err := j.file.readers.Read(ctx, func(r *read.Reader) (err error) {
 			found, err = violations(verify.Journal(ctx, path, key, r))

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 )
 
 const (
@@ -94,7 +95,7 @@ func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpointer *ch
 	if err != nil {
 		return nil, err
 	}
-	key, err := readHashKey(c)
+	key, err := nameindex.ReadKey(c)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpointer *ch
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
-	w.segments.key = key
+	w.segments.Key = key
 	go w.run()
 	return w, nil
 }
@@ -474,7 +475,7 @@ func (w *writer) rollback(b *batch) {
 	b.abandon()
 	if w.newest > w.begun {
 		// Before the log is read again: other processes may have given out the same handles since.
-		w.segments.truncate(w.begun)
+		w.segments.Truncate(w.begun)
 	}
 	w.known = false
 }
