@@ -328,12 +328,12 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		}
 		select {
 		case <-f.done:
+			continue
 		case <-wait.C:
-			e.refuseKey(w, req, caller.Tenant, inFlight)
-			return
-		case <-req.Context().Done():
-			return
+		case <-req.Context().Done(): // the caller has gone, or a middleware around has a limit
 		}
+		e.refuseKey(w, req, caller.Tenant, inFlight)
+		return
 	}
 	inner := req.WithContext(r.ctx)
 	inner.Body, inner.ContentLength, inner.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil

@@ -443,6 +443,27 @@ func TestRequestsAtOnce(t *testing.T) {
 	assert.Equal(t, 1, s.rows())
 }
 
+// A request that waits is not taken for served if a middleware around ends its context.
+func TestWaitThatAMiddlewareEnds(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	begun, goOn, first := make(chan struct{}), make(chan struct{}), make(chan int)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-goOn
+		pay(w, r)
+	}), server.Endpoint{Wait: time.Minute})
+	go func() { first <- ask(h, "POST", "/payments", "1", keyed("key-0001")).Code }()
+	<-begun
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := ask(h, "POST", "/payments", "1", keyed("key-0001"), func(r *http.Request) { *r = *r.WithContext(over) })
+	assert.Equal(t, http.StatusConflict, got.Code)
+	assert.Equal(t, "1", got.Header().Get("Retry-After"))
+	close(goOn)
+	assert.Equal(t, http.StatusCreated, <-first)
+}
+
 // Of two processes that serve one key at once, one takes effect and both give its answer.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
