@@ -28,12 +28,19 @@ import (
 
 func TestMain(m *testing.M) { oncetest.Main(m, (*ordinaryRequests).carryOut) }
 
-// ordinaryRequests is the plan of a process that makes every request of the contracts, reaches no provider, and is killed.
-type ordinaryRequests struct{ Path string }
+// ordinaryRequests is the plan of a process that makes every request of the contracts, reaches no provider, and is
+// killed. With a Storm, it is that plan.
+type ordinaryRequests struct {
+	Path  string
+	Storm *storm
+}
 
 const numbered = "X-Number"
 
 func (p *ordinaryRequests) carryOut() error {
+	if p.Storm != nil {
+		return p.Storm.carryOut()
+	}
 	unreached := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nothing is reached") }}
 	c, err := clientOfAll(p.Path, unreached)
 	if err != nil {
@@ -92,7 +99,7 @@ func ask(c *onceward.Client, i int, text string) error {
 // Every adapter's requests without a card go on after a process was killed, without the caller that made them.
 func TestEveryRequestOfAContractResumesAfterAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	child, err := oncetest.StartChild(t.Context(), ordinaryRequests{path})
+	child, err := oncetest.StartChild(t.Context(), ordinaryRequests{Path: path})
 	require.NoError(t, err)
 	killed, err := child.End()
 	require.NoError(t, err)
