@@ -7,15 +7,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // A caller's goroutine decides an event that needs only this process's memory. A lane writes all such events that
@@ -139,7 +138,7 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 			case errors.Is(err, errLeave):
 				w.end(err)
 				continue
-			case fateOf(err) == fatePoisoned:
+			case pgerr.FateOf(err) == pgerr.Poisoned:
 				w.end(explain("apply", err))
 			default:
 				g.j.locked.add(w.op.Ref)
@@ -149,14 +148,14 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 				endAll(batch[at:], errLeave)
 				batch = batch[:at]
 			}
-		case fateOf(err) == fatePoisoned: // at the commit, where a deferred constraint does not say whose it is
+		case pgerr.FateOf(err) == pgerr.Poisoned: // at the commit, where a deferred constraint does not say whose it is
 			endAll(batch, errLeave)
 			return nil
-		case try < 20 && (errors.Is(err, errLost) || fateOf(err) == fateAgain || fateOf(err) == fateLocked):
-		case errors.Is(err, errLost), fateOf(err) == fateAgain, fateOf(err) == fateLocked: // whosever it is
+		case try < 20 && (errors.Is(err, errLost) || pgerr.FateOf(err) == pgerr.Again || pgerr.FateOf(err) == pgerr.Locked):
+		case errors.Is(err, errLost), pgerr.FateOf(err) == pgerr.Again, pgerr.FateOf(err) == pgerr.Locked: // whosever it is
 			endAll(batch, errLeave)
 			return nil
-		case fateOf(err) == fateOutage && try < 2:
+		case pgerr.FateOf(err) == pgerr.Outage && try < 2:
 		default:
 			endAll(batch, explain("apply", err))
 			return nil
@@ -221,7 +220,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	switch {
 	case err != nil && at == atGuard:
 		l.rollback()
-		if fateOf(err) != fateGuard {
+		if pgerr.FateOf(err) != pgerr.Guard {
 			return -1, err
 		}
 		if err := l.diagnose(ctx, ask{needs: needs}); err != nil && !errors.Is(err, journal.ErrSessionLost) {
@@ -229,17 +228,17 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 		}
 		return -1, errLost
 	case err != nil && at >= 0:
-		if fateOf(err) == fateOutage {
+		if pgerr.FateOf(err) == pgerr.Outage {
 			l.hangUp()
 			return -1, err // before the COMMIT: nothing is there
 		}
 		l.rollback()
-		if f := fateOf(err); f == fateFailed || f == fateAgain && again {
+		if f := pgerr.FateOf(err); f == pgerr.Failed || f == pgerr.Again && again {
 			return -1, err
 		}
 		return blame(statements[at], err)
 	}
-	resolved, late := false, isLate(err)
+	resolved, late := false, pgerr.IsLate(err)
 	unclear := at <= atUnclear
 	err = l.committed(ctx, tag, err, &resolved)
 	if late && errors.Is(err, errLost) {
@@ -328,8 +327,8 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 // Otherwise the result is unknown, since everything was sent at once.
 func (l *lane) early(at int, err error) (int, string, error) {
 	switch {
-	case isStatements(err):
-	case at >= 0 && saysUnclear(err):
+	case pgerr.IsStatements(err):
+	case at >= 0 && pgerr.IsUnclear(err):
 		at = atUnclear - at
 	default:
 		at = atCommit
@@ -551,27 +550,4 @@ func (l *lockedNames) any() bool {
 // needsMarks reports whether the event depends on the marks of other operations, so that it needs a query.
 func needsMarks(before *journal.Operation, ev journal.Event) bool {
 	return ev.Object != "" && ev.Kind != journal.EventComplete || before.Object != "" || len(before.Evidence) > 0
-}
-
-// isLate reports whether there was no more time: by this side's clock, or by the server's (transaction_timeout).
-func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) || code(err) == "25P04" }
-
-// isStatements reports whether the server rejected a statement. The statement had no effect, and the connection goes
-// on.
-func isStatements(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !isUnclear(pg)
-}
-
-// saysUnclear reports whether an error is the server's, of a statement, and leaves its result unknown.
-func saysUnclear(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && isUnclear(pg)
-}
-
-// isUnclear reports whether an answer to a statement, or to COMMIT, leaves its result unknown. PostgreSQL gives no
-// such answer, but a proxy before it, or another server with its protocol, does. SQLSTATE 40003 says so itself, and
-// class 08 is about connections (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-func isUnclear(err *pgconn.PgError) bool {
-	return err.Code == "40003" || strings.HasPrefix(err.Code, "08")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // check returns an error for a server that a journal is not safe on, and for a journal other than the one to open. If
@@ -72,7 +74,7 @@ func (j *Journal) startOf(ctx context.Context, conn *pgx.Conn) (*time.Time, erro
 	var started time.Time
 	err := conn.QueryRow(ctx, "SELECT "+serverStart).Scan(&started)
 	switch {
-	case code(err) == noSuchFunction, code(err) == lacksPrivilege:
+	case pgerr.Code(err) == pgerr.NoSuchFunction, pgerr.Code(err) == pgerr.LacksPrivilege:
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -161,7 +163,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	)
 	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", j.schema+".journal").Scan(&there)
 	switch {
-	case code(err) == lacksPrivilege:
+	case pgerr.Code(err) == pgerr.LacksPrivilege:
 		return lacksGrant("open", "USAGE ON SCHEMA "+j.schema)
 	case err != nil:
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 const (
@@ -394,5 +395,5 @@ func (r *refusedClaims) has(handle int64) bool {
 func isRows(err error) bool {
 	var told *Error
 	return errors.As(err, &told) && told.Code != "" && !strings.HasPrefix(told.Code, "42") &&
-		(fates[told.Code].fate == fatePoisoned || fates[told.Code].fate == fateAgain)
+		(pgerr.FateOfCode(told.Code) == pgerr.Poisoned || pgerr.FateOfCode(told.Code) == pgerr.Again)
 }

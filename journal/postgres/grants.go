@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// lacksPrivilege and noSuchFunction are SQLSTATEs.
-const lacksPrivilege, noSuchFunction = "42501", "42883"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
 
 // grants are privileges that a role needs.
 type grants struct{ tables, privileges []string }
@@ -25,7 +24,7 @@ func (g *grants) lacking(ctx context.Context, conn conn) (lacks string, err erro
 		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)
 		WHERE NOT CASE WHEN t LIKE 'SEQUENCE %' THEN has_sequence_privilege(to_regclass(substr(t, 10)), p) ELSE has_table_privilege(to_regclass(t), p) END) l`,
 		g.tables, g.privileges).Scan(&lacks)
-	if code(err) == noSuchFunction { // another engine's
+	if pgerr.Code(err) == pgerr.NoSuchFunction { // another engine's
 		err = nil
 	}
 	return lacks, err
@@ -58,7 +57,7 @@ func (j *Journal) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func lacksGrant(doing, what string) error {
-	return &Error{Doing: doing, Code: lacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
+	return &Error{Doing: doing, Code: pgerr.LacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
 }
 
 // warnOfLoss warns once of a failover that loses commits, unless Options accept it.

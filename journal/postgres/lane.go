@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // lane is a connection for this process's commits, one transaction at a time, and the row that fences it. Each
@@ -66,7 +67,9 @@ func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn
 		}
 		fresh := l.conn == nil || l.conn.IsClosed()
 		// It may have broken while it was idle. Nothing runs on it until the guard has passed: retry once on another.
-		broken := func(err error) bool { return err != nil && !fresh && l.conn == nil && fateOf(err) == fateOutage }
+		broken := func(err error) bool {
+			return err != nil && !fresh && l.conn == nil && pgerr.FateOf(err) == pgerr.Outage
+		}
 		if err := l.ready(ctx); broken(err) {
 			continue
 		} else if err != nil {
@@ -197,7 +200,7 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case guard && fateOf(err) == fateGuard:
+	case guard && pgerr.FateOf(err) == pgerr.Guard:
 		l.rollback()
 		return false, nil
 	}
@@ -283,7 +286,7 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 		return l.replicate(ctx)
 	case err == nil: // the server rolled it back
 		return errLost
-	case isStatements(err) && !l.conn.IsClosed() && !l.warned.Load():
+	case pgerr.IsStatements(err) && !l.conn.IsClosed() && !l.warned.Load():
 		l.rollback()
 		return err
 	}
@@ -416,7 +419,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	})
 	switch {
 	case err != nil:
-		if code(err) == "55P03" {
+		if pgerr.Code(err) == pgerr.LockNotAvailable {
 			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.id, l.number)
 		} else {
 			l.hangUp()

@@ -20,6 +20,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // DefaultSchema is the schema of a journal if Options names none.
@@ -99,7 +100,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *sl
 	}
 	for try := 1; ; try++ {
 		_, err := provider.Up(ctx)
-		if err == nil || try == migrateTries || !again(err) {
+		if err == nil || try == migrateTries || !pgerr.MayPass(err) {
 			return explain("migrate", err)
 		}
 	}
@@ -119,7 +120,7 @@ func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+q)
-	if code(err) == "23505" { // another process made it just now
+	if pgerr.Code(err) == pgerr.UniqueViolation { // another process made it just now
 		return nil
 	}
 	return err

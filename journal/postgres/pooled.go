@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN goes to
@@ -40,9 +41,6 @@ var _ pgx.Tx = (*pooledTx)(nil)
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
 
-// divisionByZero is an SQLSTATE.
-const divisionByZero = "22012"
-
 // defers reports whether a statement is sent with COMMIT, or before it with the next one.
 func (t *pooledTx) defers(sql string, args []any) bool {
 	if t.begun == nil || t.last != nil || t.over.Load() {
@@ -66,7 +64,7 @@ func (t *pooledTx) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
 	n := b.Len()
 	return b, func(results pgx.BatchResults) error {
 		for range n {
-			if _, err := results.Exec(); code(err) == divisionByZero {
+			if _, err := results.Exec(); pgerr.Code(err) == pgerr.DivisionByZero {
 				return errEnded
 			} else if err != nil {
 				return err

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // scanner is what a row is read by: of pgx and of database/sql alike.
@@ -31,8 +33,8 @@ func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, a
 			rows++
 			return f(row)
 		}, sql, args...)
-		fate := fateOf(err)
-		passes := fate == fateOutage || j.opts.ReadOnly && fate == fateAgain // the standby's replay may be in its way
+		fate := pgerr.FateOf(err)
+		passes := fate == pgerr.Outage || j.opts.ReadOnly && fate == pgerr.Again // the standby's replay may be in its way
 		if err == nil || rows > 0 || try == readTries || ctx.Err() != nil || isJournals(err) || !passes {
 			return explain("read", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 var _ journal.Receipts = (*Journal)(nil)
@@ -192,14 +193,11 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 
 // notReceived returns the result of an error of the database.
 func (t *tx) notReceived(ev *journal.ReceiptEvent, err error) (journal.ReceiptResult, error) {
-	if code(err) == serializationFailure && ev.Kind != journal.ReceiptComplete {
+	if pgerr.Code(err) == pgerr.SerializationFailure && ev.Kind != journal.ReceiptComplete {
 		return journal.ReceiptResult{Decision: journal.Wait}, nil
 	}
 	return journal.ReceiptResult{}, explainTheirs(t.ctx, "receive a request", err)
 }
-
-// serializationFailure is an SQLSTATE.
-const serializationFailure = "40001"
 
 // receive applies ev as if the key were new, or reserved as the caller says. It reports false if that is not so, and has
 // then written nothing.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // restoration is why the journal counts as restored.
@@ -69,7 +70,7 @@ func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition st
 	}
 	ended := j.adoption.count()
 	err := mark()
-	if code(err) == "55P03" {
+	if pgerr.Code(err) == pgerr.LockNotAvailable {
 		j.evict(ctx, "true")
 		err = mark()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // conn runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
@@ -48,7 +49,7 @@ type ownTx struct {
 // Commit commits the transaction. If the answer is lost, this process counts it as committed.
 func (t *ownTx) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
-	if code(err) == "25P02" { // the reset of settings comes first, and finds the transaction failed
+	if pgerr.Code(err) == pgerr.FailedTransaction { // the reset of settings comes first, and finds the transaction failed
 		err = pgx.ErrTxCommitRollback
 	}
 	for _, f := range t.committed {
@@ -96,9 +97,9 @@ func explainTheirs(ctx context.Context, doing string, err error) error {
 		return nil
 	case errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("postgres: %s: the transaction was committed or rolled back before: begin another", doing)
-	case ctx.Err() != nil && code(err) == "":
+	case ctx.Err() != nil && pgerr.Code(err) == "":
 		return ctx.Err()
-	case code(err) == "25P02":
+	case pgerr.Code(err) == pgerr.FailedTransaction:
 		return fmt.Errorf("postgres: %s: a statement of the transaction has failed before: roll it back, and begin another", doing)
 	}
 	return explain(doing, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // ask says what a transaction is for.
@@ -94,7 +95,7 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 		if err == nil || !again(err) {
 			return explain(a.doing, err)
 		}
-		switch locked := fateOf(err) == fateLocked; {
+		switch locked := pgerr.FateOf(err) == pgerr.Locked; {
 		case locked && a.lanes != nil:
 			j.evict(ctx, a.lanes[0].(string), a.lanes[1:]...)
 		case locked, errors.Is(err, errSweeps):
@@ -119,7 +120,7 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 const mostUndone = 50
 
 func undoneFor(doing string, err error) error {
-	if code(err) == "" {
+	if pgerr.Code(err) == "" {
 		return &Error{Doing: doing, Reason: "other transactions were faster, or the server undid it at its COMMIT, each of 50 times: ask again"}
 	}
 	return explain(doing, err)
@@ -171,14 +172,7 @@ func (j *Journal) orClosed(err error) error {
 
 // again reports whether another try may succeed.
 func again(err error) bool {
-	if errors.Is(err, errLost) || errors.Is(err, errSweeps) {
-		return true
-	}
-	if code(err) == "" {
-		return false
-	}
-	f := fateOf(err)
-	return f == fateAgain || f == fateLocked
+	return errors.Is(err, errLost) || errors.Is(err, errSweeps) || pgerr.MayPass(err)
 }
 
 func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {

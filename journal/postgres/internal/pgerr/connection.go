@@ -1,0 +1,54 @@
+package pgerr
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ConnectionReason returns why a connection failed, in Onceward's words, for an error that is not the server's.
+func ConnectionReason(err error) string {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	var scan pgx.ScanArgError
+	switch {
+	case errors.As(err, &scan):
+		return "the server's answer is not in the form that is asked for: behind a pooler (Options.Pooled), see bytea_output and DateStyle"
+	case errors.As(err, &network) && network.Timeout():
+		return "the server did not answer in time"
+	case errors.As(err, &connect) && strings.Contains(err.Error(), "read only connection"): // pgconn's words, without a type
+		return "the server, or this role on it, is read-only: a standby, or default_transaction_read_only; a connection to the primary is needed"
+	case errors.As(err, &connect) && strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server does not speak TLS: see sslmode of the connection string"
+	case tlsReason(err) != "":
+		return tlsReason(err)
+	case errors.As(err, &connect):
+		return "no connection to the server: is it up, and are its host and port what the connection string says?"
+	}
+	return "the connection failed"
+}
+
+// tlsReason returns why TLS with a reached server failed, or "" for other errors.
+func tlsReason(err error) string {
+	var unverified *tls.CertificateVerificationError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var header tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &name):
+		return "the server's TLS certificate is another host's: name the host as the certificate does, or get it one of its own"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the server's TLS certificate is not valid at this time: renew it, or set this machine's clock right"
+	case errors.As(err, &unverified):
+		return "the server's TLS certificate is signed by none who is trusted here: have sslrootcert of the connection string name the authority's file"
+	case errors.As(err, &header), errors.As(err, &op) && op.Op == "remote error": // crypto/tls's word for an alert
+		return "TLS with the server failed: see sslmode of the connection string, and sslcert and sslkey if the server wants a client's certificate"
+	}
+	return ""
+}
