@@ -140,7 +140,7 @@ func (j *Journal) goOn(ref journal.Ref, f func()) {
 // written is the result of an event that was decided here.
 func (j *Journal) written(w *write) journal.Result {
 	after := w.after()
-	j.held.keep(after, true)
+	j.held.keep(after, w.as, true)
 	return journal.Result{Operation: after.op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
 }
 

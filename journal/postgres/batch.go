@@ -33,7 +33,8 @@ const (
 // write is a row on its way into the database.
 type write struct {
 	ev       journal.Event
-	before   *row // nil means that it is inserted
+	before   *row    // nil means that it is inserted
+	seen     *member // this process when it wrote or read before
 	op       journal.Operation
 	decision journal.Decision
 	stored   stored
@@ -207,7 +208,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	last := g.j.clock.Last
 	g.j.clockMu.Unlock()
 	for i, w := range batch {
-		if w.as = l.member; w.before != nil && w.before.seen != l.member {
+		if w.as = l.member; w.before != nil && w.seen != l.member {
 			return i, errLeave
 		}
 		if w.ev.Last.After(last) { // it was decided by a clock that was reset since
@@ -382,34 +383,40 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 // have the same handle and revision.
 type held struct {
 	mu   sync.Mutex
-	rows map[int64]*row
+	rows map[int64]heldRow
+}
+
+// heldRow is a row with this process as it wrote or read it.
+type heldRow struct {
+	*row
+	seen *member
 }
 
 const maxHeld = 16384
 
-func (h *held) get(handle int64) *row {
+func (h *held) get(handle int64) heldRow {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.rows[handle]
 }
 
 // keep remembers the operation as it was written, while a session of this process holds it.
-func (h *held) keep(r *row, mine bool) {
+func (h *held) keep(r *row, seen *member, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !mine || r.op.Holder == "" {
 		delete(h.rows, r.op.Handle)
 		return
 	}
-	if was := h.rows[r.op.Handle]; was != nil && was.revision > r.revision {
+	if was := h.rows[r.op.Handle]; was.row != nil && was.revision > r.revision {
 		return
 	}
 	if h.rows == nil || len(h.rows) >= maxHeld {
-		h.rows = make(map[int64]*row)
+		h.rows = make(map[int64]heldRow)
 	}
 	kept := *r
 	kept.op.Request, kept.op.Answer = journal.Request{}, nil
-	h.rows[r.op.Handle] = &kept
+	h.rows[r.op.Handle] = heldRow{&kept, seen}
 }
 
 func (h *held) forget(handle int64) {
@@ -423,14 +430,14 @@ var noRow = new(row)
 
 // decided returns the write of an event by this process's memory, or nil.
 func (j *Journal) decided(ev journal.Event) *write {
-	before := noRow
+	before := heldRow{row: noRow}
 	switch ev.Kind {
 	case journal.EventBegin:
 		if ev.Intent == nil || ev.Handle != 0 || ev.Ref == (journal.Ref{}) || len(ev.Intent.Aliases()) > 0 || !ev.New && ev.Intent.Naming != journal.Named {
 			return nil
 		}
 	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel, journal.EventDeliver:
-		if before = j.held.get(ev.Handle); before == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.op, ev.Ref) ||
+		if before = j.held.get(ev.Handle); before.row == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.op, ev.Ref) ||
 			ev.Kind == journal.EventDeliver != (before.op.State != journal.StateInFlight) || needsMarks(&before.op, ev) {
 			return nil
 		}
@@ -463,8 +470,8 @@ func (j *Journal) decided(ev journal.Event) *write {
 		}
 		return w
 	}
-	w.before, w.answered = before, next.Answer != before.op.Answer
-	w.stored = encode(&next, before, false, w.answered)
+	w.before, w.seen, w.answered = before.row, before.seen, next.Answer != before.op.Answer
+	w.stored = encode(&next, before.row, false, w.answered)
 	switch {
 	case len(add)+len(remove) > 0 || ev.Object != "":
 		w.marks = &remarking{add: add, remove: remove}
@@ -504,7 +511,7 @@ func (w *write) statement(s *statements) (sql string, args []any) {
 
 // after returns the row that the write left.
 func (w *write) after() *row {
-	r := &row{op: w.op, sum: w.stored.sum, request: w.stored.request, seen: w.as}
+	r := &row{op: w.op, sum: w.stored.sum, request: w.stored.request}
 	r.op.Handle = w.handle
 	if w.before != nil {
 		r.revision, r.request = w.before.revision+1, w.before.request

@@ -328,7 +328,7 @@ func (t *tx) whole(handles []int64) (rows []readRow, err error) {
 	read := make(map[int64]readRow, len(handles))
 	err = t.each(func(from scanner) error {
 		var handle int64
-		r, err := scanWhole(firstOf{from, &handle})
+		r, err := scanWhole(keepFirst(from, &handle))
 		if err != nil && !isDamaged(err) {
 			return err
 		}
@@ -349,20 +349,6 @@ func (t *tx) whole(handles []int64) (rows []readRow, err error) {
 		rows = append(rows, read[handle])
 	}
 	return rows, nil
-}
-
-// firstOf keeps the first column too, for rows that can't be understood.
-type firstOf struct {
-	scanner
-	handle *int64
-}
-
-func (f firstOf) Scan(dest ...any) error {
-	err := f.scanner.Scan(dest...)
-	if first, ok := dest[0].(*int64); ok && err == nil {
-		*f.handle = *first
-	}
-	return err
 }
 
 // refusedClaims are operations that the server refused to have claimed.

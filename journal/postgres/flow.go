@@ -255,7 +255,7 @@ func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *pa
 	names, versions := functionsOf(ev.Functions)
 	take := func(row scanner) error {
 		var handle int64
-		f, err := scanFlow(firstOf{row, &handle})
+		f, err := scanFlow(keepFirst(row, &handle))
 		if p.pass(handle, err) {
 			return nil
 		}
@@ -280,7 +280,7 @@ func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlo
 	n := 0
 	take := func(row scanner) error {
 		var handle int64
-		f, err := scanFlow(firstOf{row, &handle})
+		f, err := scanFlow(keepFirst(row, &handle))
 		if p.pass(handle, err) {
 			return nil
 		}
@@ -328,7 +328,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 			before := len(p.handles)
 			err := t.each(func(row scanner) error {
 				var handle int64
-				f, err := scanFlow(firstOf{row, &handle})
+				f, err := scanFlow(keepFirst(row, &handle))
 				if p.pass(handle, err) {
 					return nil
 				}

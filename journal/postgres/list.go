@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
@@ -62,20 +61,6 @@ const wholeFrom = `SELECT ` + columns + `, r.body, a.head, a.body FROM {{schema}
 const besides = `
 	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.requests WHERE handle = o.handle OFFSET 0) r ON true
 	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.answers WHERE handle = o.handle OFFSET 0) a ON true `
-
-// scanOperation reads a row of wholeFrom.
-func scanOperation(from scanner) (journal.Operation, error) {
-	var body, answer, answerBody []byte
-	r, err := scan(from, &body, &answer, &answerBody)
-	if err != nil {
-		return journal.Operation{}, err
-	}
-	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
-	if err := kept.GoesWith(answer); err != nil {
-		return journal.Operation{}, err
-	}
-	return (&format.Record{Row: kept, Body: body, Answer: answer, AnswerBody: answerBody}).Operation()
-}
 
 // Get returns the whole operation, or journal.ErrNotFound.
 func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {

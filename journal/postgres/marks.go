@@ -2,56 +2,14 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"slices"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // Operations are found by marks: hashes of keys, references and objects, in a separate table. The operations
 // themselves resolve collisions.
-
-// markHash returns the hash of a mark. Marks serve to recognise operations.
-func markHash(m store.Mark) int64 {
-	sum := sha256.Sum256(append([]byte{byte(m.By)}, m.Value...))
-	return int64(binary.BigEndian.Uint64(sum[:]))
-}
-
-// marked reports whether the operation has marks in the table. An operation that is sent for the first time has none,
-// unless it has more than a key. Most have their answer right after, and would write and remove a row for nothing.
-// FindBy scans the operations in flight instead. They are no more than are sent at a time.
-func marked(op *journal.Operation) bool {
-	return store.Marked(op) && (op.State != journal.StateAbsent) &&
-		(op.State != journal.StateInFlight || op.Found.State == journal.StatePending || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0 || len(op.Rounds) > 0)
-}
-
-// remarked returns the marks to add and to remove when before has become after.
-func remarked(before, after *journal.Operation) (add, remove []int64) {
-	hashes := func(op *journal.Operation) (all []int64) {
-		if !marked(op) {
-			return nil
-		}
-		for _, m := range store.Marks(op) {
-			all = append(all, markHash(m))
-		}
-		return all
-	}
-	had, has := hashes(before), hashes(after)
-	for _, hash := range has {
-		if !slices.Contains(had, hash) {
-			add = append(add, hash)
-		}
-	}
-	for _, hash := range had {
-		if !slices.Contains(has, hash) {
-			remove = append(remove, hash)
-		}
-	}
-	return add, remove
-}
 
 const (
 	addMarks    = `INSERT INTO {{schema}}.marks (hash, handle) SELECT pg_catalog.unnest($1::bigint[]), $2 ON CONFLICT DO NOTHING`
@@ -185,13 +143,4 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 		return nil, err
 	}
 	return matches, nil
-}
-
-// withoutBodies returns a scanned operation, with its answer's head, without bodies.
-func withoutBodies(r *row, answer []byte) (journal.Operation, error) {
-	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
-	if err := kept.GoesWith(answer); err != nil {
-		return journal.Operation{}, err
-	}
-	return (&format.Record{Row: kept, Answer: answer}).WithoutBodies()
 }

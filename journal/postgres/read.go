@@ -9,9 +9,6 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// scanner is what a row is read by: of pgx and of database/sql alike.
-type scanner interface{ Scan(dest ...any) error }
-
 // in returns a statement with the journal's schema in the place of {{schema}}.
 func (j *Journal) in(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", j.schema) }
 
@@ -48,6 +45,11 @@ func (j *Journal) query(ctx context.Context, f func(scanner) error, sql string, 
 		})
 	}
 	return eachOf(j.pool.Query(ctx, j.in(sql), args...))(f)
+}
+
+// fromOperations returns the FROM clause of columns.
+func (j *Journal) fromOperations() string {
+	return " FROM " + j.schema + ".operations o LEFT JOIN " + j.schema + ".requests r ON r.handle = o.handle "
 }
 
 // eachOf returns a function that calls f for each row of a query.

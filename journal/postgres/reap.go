@@ -173,7 +173,7 @@ func (r *reaper) find(t *tx, limit int) (found []expired, err error) {
 	n := 0
 	err = t.each(func(from scanner) error {
 		var is expired
-		op, err := scan(firstOf{behind{from, &is.settled}, &is.handle})
+		op, err := scan(keepFirst(withFirst(from, &is.settled), &is.handle))
 		n++
 		if err != nil && !isDamaged(err) || len(found) == limit {
 			return err
@@ -250,11 +250,3 @@ func (r *reaper) reap(t *tx, rows []*row, archived store.Archived) (reaped int, 
 	}
 	return reaped, nil
 }
-
-// behind reads a column that stands before the others.
-type behind struct {
-	scanner
-	first any
-}
-
-func (b behind) Scan(dest ...any) error { return b.scanner.Scan(append([]any{b.first}, dest...)...) }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -57,70 +56,6 @@ const receiptPage = 500
 
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
-
-// receiptRow is a receipt with the columns of its row.
-type receiptRow struct {
-	journal.Receipt
-	facts []byte // show whether the row has changed
-	here  bool   // this transaction has written it
-}
-
-// scanReceipt reads format.ReceiptColumns, and further columns behind them. The answer has no body.
-func scanReceipt(from scanner, more ...any) (r receiptRow, encoded []byte, err error) {
-	var handle, ends int64
-	var state int16
-	var scope, key, place, answer []byte
-	if err := from.Scan(append([]any{&handle, &scope, &key, &place, &state, &ends, &r.facts, &answer}, more...)...); err != nil {
-		return r, nil, err
-	}
-	// The handle is given by the insert itself, and is not in the sum.
-	values := []driver.Value{int64(0), string(scope), string(key), string(place), int64(state), ends, r.facts, nil}
-	if answer != nil {
-		values[len(values)-1] = answer
-	}
-	r.Receipt, encoded, err = format.ReadReceipt(values)
-	if r.Handle = handle; err != nil {
-		err = fmt.Errorf("postgres: receipt %d: %w", handle, err)
-	}
-	return r, encoded, err
-}
-
-// scanWholeReceipt is scanReceipt with the body behind these columns, before the further ones.
-func scanWholeReceipt(from scanner, more ...any) (receiptRow, error) {
-	var body []byte
-	r, encoded, err := scanReceipt(from, append([]any{&body}, more...)...)
-	if err == nil && encoded != nil {
-		if format.Lacks(encoded, body) {
-			err = errDamaged
-		} else {
-			r.Answer, err = format.DecodeAnswer(encoded, body)
-		}
-		if err != nil {
-			err = fmt.Errorf("postgres: receipt %d: %w", r.Handle, err)
-		}
-	}
-	return r, err
-}
-
-// receiptArgs are the values of a receipt's row from place on, and its scope and key.
-func receiptArgs(r journal.Receipt) (names, values []any) {
-	r.Handle = 0
-	args, body := format.ReceiptArgs(&r, -1)
-	for _, name := range args[:3] {
-		names = append(names, []byte(name.(string)))
-	}
-	return names[:2], append(append(names[2:3:3], args[3:]...), body)
-}
-
-// factsOf are the facts of a receipt as its row has them.
-func factsOf(r journal.Receipt) []byte {
-	_, values := receiptArgs(r)
-	return values[3].([]byte)
-}
-
-func receiptID(key journal.ReceiptKey) []byte {
-	return digest(journal.Ref{Scope: key.Scope, ID: key.Key})
-}
 
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
 func (j *Journal) receiptLock(id []byte) int64 {
@@ -500,25 +435,4 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 		return false, nil
 	}
 	return err == nil, explainTheirs(ctx, "advance an entity", err)
-}
-
-// receipts reads every receipt as a whole, in pages.
-func (v *verification) receipts() error {
-	made, err := v.j.madeReceipts(v.ctx)
-	for after, n := int64(0), pageSize; err == nil && made && n == pageSize; {
-		n = 0
-		err = v.j.read(v.ctx, func(row scanner) error {
-			r, err := scanWholeReceipt(row)
-			n, after = n+1, r.Handle
-			if isDamaged(err) {
-				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
-				return nil
-			}
-			for _, broken := range journal.ReceiptViolations(r.Receipt) {
-				v.add(Violation{Handle: after, Receipt: true, Invariant: broken})
-			}
-			return err
-		}, wholeReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
-	}
-	return err
 }

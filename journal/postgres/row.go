@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
@@ -17,9 +15,8 @@ import (
 type row struct {
 	op       journal.Operation // without the bodies of Request, and without Answer
 	revision int32
-	request  []byte  // the request's head, encoded
-	sum      uint32  // of the answer
-	seen     *member // this process as it wrote or read it; nil if it is not kept
+	request  []byte // the request's head, encoded
+	sum      uint32 // of the answer
 }
 
 // there reports whether the journal has it.
@@ -29,13 +26,8 @@ func (r *row) there() bool { return r != nil && r.op.State != journal.StateAbsen
 const columns = "o.handle, o.scope, o.parent, o.id, o.naming, o.provider, o.state, o.holder, o.wake_at, o.settled_at, " +
 	"o.delivered, o.tombstone, o.revision, o.facts, o.identity IS NOT NULL, r.head"
 
-// fromOperations returns the FROM clause of columns.
-func (j *Journal) fromOperations() string {
-	return " FROM " + j.schema + ".operations o LEFT JOIN " + j.schema + ".requests r ON r.handle = o.handle "
-}
-
 // scan reads one row of columns, and the columns that were selected behind them into more.
-func scan(from pgx.Row, more ...any) (*row, error) {
+func scan(from scanner, more ...any) (*row, error) {
 	var (
 		handle               int64
 		scope, parent, id    []byte
@@ -87,6 +79,54 @@ func timeOf(ms *int64) time.Time {
 	return time.UnixMilli(*ms).UTC()
 }
 
+// scanWhole reads a row of columns with the bodies and the answer behind them.
+func scanWhole(from scanner) (*row, error) {
+	var body, answer, answerBody []byte
+	r, err := scan(from, &body, &answer, &answerBody)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.fill(body, answer, answerBody)
+}
+
+// fill gives the row its request and its answer.
+func (r *row) fill(body, answer, answerBody []byte) (err error) {
+	if r.op.Request, err = format.DecodeRequest(r.request, body); err != nil {
+		return err
+	}
+	kept := format.Row{Op: r.op, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return err
+	}
+	if answer != nil {
+		r.op.Answer, err = format.DecodeAnswer(answer, answerBody)
+	}
+	return err
+}
+
+// scanOperation reads a row of wholeFrom.
+func scanOperation(from scanner) (journal.Operation, error) {
+	var body, answer, answerBody []byte
+	r, err := scan(from, &body, &answer, &answerBody)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return journal.Operation{}, err
+	}
+	return (&format.Record{Row: kept, Body: body, Answer: answer, AnswerBody: answerBody}).Operation()
+}
+
+// withoutBodies returns a scanned operation, with its answer's head, without bodies.
+func withoutBodies(r *row, answer []byte) (journal.Operation, error) {
+	kept := format.Row{Op: r.op, Request: r.request, AnswerSum: r.sum}
+	if err := kept.GoesWith(answer); err != nil {
+		return journal.Operation{}, err
+	}
+	return (&format.Record{Row: kept, Answer: answer}).WithoutBodies()
+}
+
 // stored has the columns to be written of an operation.
 type stored struct {
 	identity, alias, facts, request, requestBody, answer, answerBody []byte
@@ -127,6 +167,16 @@ func encode(op *journal.Operation, was *row, requestChanged, answerChanged bool)
 	s.sum = kept.AnswerSum
 	s.facts = format.EncodeFacts(kept)
 	return s
+}
+
+func insertArgs(op *journal.Operation, s *stored) []any {
+	return []any{s.identity, s.alias, []byte(op.Scope), []byte(op.Parent), []byte(op.ID), int16(op.Naming), []byte(op.Provider), int16(op.State),
+		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.request, s.requestBody}
+}
+
+func updateArgs(before *row, op *journal.Operation, s *stored) []any {
+	return []any{before.op.Handle, before.revision, s.identity, []byte(op.Provider), int16(op.State),
+		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.alias}
 }
 
 // digest returns the hash that makes an identity unique. An index of hashes takes names of any length, and NUL in

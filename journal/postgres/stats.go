@@ -64,7 +64,7 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	for after, sought := int64(0), true; sought && err == nil; {
 		sought = false
 		err = j.read(ctx, func(row scanner) error {
-			r, err := scan(firstOf{row, &after})
+			r, err := scan(keepFirst(row, &after))
 			if sought = isDamaged(err); sought {
 				return nil
 			}

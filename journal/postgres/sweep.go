@@ -104,7 +104,7 @@ func (t *tx) unansweredOf(handles []int64, f func(r *row) error) error {
 	var rows []*row
 	err := t.each(func(from scanner) error {
 		var handle int64
-		r, err := scan(firstOf{from, &handle})
+		r, err := scan(keepFirst(from, &handle))
 		if isDamaged(err) {
 			t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
 			return nil
@@ -171,7 +171,7 @@ func (t *tx) renew() error {
 // A damaged one is the zero Flow.
 func (t *tx) flowsAfter(after int64, ev journal.Event, of func(journal.Flow) journal.Event) (last int64, flows []journal.Flow, err error) {
 	err = t.each(func(row scanner) error {
-		f, err := scanFlow(firstOf{row, &last})
+		f, err := scanFlow(keepFirst(row, &last))
 		if isDamaged(err) {
 			f, err = journal.Flow{}, nil // no process trusts it
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -257,31 +256,6 @@ func (t *tx) read(handle string, args ...any) (*row, error) {
 	return r, err
 }
 
-// scanWhole reads a row of columns with the bodies and the answer behind them.
-func scanWhole(from pgx.Row) (*row, error) {
-	var body, answer, answerBody []byte
-	r, err := scan(from, &body, &answer, &answerBody)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.fill(body, answer, answerBody)
-}
-
-// fill gives the row its request and its answer.
-func (r *row) fill(body, answer, answerBody []byte) (err error) {
-	if r.op.Request, err = format.DecodeRequest(r.request, body); err != nil {
-		return err
-	}
-	kept := format.Row{Op: r.op, AnswerSum: r.sum}
-	if err := kept.GoesWith(answer); err != nil {
-		return err
-	}
-	if answer != nil {
-		r.op.Answer, err = format.DecodeAnswer(answer, answerBody)
-	}
-	return err
-}
-
 // byHandle returns the operation with that handle, nil for none, and locks it.
 func (t *tx) byHandle(handle int64) (*row, error) { return t.read("$1", handle) }
 
@@ -353,9 +327,8 @@ func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
 	default:
 		next = r.op
 	}
-	after := r
-	after.seen = t.as
-	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, t.j.isMine(after.op.Holder)) })
+	after, as := r, t.as
+	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, as, t.j.isMine(after.op.Holder)) })
 	return t.result(next, decision, ev), r, nil
 }
 
@@ -453,16 +426,6 @@ func (t *tx) insert(op journal.Operation) (*row, error) {
 		t.onCommit = append(t.onCommit, func() { as.given(handle) })
 	}
 	return &row{op: op, request: s.request, sum: s.sum}, t.remark(handle, &journal.Operation{}, &op)
-}
-
-func insertArgs(op *journal.Operation, s *stored) []any {
-	return []any{s.identity, s.alias, []byte(op.Scope), []byte(op.Parent), []byte(op.ID), int16(op.Naming), []byte(op.Provider), int16(op.State),
-		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.request, s.requestBody}
-}
-
-func updateArgs(before *row, op *journal.Operation, s *stored) []any {
-	return []any{before.op.Handle, before.revision, s.identity, []byte(op.Provider), int16(op.State),
-		s.holder, s.wakeAt, s.settledAt, op.Delivered, op.Tombstone, s.facts, s.alias}
 }
 
 // putBody writes a request or an answer, or removes it if head is nil.

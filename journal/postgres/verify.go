@@ -88,14 +88,6 @@ type looked struct {
 	marks           []int64
 }
 
-// before reads columns that stand behind the others.
-type before struct {
-	scanner
-	last []any
-}
-
-func (b before) Scan(dest ...any) error { return b.scanner.Scan(append(dest, b.last...)...) }
-
 func (v *verification) operations() error {
 	for after, n := int64(0), pageSize; n == pageSize; {
 		n = 0
@@ -103,7 +95,7 @@ func (v *verification) operations() error {
 		err := v.j.read(v.ctx, func(from scanner) error {
 			n++
 			l := new(looked)
-			op, err := scanOperation(before{firstOf{from, &after}, []any{&l.identity, &l.alias, &l.marks}})
+			op, err := scanOperation(withLast(keepFirst(from, &after), &l.identity, &l.alias, &l.marks))
 			if err != nil {
 				if !isDamaged(err) {
 					return err
@@ -166,7 +158,7 @@ func (v *verification) flows() error {
 		var flows []journal.Flow
 		err := v.j.read(v.ctx, func(from scanner) error {
 			n++
-			f, err := scanFlow(firstOf{from, &after})
+			f, err := scanFlow(keepFirst(from, &after))
 			if isDamaged(err) {
 				v.add(Violation{Handle: after, Flow: true, Invariant: "it is as it was written"})
 				return nil
@@ -220,4 +212,25 @@ func (v *verification) strays() error {
 		}
 	}
 	return nil
+}
+
+// receipts reads every receipt as a whole, in pages.
+func (v *verification) receipts() error {
+	made, err := v.j.madeReceipts(v.ctx)
+	for after, n := int64(0), pageSize; err == nil && made && n == pageSize; {
+		n = 0
+		err = v.j.read(v.ctx, func(row scanner) error {
+			r, err := scanWholeReceipt(row)
+			n, after = n+1, r.Handle
+			if isDamaged(err) {
+				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
+				return nil
+			}
+			for _, broken := range journal.ReceiptViolations(r.Receipt) {
+				v.add(Violation{Handle: after, Receipt: true, Invariant: broken})
+			}
+			return err
+		}, wholeReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
+	}
+	return err
 }
