@@ -264,7 +264,7 @@ func (p place) or(was place) place {
 func differs(was *string, is string) bool { return was != nil && *was != "" && is != "" && *was != is }
 
 // placeOf asks for each part by itself. A part is "" if the engine lacks the function, or the role may not call it.
-func (j *Journal) placeOf(ctx context.Context, conn conn) place {
+func (j *Journal) placeOf(ctx context.Context, conn rowReader) place {
 	one := func(sql string, args ...any) (value string) {
 		if conn.QueryRow(ctx, sql, args...).Scan(&value) != nil {
 			return ""

@@ -163,8 +163,13 @@ func (t *tx) keepClock() error {
 	return err
 }
 
+// rowReader runs a statement with one row.
+type rowReader interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // keptClock returns the clock's state as the journal and its lanes record it, and how often it was reset.
-func (j *Journal) keptClock(ctx context.Context, conn conn, lock string) (is store.Clock, resets int, err error) {
+func (j *Journal) keptClock(ctx context.Context, conn rowReader, lock string) (is store.Clock, resets int, err error) {
 	var last, margin, laneLast, laneMargin int64
 	var jumped *int64
 	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, (length(history) - length(replace(history, '"+clockReset+"', ''))) / length('"+clockReset+"') FROM "+
@@ -230,7 +235,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 func (t *tx) margin(terms journal.Terms) {
 	t.clock.Margin(terms)
 	if t.own != nil {
-		t.own.committed = append(t.own.committed, func() {
+		t.own.onCommit(func() {
 			t.j.clockMu.Lock()
 			t.j.clock.Margin(terms)
 			t.j.clockMu.Unlock()

@@ -18,7 +18,7 @@ func (g *grants) need(table string, all ...string) {
 }
 
 // lacking returns the missing privileges of the role, or "".
-func (g *grants) lacking(ctx context.Context, conn conn) (lacks string, err error) {
+func (g *grants) lacking(ctx context.Context, conn rowReader) (lacks string, err error) {
 	// The schema's version reports missing tables.
 	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(lack, ', '), '') FROM (
 		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)

@@ -54,7 +54,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err != nil {
 		return nil, explainTheirs(ctx, "begin a transaction", err)
 	}
-	return &ownTx{pgxTx: pgxTx{tx}}, nil
+	return newOwn(tx), nil
 }
 
 // forget returns the statements that reset the session after a transaction of the application's. The next one on that
@@ -85,7 +85,7 @@ func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (
 	return t, nil
 }
 
-func (j *Journal) inTheir(ctx context.Context, c conn, ev journal.Event) *tx {
+func (j *Journal) inTheir(ctx context.Context, c statementRunner, ev journal.Event) *tx {
 	return &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool), clock: j.seen(ev.At)}
 }
 

@@ -9,24 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN goes to
-// the server with the journal's first statement, and a receipt's answer with COMMIT. So a request takes two round trips less
-// than with pool.Begin and Pgx. The Driver of a transaction is a pgx.Tx. Its isolation level is the pool's default.
-func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
-	return func(ctx context.Context) (journal.Tx, error) {
-		conn, err := pool.Acquire(ctx)
-		if err != nil {
-			return nil, explainTheirs(ctx, "begin a transaction", err)
-		}
-		return &pooledTx{ctx: ctx, pooled: conn, conn: conn.Conn()}, nil
-	}
-}
-
-// pooledTx is a transaction of Begin: for the application a pgx.Tx, and for the journal a conn. One goroutine uses it.
+// pooledTx is a transaction of Begin: for the application a pgx.Tx, and for the journal a statementRunner. One goroutine uses it.
 type pooledTx struct {
 	ctx    context.Context // of Begin
 	pooled *pgxpool.Conn
@@ -37,6 +23,11 @@ type pooledTx struct {
 }
 
 var _ pgx.Tx = (*pooledTx)(nil)
+
+// newPooled returns a transaction that is not begun yet, on a connection that goes back to its pool at the end.
+func newPooled(ctx context.Context, conn *pgxpool.Conn) *pooledTx {
+	return &pooledTx{ctx: ctx, pooled: conn, conn: conn.Conn()}
+}
 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")

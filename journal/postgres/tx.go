@@ -37,7 +37,7 @@ type ask struct {
 type tx struct {
 	j     *Journal
 	ctx   context.Context
-	conn  conn
+	conn  statementRunner
 	as    *member // the process that runs it
 	at    time.Time
 	clock store.Clock // as it is to be once this commits

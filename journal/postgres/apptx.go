@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
+
+// statementRunner runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
+type statementRunner interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// ofPgx returns the journal.Tx of a transaction of pgx.
+func ofPgx(tx pgx.Tx) journal.Tx { return pgxTx{tx} }
+
+// ofSQL returns the journal.Tx of a transaction of database/sql.
+func ofSQL(tx *sql.Tx) journal.Tx { return sqlTx{tx} }
+
+type pgxTx struct{ tx pgx.Tx }
+
+func (t pgxTx) Driver() any                      { return t.tx }
+func (t pgxTx) Commit(ctx context.Context) error { return t.tx.Commit(ctx) }
+
+func (t pgxTx) Rollback(ctx context.Context) error {
+	if err := t.tx.Rollback(ctx); !errors.Is(err, pgx.ErrTxClosed) {
+		return err
+	}
+	return nil
+}
+
+// ownTx is a transaction of BeginTx, on one of the journal's connections.
+type ownTx struct {
+	pgxTx
+	committed []func() // run in this process once it is committed
+}
+
+// newOwn returns the journal.Tx of a transaction on one of the journal's connections.
+func newOwn(tx pgx.Tx) *ownTx { return &ownTx{pgxTx: pgxTx{tx}} }
+
+// onCommit has f run in this process once the transaction is committed.
+func (t *ownTx) onCommit(f func()) { t.committed = append(t.committed, f) }
+
+// Commit commits the transaction. If the answer is lost, this process counts it as committed.
+func (t *ownTx) Commit(ctx context.Context) error {
+	err := t.pgxTx.Commit(ctx)
+	if pgerr.Code(err) == pgerr.FailedTransaction { // the reset of settings comes first, and finds the transaction failed
+		err = pgx.ErrTxCommitRollback
+	}
+	for _, f := range t.committed {
+		f()
+	}
+	t.committed = nil
+	return err
+}
+
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) Driver() any                  { return t.tx }
+func (t sqlTx) Commit(context.Context) error { return t.tx.Commit() }
+
+func (t sqlTx) Rollback(context.Context) error {
+	if err := t.tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {
+		return err
+	}
+	return nil
+}
+
+// connOf returns the runner of the statements of tx.
+func connOf(tx journal.Tx) (statementRunner, error) {
+	switch t := tx.(type) {
+	case *ownTx:
+		return t.tx, nil
+	case *pooledTx:
+		return t, nil
+	case pgxTx:
+		if t.tx != nil {
+			return t.tx, nil
+		}
+	case sqlTx:
+		if t.tx != nil {
+			return sqlConn(t), nil
+		}
+	}
+	return nil, fmt.Errorf("postgres: the transaction is a %T: make it by postgres.Pgx, postgres.SQL or postgres.Begin, or by BeginTx", tx)
+}
+
+// sqlConn is a transaction of database/sql as a statementRunner.
+type sqlConn struct{ tx *sql.Tx }
+
+func (c sqlConn) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
+	result, err := c.tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	n, err := result.RowsAffected()
+	return pgconn.NewCommandTag(fmt.Sprintf("ANY %d", n)), err
+}
+
+func (c sqlConn) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	rows, err := c.tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &sqlRows{rows: rows}, nil
+}
+
+func (c sqlConn) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	return sqlRow{c.tx.QueryRowContext(ctx, query, args...)}
+}
+
+// SendBatch runs the statements one by one, as their results are read.
+func (c sqlConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return &sqlBatch{ctx: ctx, conn: c, left: b.QueuedQueries}
+}
+
+// sqlRow says pgx.ErrNoRows.
+type sqlRow struct{ row *sql.Row }
+
+func (r sqlRow) Scan(dest ...any) error {
+	err := r.row.Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return pgx.ErrNoRows
+	}
+	return err
+}
+
+// sqlRows are rows as pgx has them, as far as they are read here.
+type sqlRows struct {
+	pgx.Rows // nil: of the rest nothing is asked
+	rows     *sql.Rows
+}
+
+func (r *sqlRows) Close()                 { _ = r.rows.Close() }
+func (r *sqlRows) Err() error             { return r.rows.Err() }
+func (r *sqlRows) Next() bool             { return r.rows.Next() }
+func (r *sqlRows) Scan(dest ...any) error { return r.rows.Scan(dest...) }
+
+// sqlBatch is a batch likewise.
+type sqlBatch struct {
+	pgx.BatchResults // nil
+
+	ctx  context.Context
+	conn sqlConn
+	left []*pgx.QueuedQuery
+}
+
+func (b *sqlBatch) next() *pgx.QueuedQuery {
+	q := b.left[0]
+	b.left = b.left[1:]
+	return q
+}
+
+func (b *sqlBatch) Exec() (pgconn.CommandTag, error) {
+	q := b.next()
+	return b.conn.Exec(b.ctx, q.SQL, q.Arguments...)
+}
+
+func (b *sqlBatch) Query() (pgx.Rows, error) {
+	q := b.next()
+	return b.conn.Query(b.ctx, q.SQL, q.Arguments...)
+}
+
+func (b *sqlBatch) QueryRow() pgx.Row {
+	q := b.next()
+	return b.conn.QueryRow(b.ctx, q.SQL, q.Arguments...)
+}
+
+// Close runs the statements whose results were not read.
+func (b *sqlBatch) Close() error {
+	for len(b.left) > 0 {
+		if _, err := b.Exec(); err != nil {
+			b.left = nil
+			return err
+		}
+	}
+	return nil
+}
