@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -280,13 +281,13 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 	ctx, cancel := context.WithTimeout(l.j.background, l.j.commitTime)
 	defer cancel()
 	b := new(pgx.Batch)
-	b.Queue(beginSQL)
-	settings, lock := l.j.sql.settings, batchLock
+	b.Queue(connection.BeginSQL)
+	settings, lock := connection.Settings, batchLock
 	if l.j.locked.any() {
 		lock = heldLock
 	}
 	if slices.ContainsFunc(statements, part.together) {
-		settings = l.j.sql.togetherSettings
+		settings = connection.TogetherSettings
 	}
 	b.Queue(settings, lock)
 	l.queueGuard(b, needs)
@@ -294,8 +295,9 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 		p.queue(b, &l.j.sql)
 	}
 	b.Queue("COMMIT")
-	l.warned.Store(false)
-	makeRoom(l.conn, statements)
+	l.Warned.Store(false)
+	all, most := room(statements)
+	connection.MakeRoom(l.conn, all, most)
 	sent := time.Now()
 	results := l.conn.SendBatch(ctx, b)
 	defer func() {

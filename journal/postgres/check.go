@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -17,7 +18,7 @@ import (
 // the journal lay in another database before, or the database is older than this process has seen, the journal counts
 // as restored. After check, the guard lets this process commit on that server, until it is started again or another
 // is in its place.
-func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) error {
+func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *connection.Notices) error {
 	if err := j.checkText(ctx, conn); err != nil {
 		return err
 	}
@@ -38,6 +39,26 @@ func (j *Journal) check(ctx context.Context, conn *pgx.Conn, told *notices) erro
 	}
 	j.started.Store(started)
 	return nil
+}
+
+// dial connects, and checks whether the database is still the same. told receives the server's notices. Nil means
+// that they are not needed.
+func (j *Journal) dial(ctx context.Context, told *connection.Notices) (*pgx.Conn, error) {
+	if told == nil {
+		told = new(connection.Notices)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.DialTime)
+	defer cancel()
+	defer context.AfterFunc(j.background, cancel)()
+	conn, err := j.dialer.Connect(ctx, told)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.check(ctx, conn, told); err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return conn, nil
 }
 
 // checkText returns an error if a setting changes the form of the values that the server sends as text. Behind a
@@ -96,7 +117,7 @@ func (j *Journal) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *notices) error {
+func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *connection.Notices) error {
 	var (
 		version           int
 		encoding          string
@@ -131,21 +152,21 @@ func (j *Journal) checkServer(ctx context.Context, conn *pgx.Conn, told *notices
 	if j.awaited.Store(standbys != ""); told == nil {
 		return nil
 	}
-	if told.looked.Store(false); standbys == "" {
+	if told.Looked.Store(false); standbys == "" {
 		return nil
 	}
 	// Only a notice shows that a standby does not have a commit.
-	told.warned.Store(false)
-	if err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	told.Warned.Store(false)
+	if err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
 	}); err != nil {
 		return err
 	}
-	if !told.warned.Swap(false) {
+	if !told.Warned.Swap(false) {
 		return fmt.Errorf("%w: commits wait for a standby, and a pooler in between keeps the server's notices to itself, "+
 			"by which alone it is told that one did not: connect directly", ErrUnsafe)
 	}
-	told.looked.Store(true)
+	told.Looked.Store(true)
 	return nil
 }
 
@@ -294,7 +315,7 @@ func (j *Journal) stamp(ctx context.Context, conn *pgx.Conn, is place, and strin
 	if j.opts.Existing {
 		return nil
 	}
-	return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	return connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".journal SET deployment = coalesce(deployment, $1), system_identifier = $2, database_oid = $3, table_oid = $4, timeline = $5, "+
 			notSynchronous+" WHERE one = 1 "+and, j.opts.Deployment, is.system, is.database, is.table, is.timeline)
 	})

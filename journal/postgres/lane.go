@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -28,19 +29,16 @@ type lane struct {
 
 	usual, latest time.Duration // how long the guard takes
 
-	notices
+	connection.Notices
 }
 
 // The numbers of lanes: those of batches come first.
 const firstSlow = 1000
 
 const (
-	dialTime   = 10 * time.Second
-	commitTime = 30 * time.Second // for a transaction, whatever it waits for
-	slowLock   = "1000ms"
-	batchLock  = "100ms" // below deadlock_timeout, so that we are the victim of a deadlock with the application
-	heldLock   = "10ms"  // for a batch, while names are known to be held
-	txLock     = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
+	batchLock = "100ms" // below deadlock_timeout, so that we are the victim of a deadlock with the application
+	heldLock  = "10ms"  // for a batch, while names are known to be held
+	txLock    = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
 )
 
 func (j *Journal) newLane(number int) *lane { return &lane{j: j, number: number} }
@@ -113,7 +111,7 @@ func (l *lane) ready(ctx context.Context) error {
 		}
 	}
 	if l.conn == nil {
-		conn, err := l.j.dial(ctx, &l.notices)
+		conn, err := l.j.dial(ctx, &l.Notices)
 		if err != nil {
 			return err
 		}
@@ -141,44 +139,26 @@ func (l *lane) start(ctx context.Context, m *member) error {
 
 // alone commits some statements in one round trip, without the guard.
 func (l *lane) alone(ctx context.Context, queue func(b *pgx.Batch)) error {
-	return commitAlone(ctx, l.j, l.conn, queue)
+	return connection.Alone(ctx, l.j.background, l.conn, queue)
 }
-
-func commitAlone(ctx context.Context, j *Journal, conn *pgx.Conn, queue func(b *pgx.Batch)) error {
-	ctx, cancel := context.WithTimeout(ctx, commitTime)
-	defer cancel()
-	defer context.AfterFunc(j.background, cancel)()
-	b := new(pgx.Batch)
-	b.Queue(beginSQL)
-	b.Queue(j.sql.settings, slowLock)
-	queue(b)
-	b.Queue("COMMIT")
-	err := conn.SendBatch(ctx, b).Close()
-	if err != nil && !conn.IsClosed() {
-		_, _ = conn.Exec(ctx, "ROLLBACK")
-	}
-	return err
-}
-
-const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 // begin starts a transaction and reports whether the guard lets it go on. If not, the transaction is ended.
 func (l *lane) begin(a ask) (passed bool, err error) {
-	ctx, cancel := context.WithTimeout(l.j.background, commitTime)
+	ctx, cancel := context.WithTimeout(l.j.background, connection.CommitTime)
 	defer cancel()
 	b := new(pgx.Batch)
-	b.Queue(beginSQL)
+	b.Queue(connection.BeginSQL)
 	lock := txLock
 	if a.lanes != nil {
-		lock = slowLock
+		lock = connection.SlowLock
 	}
-	settings := l.j.sql.settings
+	settings := connection.Settings
 	if a.indices {
-		settings = l.j.sql.indexSettings
+		settings = connection.IndexSettings
 	}
 	b.Queue(settings, lock)
 	l.queueGuard(b, a.needs)
-	l.warned.Store(false)
+	l.Warned.Store(false)
 	sent := time.Now()
 	results := l.conn.SendBatch(ctx, b)
 	for range 2 {
@@ -219,7 +199,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	if started == nil {
 		sql = l.j.sql.guardBlindly
 	}
-	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.looked.Load())
+	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.
@@ -228,7 +208,7 @@ func (l *lane) rollback() {
 		l.hangUp()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), commitTime)
+	ctx, cancel := context.WithTimeout(context.Background(), connection.CommitTime)
 	defer cancel()
 	if _, err := l.conn.Exec(ctx, "ROLLBACK"); err != nil {
 		l.hangUp()
@@ -274,7 +254,7 @@ func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) 
 // commit is in doubt or that ctx has ended. resolved is set if the server's answer itself was lost.
 func (l *lane) committed(ctx context.Context, tag string, err error, resolved *bool) error {
 	switch {
-	case err == nil && tag == "COMMIT" && !l.warned.Load():
+	case err == nil && tag == "COMMIT" && !l.Warned.Load():
 		l.batch++
 		l.batches++
 		l.j.acknowledged.set(l)
@@ -286,7 +266,7 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 		return l.replicate(ctx)
 	case err == nil: // the server rolled it back
 		return errLost
-	case pgerr.IsStatements(err) && !l.conn.IsClosed() && !l.warned.Load():
+	case pgerr.IsStatements(err) && !l.conn.IsClosed() && !l.Warned.Load():
 		l.rollback()
 		return err
 	}
@@ -400,11 +380,11 @@ func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) err
 // raise raises the lane's tenure, once the holder of its row is done.
 func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	if l.conn == nil {
-		if l.conn, err = l.j.dial(ctx, &l.notices); err != nil {
+		if l.conn, err = l.j.dial(ctx, &l.Notices); err != nil {
 			return 0, 0, err
 		}
 	}
-	l.warned.Store(false)
+	l.Warned.Store(false)
 	found := false
 	err = l.alone(ctx, func(b *pgx.Batch) {
 		b.Queue(l.j.sql.resolve, l.member.id, l.number).Query(func(rows pgx.Rows) error {
@@ -435,14 +415,14 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 // of the lane proves it, since the log is in order.
 func (l *lane) replicate(ctx context.Context) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if !l.warned.Load() && l.conn != nil {
+		if !l.Warned.Load() && l.conn != nil {
 			return nil
 		}
 		_, _, err := l.raiseOwn(ctx)
 		if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errLost) {
 			return errInDoubt
 		}
-		if err == nil && !l.warned.Load() {
+		if err == nil && !l.Warned.Load() {
 			return nil
 		}
 		select {
@@ -482,7 +462,7 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 		return nil
 	}
 	was := l.j.restored.Load()
-	if err := l.j.check(ctx, l.conn, &l.notices); err != nil {
+	if err := l.j.check(ctx, l.conn, &l.Notices); err != nil {
 		return err
 	}
 	if was == nil && l.j.restored.Load() != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
 var (
@@ -41,7 +42,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	defer leave()
 	a := &j.app
 	a.once.Do(func() {
-		if a.pool, a.err = j.newPool(context.WithoutCancel(ctx), appConns, asMade); a.err == nil {
+		if a.pool, a.err = j.dialer.Pool(context.WithoutCancel(ctx), appConns, asMade); a.err == nil {
 			context.AfterFunc(j.background, a.pool.Close)
 		}
 	})
@@ -49,8 +50,8 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 		return nil, explain("begin a transaction", a.err)
 	}
 	tx, err := a.pool.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery:  beginSQL + "; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')",
-		CommitQuery: j.forget() + soundCommit + "; COMMIT"})
+		BeginQuery:  connection.BeginSQL + "; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')",
+		CommitQuery: j.forget() + connection.SoundCommit + "; COMMIT"})
 	if err != nil {
 		return nil, explainTheirs(ctx, "begin a transaction", err)
 	}
@@ -257,9 +258,9 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 	}
 	// It writes to the application's tables, and may wait for their locks longer than for a row of the journal.
 	inner, err := own.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery: "SET LOCAL lock_timeout = '" + slowLock + "'; SAVEPOINT " + name,
+		BeginQuery: "SET LOCAL lock_timeout = '" + connection.SlowLock + "'; SAVEPOINT " + name,
 		// Its settings must neither weaken the commit nor last.
-		CommitQuery: "RELEASE SAVEPOINT " + name + "; " + forget + soundCommit})
+		CommitQuery: "RELEASE SAVEPOINT " + name + "; " + forget + connection.SoundCommit})
 	if err != nil {
 		return nil, err
 	}

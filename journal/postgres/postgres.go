@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -136,7 +137,7 @@ type Journal struct {
 	opts   Options
 	schema string // quoted
 	sql    statements
-	cfg    *pgx.ConnConfig
+	dialer *connection.Dialer
 	pool   *pgxpool.Pool // for reads
 	app    appPool
 	lows   lowMarks
@@ -247,18 +248,20 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		opts.Logger = slog.Default()
 	}
 	j := &Journal{
-		opts: opts, schema: schema, sql: newStatements(schema), cfg: configure(cfg, opts), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace), rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: maxBatchBytes, commitTime: commitTime,
+		opts: opts, schema: schema, sql: newStatements(schema), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace),
+		dialer:      connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect}),
+		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: maxBatchBytes, commitTime: connection.CommitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {
 		j.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
 	}
 	if opts.Migrate && !opts.Existing {
-		if err := migrate(ctx, j.cfg, opts.Schema, j.log, Migrations()); err != nil {
+		if err := migrate(ctx, j.dialer.Config(), opts.Schema, j.log, Migrations()); err != nil {
 			return nil, err
 		}
 	}
-	if j.pool, err = j.newPool(ctx, cmp.Or(max(opts.Readers, 0), defaultReaders), nil); err != nil {
+	if j.pool, err = j.dialer.Pool(ctx, cmp.Or(max(opts.Readers, 0), defaultReaders), nil); err != nil {
 		return nil, explain("open", err)
 	}
 	j.background, j.stop = context.WithCancelCause(context.Background())
@@ -367,26 +370,14 @@ const defaultReaders = 4
 
 // statements holds the SQL texts for a schema.
 type statements struct {
-	settings, indexSettings, togetherSettings, togetherPlans, guard, guardBlindly, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
-	insertNew, insertNamed, followRows                                                                                                                                                                 string
+	guard, guardBlindly, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
+	insertNew, insertNamed, followRows                                                                                                       string
 }
 
 func newStatements(s string) statements {
 	update := "UPDATE " + s + ".operations SET provider = $4, state = $5, holder = $6, wake_at = $7, settled_at = $8, delivered = $9, tombstone = $10, facts = $11, alias = $12, " +
 		"revision = revision + 1 WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3 RETURNING handle"
 	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
-	settings := soundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
-		// The limit for a handler of DeliverTx is pace.handler, whatever the role's setting is.
-		"set_config('idle_in_transaction_session_timeout', '60s', true), " +
-		// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
-		"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
-	const (
-		byIndex = "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
-		// A generic plan for each statement, however many rows there are: planning takes longer than execution. And
-		// the table soon outgrows the one that was planned for.
-		together = "set_config('plan_cache_mode', 'force_generic_plan', true), " + byIndex +
-			", set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)"
-	)
 	guard := "WITH g AS (UPDATE " + s + ".lanes SET batch = $3, last_at = greatest(last_at, $6), " +
 		"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
 		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
@@ -394,10 +385,8 @@ func newStatements(s string) statements {
 		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($8) " +
 		// If commits begin to wait for a standby, the client first checks that notices reach it.
 		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
-		"AND " + soundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
+		"AND " + connection.SoundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
-		settings: settings, indexSettings: settings + ", " + byIndex,
-		togetherSettings: settings + ", " + together, togetherPlans: "SELECT " + together,
 		insertNew: in(insertNew), insertNamed: in(insertNamed), followRows: in(followRows),
 		guard: strings.Replace(guard, "{{place}}", serverStart+" = $10::timestamptz", 1),
 		// If the server can't report its start, only each beat checks whether it is the same.
@@ -428,19 +417,6 @@ func newStatements(s string) statements {
 		findNamed: "(" + in(findNamed) + ")",
 		byHandle:  "SELECT 1 FROM " + s + ".operations WHERE handle = ",
 	}
-}
-
-// soundCommit makes a transaction's commit wait for the disk, and for standbys as the server says, and its warnings
-// visible.
-const soundCommit = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), " +
-	"set_config('client_min_messages', 'warning', true)"
-
-// soundSettings returns SQL that is true if commits are durable and reads see only written data. $unsafe skips
-// durability.
-func soundSettings(unsafe string) string {
-	return "(" + unsafe + " OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
-		"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('client_min_messages') <> 'error' " +
-		"AND current_setting('transaction_isolation') = 'read committed'"
 }
 
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -61,7 +62,7 @@ func (j *Journal) mark(ctx context.Context, conn *pgx.Conn, column, condition st
 	var restored, promoted *string
 	condition = "epoch = $1 AND $2::text IS NOT NULL AND " + condition
 	mark := func() error {
-		return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+		return connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 			b.Queue("UPDATE "+j.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+j.schema+".lanes "+
 				"WHERE EXISTS (SELECT 1 FROM "+j.schema+".journal WHERE "+condition+") ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane", epoch, value)
 			b.Queue("UPDATE "+j.schema+".journal SET "+column+" = $2 WHERE "+condition, epoch, value)
@@ -133,7 +134,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	} else if why != "" {
 		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks what it acknowledged: "+why)
 	}
-	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().id, *promoted)
 		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, "+notSynchronous+
 			" WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
 // A session lives while it is renewed: each beat renews its row for ttl by the database's clock. By its process's own
@@ -179,7 +180,7 @@ func (j *Journal) isMine(id string) bool {
 // enroll makes this process a member.
 func (j *Journal) enroll(ctx context.Context, conn *pgx.Conn) (*member, error) {
 	m := &member{id: newSessionID()}
-	err := commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid, timeline) "+
 			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.id, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
 			QueryRow(func(r pgx.Row) error { return r.Scan(&m.epoch) })
@@ -220,7 +221,7 @@ func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, nee
 	var buried bool
 	var sound bool
 	err := conn.QueryRow(ctx, "SELECT (SELECT epoch FROM "+j.schema+".sessions WHERE id = $1), coalesce((SELECT buried_at IS NOT NULL FROM "+j.schema+".sessions WHERE id = $1), true), "+
-		soundSettings("$2"), m.id, true).Scan(&epoch, &buried, &sound)
+		connection.SoundSettings("$2"), m.id, true).Scan(&epoch, &buried, &sound)
 	if err != nil {
 		return err
 	}
@@ -334,7 +335,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 
 // alone commits some statements in one round trip, without the guard, by the given synchronous_commit.
 func (j *Journal) alone(ctx context.Context, conn *pgx.Conn, durability string, queue func(b *pgx.Batch)) error {
-	return commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	return connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("SELECT set_config('synchronous_commit', $1, true)", durability)
 		queue(b)
 	})

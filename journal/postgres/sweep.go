@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
 // A sweep gives every operation without an answer, and every waiting flow, the event that the clock asks for. There may be
@@ -220,7 +221,7 @@ func (t *tx) planned(f func() error) error {
 	b := new(pgx.Batch)
 	b.Queue(sweepTime)
 	b.Queue(plansNow, planning).QueryRow(func(row pgx.Row) error { return row.Scan(&were) })
-	b.Queue(t.j.sql.togetherPlans)
+	b.Queue(connection.TogetherPlans)
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return err
 	}

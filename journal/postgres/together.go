@@ -200,3 +200,23 @@ func (p part) read(results pgx.BatchResults) error {
 	}
 	return rows.Err()
 }
+
+// room returns about as many bytes as the arguments of all parts are sent as, and as those of the largest part.
+func room(statements []part) (all, most int) {
+	for _, p := range statements {
+		size := 0
+		for _, w := range p.writes {
+			size += w.size()
+		}
+		all, most = all+size, max(most, size)
+	}
+	return all, most
+}
+
+// size is about as many bytes as the arguments of the write are sent as.
+func (w *write) size() int {
+	const others = 16*8 + 64 // their lengths, the numbers, and the digests
+	s := &w.stored
+	return others + len(w.op.Scope) + len(w.op.Parent) + len(w.op.ID) + len(w.op.Provider) + len(w.op.Holder) +
+		len(s.facts) + len(s.request) + len(s.requestBody) + len(s.answer) + len(s.answerBody)
+}

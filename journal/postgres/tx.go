@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -377,7 +378,7 @@ func (t *tx) flush() error {
 	b := new(pgx.Batch)
 	statements := parts(later, false)
 	if len(statements) > 0 {
-		b.Queue(t.j.sql.togetherPlans)
+		b.Queue(connection.TogetherPlans)
 	}
 	for _, p := range statements {
 		p.queue(b, &t.j.sql)

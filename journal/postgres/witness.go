@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
 // Witness keeps a number outside of the database: in a file on another machine, an object, a ConfigMap. If a copy of
@@ -91,7 +93,7 @@ func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	var number, epoch int64
-	err = commitAlone(ctx, j, conn, func(b *pgx.Batch) {
+	err = connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE " + j.schema + ".journal SET witnessed = witnessed + 1 RETURNING witnessed, epoch").
 			QueryRow(func(r pgx.Row) error { return r.Scan(&number, &epoch) })
 	})

@@ -1,4 +1,4 @@
-package postgres
+package connection
 
 import (
 	"encoding/binary"
@@ -12,30 +12,15 @@ import (
 // A batch is some hundred kilobytes, and the driver begins each in a buffer of one. A buffer of the batch's size
 // spares copies, and half of the memory that an operation allocated.
 
-// makeRoom grows the connection's buffers for a batch. It is called before the batch's first statement is sent.
-func makeRoom(conn *pgx.Conn, statements []part) {
-	all, most := 0, 0
-	for _, p := range statements {
-		size := 0
-		for _, w := range p.writes {
-			size += w.size()
-		}
-		all, most = all+size, max(most, size)
-	}
+// MakeRoom grows the connection's buffers for the messages that follow: for all bytes of them, and for the most that
+// one statement's arrays of bytes take. It is called before the first statement is sent.
+func MakeRoom(conn *pgx.Conn, all, most int) {
 	conn.PgConn().Frontend().Send(room(all))
 	if t, ok := conn.TypeMap().TypeForOID(pgtype.ByteaArrayOID); ok {
 		if c, ok := t.Codec.(*bytesCodec); ok {
 			c.room = most
 		}
 	}
-}
-
-// size is about as many bytes as the arguments of the write are sent as.
-func (w *write) size() int {
-	const others = 16*8 + 64 // their lengths, the numbers, and the digests
-	s := &w.stored
-	return others + len(w.op.Scope) + len(w.op.Parent) + len(w.op.ID) + len(w.op.Provider) + len(w.op.Holder) +
-		len(s.facts) + len(s.request) + len(s.requestBody) + len(s.answer) + len(s.answerBody)
 }
 
 // room is a message of no bytes. It makes room for so many bytes in the buffer of the messages that follow.

@@ -1,0 +1,68 @@
+package connection
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// CommitTime limits the time of a transaction, whatever it waits for.
+const CommitTime = 30 * time.Second
+
+// SlowLock is how long a statement waits for a lock at most, unless a transaction says otherwise.
+const SlowLock = "1000ms"
+
+// BeginSQL begins a transaction of the journal's.
+const BeginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+// Settings is the first statement of a transaction. $1 is the lock_timeout. IndexSettings is Settings for statements
+// that go by indices, whatever the server knows of the size of tables. TogetherSettings is Settings for statements of
+// many rows, and TogetherPlans makes that difference amid a transaction.
+const (
+	Settings = SoundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
+		// The limit for a handler of the application's is another, whatever the role's setting is.
+		"set_config('idle_in_transaction_session_timeout', '60s', true), " +
+		// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
+		"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
+	IndexSettings    = Settings + ", " + byIndex
+	TogetherSettings = Settings + ", " + together
+	TogetherPlans    = "SELECT " + together
+
+	byIndex = "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+	// A generic plan for each statement, however many rows there are: planning takes longer than execution. And
+	// the table soon outgrows the one that was planned for.
+	together = "set_config('plan_cache_mode', 'force_generic_plan', true), " + byIndex +
+		", set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)"
+)
+
+// SoundCommit makes a transaction's commit wait for the disk, and for standbys as the server says, and its warnings
+// visible.
+const SoundCommit = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), " +
+	"set_config('client_min_messages', 'warning', true)"
+
+// SoundSettings returns SQL that is true if commits are durable and reads see only written data. $unsafe skips
+// durability.
+func SoundSettings(unsafe string) string {
+	return "(" + unsafe + " OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
+		"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('client_min_messages') <> 'error' " +
+		"AND current_setting('transaction_isolation') = 'read committed'"
+}
+
+// Alone commits some statements in one round trip, in a transaction that no guard fences. The end of background ends
+// it too.
+func Alone(ctx, background context.Context, conn *pgx.Conn, queue func(b *pgx.Batch)) error {
+	ctx, cancel := context.WithTimeout(ctx, CommitTime)
+	defer cancel()
+	defer context.AfterFunc(background, cancel)()
+	b := new(pgx.Batch)
+	b.Queue(BeginSQL)
+	b.Queue(Settings, SlowLock)
+	queue(b)
+	b.Queue("COMMIT")
+	err := conn.SendBatch(ctx, b).Close()
+	if err != nil && !conn.IsClosed() {
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	return err
+}
