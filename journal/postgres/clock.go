@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
 // dbClock estimates the database's clock without a query.
@@ -163,13 +164,8 @@ func (t *tx) keepClock() error {
 	return err
 }
 
-// rowReader runs a statement with one row.
-type rowReader interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // keptClock returns the clock's state as the journal and its lanes record it, and how often it was reset.
-func (j *Journal) keptClock(ctx context.Context, conn rowReader, lock string) (is store.Clock, resets int, err error) {
+func (j *Journal) keptClock(ctx context.Context, conn check.RowReader, lock string) (is store.Clock, resets int, err error) {
 	var last, margin, laneLast, laneMargin int64
 	var jumped *int64
 	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, (length(history) - length(replace(history, '"+clockReset+"', ''))) / length('"+clockReset+"') FROM "+

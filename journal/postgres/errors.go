@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 var (
 	// ErrUnsafe means that the server's settings lose acknowledged commits, or are not those that a journal needs. The
 	// error says which, and what to set.
-	ErrUnsafe = errors.New("postgres: not safe for a journal")
+	ErrUnsafe = check.ErrUnsafe
 	// ErrDeployment means that the journal belongs to another deployment, as in a copy of production started as
 	// staging.
 	ErrDeployment = errors.New("postgres: the journal of another deployment")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
 // memory is this process's latest sighting of the database. A server that was put back to an earlier state, or that
@@ -22,7 +24,7 @@ type memory struct {
 // sighting is one view of the database. An epoch of 0 means that there is none.
 type sighting struct {
 	epoch, witnessed int64
-	place            place
+	place            check.Place
 	member           string // this process
 	beats            *int64 // its own, as far as that server has them; nil if its session is not there
 }
@@ -42,7 +44,7 @@ func (m *memory) keep(is sighting) {
 		m.joined = time.Time{}
 	}
 	if is.epoch == was.epoch {
-		is.place = is.place.or(was.place)
+		is.place = is.place.Or(was.place)
 	}
 	switch {
 	case is.epoch < was.epoch, is.epoch == was.epoch && older(is.place, was.place):
@@ -103,7 +105,7 @@ func (m *memory) lastJoin() time.Time {
 
 // older reports whether a place is on an earlier timeline than another one of the same server's line. A promotion
 // makes a later timeline. Timelines are numbers of eight digits.
-func older(is, was place) bool { return is.timeline != "" && is.timeline < was.timeline }
+func older(is, was check.Place) bool { return is.Timeline != "" && is.Timeline < was.Timeline }
 
 // recall compares what is seen with this process's earlier sighting. It returns the sign that the database has gone
 // back, or "" for none.
@@ -114,12 +116,12 @@ func (j *Journal) recall(ctx context.Context, conn *pgx.Conn, was, is sighting) 
 		return fmt.Sprintf("it was adopted or confirmed %d times, and is as if that had been %d times", was.epoch-1, is.epoch-1), nil
 	case is.witnessed < was.witnessed:
 		return fmt.Sprintf("it is at %d, after %d", is.witnessed, was.witnessed), nil
-	case differs(&was.place.system, is.place.system), differs(&was.place.database, is.place.database), differs(&was.place.table, is.place.table):
+	case check.Differs(&was.place.System, is.place.System), check.Differs(&was.place.Database, is.place.Database), check.Differs(&was.place.Table, is.place.Table):
 		return "it lies elsewhere than this process has seen it", nil
 	case older(is.place, was.place):
-		return fmt.Sprintf("it is on timeline %s, after %s", is.place.timeline, was.place.timeline), nil
+		return fmt.Sprintf("it is on timeline %s, after %s", is.place.Timeline, was.place.Timeline), nil
 	case is.beats == nil: // see missing
-	case is.place.timeline == "", is.place.timeline != was.place.timeline: // a standby may lack beats, as they don't wait for it
+	case is.place.Timeline == "", is.place.Timeline != was.place.Timeline: // a standby may lack beats, as they don't wait for it
 		return j.lacking(ctx, conn)
 	case is.member == was.member && was.beats != nil && *is.beats < *was.beats:
 		return fmt.Sprintf("session %s is at beat %d, after %d", is.member, *is.beats, *was.beats), nil

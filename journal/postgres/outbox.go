@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
@@ -149,7 +150,7 @@ func (j *Journal) startHere() string {
 	if j.started.Load() == nil {
 		return "NULL::timestamptz"
 	}
-	return serverStart
+	return check.StartSQL
 }
 
 // isOursBy is isOurs by the row of ours.
@@ -164,7 +165,7 @@ func (t *tx) isOursBy(row scanner) error {
 		return err
 	case why != nil:
 		return fmt.Errorf("%w: %s", journal.ErrRestored, *why)
-	case started == nil || sameStart(started, t.j.started.Load()):
+	case started == nil || check.SameStart(started, t.j.started.Load()):
 		return nil
 	}
 	own, err := t.j.dial(t.ctx, nil)
@@ -175,7 +176,7 @@ func (t *tx) isOursBy(row scanner) error {
 	if err := t.j.refusal(); err != nil {
 		return err
 	}
-	if !sameStart(started, t.j.started.Load()) {
+	if !check.SameStart(started, t.j.started.Load()) {
 		return errElsewhere
 	}
 	return nil

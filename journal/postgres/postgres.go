@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
@@ -388,7 +389,7 @@ func newStatements(s string) statements {
 		"AND " + connection.SoundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
 		insertNew: in(insertNew), insertNamed: in(insertNamed), followRows: in(followRows),
-		guard: strings.Replace(guard, "{{place}}", serverStart+" = $10::timestamptz", 1),
+		guard: strings.Replace(guard, "{{place}}", check.StartSQL+" = $10::timestamptz", 1),
 		// If the server can't report its start, only each beat checks whether it is the same.
 		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),
 		resolve:      "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",

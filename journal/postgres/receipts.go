@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -80,11 +81,11 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 		if !there {
 			return fmt.Errorf("%w: its tables of receipts are missing: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion)
 		}
-		var g grants
-		g.need(j.schema+".receipts", "SELECT", "INSERT", "UPDATE", "DELETE")
-		g.need(j.schema+".heads", "SELECT", "INSERT", "UPDATE")
-		g.need(j.schema+".receipt_naming", "SELECT", "UPDATE")
-		if lacks, err := g.lacking(ctx, t.conn); err != nil {
+		var g check.Grants
+		g.Need(j.schema+".receipts", "SELECT", "INSERT", "UPDATE", "DELETE")
+		g.Need(j.schema+".heads", "SELECT", "INSERT", "UPDATE")
+		g.Need(j.schema+".receipt_naming", "SELECT", "UPDATE")
+		if lacks, err := g.Lacking(ctx, t.conn); err != nil {
 			return err
 		} else if lacks != "" {
 			return lacksGrant("prepare receipts", lacks)
@@ -120,7 +121,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 		if err == nil && !done {
 			result, err = t.receiveAnew(ev)
 		}
-		if err != nil || result.Decision != journal.Wait || sameStart(started, j.started.Load()) {
+		if err != nil || result.Decision != journal.Wait || check.SameStart(started, j.started.Load()) {
 			return result, err
 		} // else the server was restarted, and is as it was
 	}

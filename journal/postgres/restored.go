@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -378,7 +379,7 @@ func (j *Journal) Confirm(ctx context.Context) error {
 // journal lies where it lies now. It counts as restored from then on for the reason restored, "" for none.
 func (t *tx) cutOff(word, restored string) error {
 	s := t.j.schema
-	is := t.j.placeOf(t.ctx, t.conn)
+	is := check.PlaceOf(t.ctx, t.conn, t.j.schema)
 	for _, statement := range [...]struct {
 		sql  string
 		args []any
@@ -387,7 +388,7 @@ func (t *tx) cutOff(word, restored string) error {
 			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().id}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.system, is.database, is.table, is.timeline, t.j.opts.Deployment, restored}},
+			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},
 		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
 			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
@@ -280,7 +281,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	start := "NULL::timestamptz"
 	started := j.started.Load()
 	if started != nil {
-		start = serverStart
+		start = check.StartSQL
 	}
 	before := j.memory.beatsOf(m.id)
 	sent := time.Now()
@@ -294,7 +295,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 				var n int64
 				var by *time.Time
 				_, err := pgx.ForEachRow(rows, []any{&id, &n, &by}, func() error {
-					if heard = append(heard, id); id == m.id && by != nil && sameStart(started, by) {
+					if heard = append(heard, id); id == m.id && by != nil && check.SameStart(started, by) {
 						beats = n
 					}
 					return nil

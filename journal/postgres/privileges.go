@@ -5,47 +5,26 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
-
-// grants are privileges that a role needs.
-type grants struct{ tables, privileges []string }
-
-func (g *grants) need(table string, all ...string) {
-	for _, privilege := range all {
-		g.tables, g.privileges = append(g.tables, table), append(g.privileges, privilege)
-	}
-}
-
-// lacking returns the missing privileges of the role, or "".
-func (g *grants) lacking(ctx context.Context, conn rowReader) (lacks string, err error) {
-	// The schema's version reports missing tables.
-	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(lack, ', '), '') FROM (
-		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)
-		WHERE NOT CASE WHEN t LIKE 'SEQUENCE %' THEN has_sequence_privilege(to_regclass(substr(t, 10)), p) ELSE has_table_privilege(to_regclass(t), p) END) l`,
-		g.tables, g.privileges).Scan(&lacks)
-	if pgerr.Code(err) == pgerr.NoSuchFunction { // another engine's
-		err = nil
-	}
-	return lacks, err
-}
 
 // checkGrants rejects, once, a role that lacks a privilege, before there is something to record.
 func (j *Journal) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	if j.granted.Load() {
 		return nil
 	}
-	var g grants
-	need := func(of string, all ...string) { g.need(of, all...) }
+	var g check.Grants
+	need := func(of string, all ...string) { g.Need(of, all...) }
 	if j.opts.ReadOnly {
-		need = func(of string, _ ...string) { g.need(of, "SELECT") }
+		need = func(of string, _ ...string) { g.Need(of, "SELECT") }
 	}
 	need(j.schema+".journal", "SELECT", "UPDATE")
 	for _, table := range [...]string{"sessions", "lanes", "operations", "requests", "answers", "leases", "marks", "heard", "flows", "flow_steps"} {
 		need(j.schema+"."+table, "SELECT", "INSERT", "UPDATE", "DELETE")
 	}
 	need("SEQUENCE "+j.schema+".handles", "USAGE", "SELECT")
-	lacks, err := g.lacking(ctx, conn)
+	lacks, err := g.Lacking(ctx, conn)
 	switch {
 	case err != nil:
 		return err

@@ -1,0 +1,143 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
+
+// ErrUnsafe means that the server's settings lose acknowledged commits, or are not those that a journal needs.
+var ErrUnsafe = errors.New("postgres: not safe for a journal")
+
+// RowReader runs a statement with one row.
+type RowReader interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Needs says what a journal needs of its server.
+type Needs struct {
+	Writes  bool // commits are acknowledged; false for a reader
+	Durable bool // they are durable by the server's own disk
+}
+
+// Server returns an error for a server that does not do. It reports whether commits wait for a standby.
+func Server(ctx context.Context, conn RowReader, needs Needs) (awaits bool, err error) {
+	var (
+		version           int
+		encoding          string
+		fsync, pages      string
+		standbys          string
+		standby, readonly bool
+	)
+	err = conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_setting('fsync', true), 'on'), "+
+		"coalesce(current_setting('full_page_writes', true), 'on'), coalesce(current_setting('synchronous_standby_names', true), ''), pg_is_in_recovery(), "+
+		"current_setting('default_transaction_read_only')::bool").Scan(&version, &encoding, &fsync, &pages, &standbys, &standby, &readonly)
+	if err != nil {
+		return false, err
+	}
+	if !needs.Writes { // nothing is acknowledged
+		standby, readonly, standbys = false, false, ""
+	}
+	local := needs.Writes && needs.Durable
+	switch {
+	case version < 140000:
+		return false, fmt.Errorf("%w: the server has version %d, and 14 is needed", ErrUnsafe, version/10000)
+	case encoding != "UTF8":
+		return false, fmt.Errorf("%w: the database's encoding is %s, and UTF8 is needed", ErrUnsafe, encoding)
+	case standby:
+		return false, fmt.Errorf("%w: the server is a standby: connect to the primary, as by several hosts and target_session_attrs=read-write", ErrUnsafe)
+	case readonly:
+		return false, fmt.Errorf("%w: default_transaction_read_only is on", ErrUnsafe)
+	case local && fsync != "on":
+		return false, fmt.Errorf("%w: fsync is %s: what was acknowledged is lost with the machine's power; set it on, or see Options.Durability", ErrUnsafe, fsync)
+	case local && pages != "on":
+		return false, fmt.Errorf("%w: full_page_writes is %s: a page that was half written can't be mended; set it on, or see Options.Durability", ErrUnsafe, pages)
+	}
+	return standbys != "", nil
+}
+
+// Notices returns an error if commits wait for a standby, and the server's notices do not reach this process. It
+// records in told whether they were seen to.
+func Notices(ctx, background context.Context, conn *pgx.Conn, told *connection.Notices, awaits bool) error {
+	if told.Looked.Store(false); !awaits {
+		return nil
+	}
+	// Only a notice shows that a standby does not have a commit.
+	told.Warned.Store(false)
+	if err := connection.Alone(ctx, background, conn, func(b *pgx.Batch) {
+		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
+	}); err != nil {
+		return err
+	}
+	if !told.Warned.Swap(false) {
+		return fmt.Errorf("%w: commits wait for a standby, and a pooler in between keeps the server's notices to itself, "+
+			"by which alone it is told that one did not: connect directly", ErrUnsafe)
+	}
+	told.Looked.Store(true)
+	return nil
+}
+
+// Text returns an error if a setting changes the form of the values that the server sends as text. Behind a pooler it
+// sends them so, and in another form the journal could not read its records again.
+func Text(ctx context.Context, conn RowReader) error {
+	var bytea, date, encoding string
+	err := conn.QueryRow(ctx, "SELECT current_setting('bytea_output'), current_setting('DateStyle'), current_setting('client_encoding')").Scan(&bytea, &date, &encoding)
+	refuse := func(setting, is, want string) error {
+		return fmt.Errorf("%w: %s is %s, and behind a pooler (Options.Pooled) it has to be %s: ALTER ROLE … SET %[2]s = '%[4]s', and have the pooler connect anew", ErrUnsafe, setting, is, want)
+	}
+	switch {
+	case err != nil:
+		return err
+	case bytea != "hex":
+		return refuse("bytea_output", bytea, "hex")
+	case !strings.HasPrefix(date, "ISO"):
+		return refuse("DateStyle", date, "ISO")
+	case encoding != "UTF8":
+		return refuse("client_encoding", encoding, "UTF8")
+	}
+	return nil
+}
+
+// Tables returns an error for a journal whose tables a crash empties, or whose rows are hidden from this role.
+func Tables(ctx context.Context, conn RowReader, schema string) error {
+	var unlogged, policies bool
+	err := conn.QueryRow(ctx, "SELECT bool_or(relpersistence <> 'p'), bool_or(row_security_active(c.oid)) FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')",
+		schema).Scan(&unlogged, &policies)
+	switch {
+	case err != nil:
+		return err
+	case unlogged:
+		return fmt.Errorf("%w: a table of the journal is unlogged, and is empty after a crash: ALTER TABLE … SET LOGGED", ErrUnsafe)
+	case policies:
+		return fmt.Errorf("%w: row security hides rows of the journal from this role: disable it for the journal's tables", ErrUnsafe)
+	}
+	return nil
+}
+
+// StartOf returns when the server was started. No two servers were started in the same microsecond. So another time
+// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both. StartOf
+// returns nil if the engine, or the role, can't tell.
+func StartOf(ctx context.Context, conn RowReader) (*time.Time, error) {
+	var started time.Time
+	err := conn.QueryRow(ctx, "SELECT "+StartSQL).Scan(&started)
+	switch {
+	case pgerr.Code(err) == pgerr.NoSuchFunction, pgerr.Code(err) == pgerr.LacksPrivilege:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &started, nil
+}
+
+// StartSQL is the expression of StartOf.
+const StartSQL = "pg_postmaster_start_time()"
+
+// SameStart reports whether two answers of StartOf are of one server that was not started again.
+func SameStart(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
