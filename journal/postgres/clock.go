@@ -231,7 +231,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 func (t *tx) margin(terms journal.Terms) {
 	t.clock.Margin(terms)
 	if t.own != nil {
-		t.own.onCommit(func() {
+		t.own.OnCommit(func() {
 			t.j.clockMu.Lock()
 			t.j.clock.Margin(terms)
 			t.j.clockMu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
@@ -56,7 +57,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err != nil {
 		return nil, explainTheirs(ctx, "begin a transaction", err)
 	}
-	return newOwn(tx), nil
+	return apptx.NewOwn(tx), nil
 }
 
 // forget returns the statements that reset the session after a transaction of the application's. The next one on that
@@ -75,7 +76,7 @@ func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
 
 // theirs returns a tx in a transaction of the application's. It sees the caller's clock, but moves nothing by it.
 func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {
-	c, err := connOf(tx)
+	c, err := apptx.RunnerOf(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +84,11 @@ func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (
 		return nil, err
 	}
 	t := j.inTheir(ctx, c, ev)
-	t.own, _ = tx.(*ownTx)
+	t.own, _ = tx.(*apptx.Own)
 	return t, nil
 }
 
-func (j *Journal) inTheir(ctx context.Context, c statementRunner, ev journal.Event) *tx {
+func (j *Journal) inTheir(ctx context.Context, c apptx.Runner, ev journal.Event) *tx {
 	return &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool), clock: j.seen(ev.At)}
 }
 

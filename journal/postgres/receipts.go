@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -151,7 +152,7 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	}
 	if ev.Kind == journal.ReceiptComplete {
 		row := receiptRow{Receipt: was, facts: factsOf(was)}
-		if pooled, is := t.conn.(*pooledTx); is && pooled.defers(t.j.in("WITH done AS ("+completeReceipt+returning+") SELECT 1 / count(*), max(sound) FROM done"), receiptChange(row, &result.Receipt)) {
+		if pooled, is := t.conn.(*apptx.Pooled); is && pooled.Defers(t.j.in("WITH done AS ("+completeReceipt+returning+") SELECT 1 / count(*), max(sound) FROM done"), receiptChange(row, &result.Receipt)) {
 			return result, true, nil
 		}
 		done, err = t.putReceipt(completeReceipt, row, &result.Receipt)
@@ -426,7 +427,7 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 	if err := j.refusal(); err != nil {
 		return false, err
 	}
-	c, err := connOf(tx)
+	c, err := apptx.RunnerOf(tx)
 	if err != nil {
 		return false, err
 	}

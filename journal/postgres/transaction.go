@@ -10,15 +10,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // Pgx makes a journal.Tx from the application's transaction on the journal's database: for Client.Enqueue, a flow's
 // local step, and Journal.EnqueueTx. Its Driver is tx.
-func Pgx(tx pgx.Tx) journal.Tx { return ofPgx(tx) }
+func Pgx(tx pgx.Tx) journal.Tx { return apptx.FromPgx(tx) }
 
 // SQL is Pgx for a transaction of database/sql, whose driver is pgx's (github.com/jackc/pgx/v5/stdlib). Its Driver is tx.
-func SQL(tx *sql.Tx) journal.Tx { return ofSQL(tx) }
+func SQL(tx *sql.Tx) journal.Tx { return apptx.FromSQL(tx) }
 
 // Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN goes to
 // the server with the journal's first statement, and a receipt's answer with COMMIT. So a request takes two round trips less
@@ -29,7 +30,7 @@ func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 		if err != nil {
 			return nil, explainTheirs(ctx, "begin a transaction", err)
 		}
-		return newPooled(ctx, conn), nil
+		return apptx.NewPooled(ctx, conn), nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -38,7 +39,7 @@ type ask struct {
 type tx struct {
 	j     *Journal
 	ctx   context.Context
-	conn  statementRunner
+	conn  apptx.Runner
 	as    *member // the process that runs it
 	at    time.Time
 	clock store.Clock // as it is to be once this commits
@@ -50,7 +51,7 @@ type tx struct {
 	alive    map[string]bool
 	onCommit []func()
 
-	own *ownTx // that it is in, nil for any other
+	own *apptx.Own // that it is in, nil for any other
 
 	puttingOff bool
 	later      []*write   // rows that flush is to write

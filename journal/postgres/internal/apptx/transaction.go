@@ -1,4 +1,4 @@
-package postgres
+package apptx
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// statementRunner runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
-type statementRunner interface {
+// Runner runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
+type Runner interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ofPgx returns the journal.Tx of a transaction of pgx.
-func ofPgx(tx pgx.Tx) journal.Tx { return pgxTx{tx} }
+// FromPgx returns the journal.Tx of a transaction of pgx.
+func FromPgx(tx pgx.Tx) journal.Tx { return pgxTx{tx} }
 
-// ofSQL returns the journal.Tx of a transaction of database/sql.
-func ofSQL(tx *sql.Tx) journal.Tx { return sqlTx{tx} }
+// FromSQL returns the journal.Tx of a transaction of database/sql.
+func FromSQL(tx *sql.Tx) journal.Tx { return sqlTx{tx} }
 
 type pgxTx struct{ tx pgx.Tx }
 
@@ -39,20 +39,20 @@ func (t pgxTx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// ownTx is a transaction of BeginTx, on one of the journal's connections.
-type ownTx struct {
+// Own is a transaction of BeginTx, on one of the journal's connections.
+type Own struct {
 	pgxTx
 	committed []func() // run in this process once it is committed
 }
 
-// newOwn returns the journal.Tx of a transaction on one of the journal's connections.
-func newOwn(tx pgx.Tx) *ownTx { return &ownTx{pgxTx: pgxTx{tx}} }
+// NewOwn returns the journal.Tx of a transaction on one of the journal's connections.
+func NewOwn(tx pgx.Tx) *Own { return &Own{pgxTx: pgxTx{tx}} }
 
-// onCommit has f run in this process once the transaction is committed.
-func (t *ownTx) onCommit(f func()) { t.committed = append(t.committed, f) }
+// OnCommit has f run in this process once the transaction is committed.
+func (t *Own) OnCommit(f func()) { t.committed = append(t.committed, f) }
 
 // Commit commits the transaction. If the answer is lost, this process counts it as committed.
-func (t *ownTx) Commit(ctx context.Context) error {
+func (t *Own) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
 	if pgerr.Code(err) == pgerr.FailedTransaction { // the reset of settings comes first, and finds the transaction failed
 		err = pgx.ErrTxCommitRollback
@@ -76,12 +76,12 @@ func (t sqlTx) Rollback(context.Context) error {
 	return nil
 }
 
-// connOf returns the runner of the statements of tx.
-func connOf(tx journal.Tx) (statementRunner, error) {
+// RunnerOf returns the runner of the statements of tx.
+func RunnerOf(tx journal.Tx) (Runner, error) {
 	switch t := tx.(type) {
-	case *ownTx:
+	case *Own:
 		return t.tx, nil
-	case *pooledTx:
+	case *Pooled:
 		return t, nil
 	case pgxTx:
 		if t.tx != nil {
@@ -95,7 +95,7 @@ func connOf(tx journal.Tx) (statementRunner, error) {
 	return nil, fmt.Errorf("postgres: the transaction is a %T: make it by postgres.Pgx, postgres.SQL or postgres.Begin, or by BeginTx", tx)
 }
 
-// sqlConn is a transaction of database/sql as a statementRunner.
+// sqlConn is a transaction of database/sql as a Runner.
 type sqlConn struct{ tx *sql.Tx }
 
 func (c sqlConn) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {

@@ -1,4 +1,4 @@
-package postgres
+package apptx
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// pooledTx is a transaction of Begin: for the application a pgx.Tx, and for the journal a statementRunner. One goroutine uses it.
-type pooledTx struct {
+// Pooled is a transaction that begins with its first statement: for the application a pgx.Tx, and for the journal a Runner. One goroutine uses it.
+type Pooled struct {
 	ctx    context.Context // of Begin
 	pooled *pgxpool.Conn
 	conn   *pgx.Conn
@@ -22,18 +22,18 @@ type pooledTx struct {
 	over   atomic.Bool      // the pool has the connection again
 }
 
-var _ pgx.Tx = (*pooledTx)(nil)
+var _ pgx.Tx = (*Pooled)(nil)
 
-// newPooled returns a transaction that is not begun yet, on a connection that goes back to its pool at the end.
-func newPooled(ctx context.Context, conn *pgxpool.Conn) *pooledTx {
-	return &pooledTx{ctx: ctx, pooled: conn, conn: conn.Conn()}
+// NewPooled returns a transaction that is not begun yet, on a connection that goes back to its pool at the end.
+func NewPooled(ctx context.Context, conn *pgxpool.Conn) *Pooled {
+	return &Pooled{ctx: ctx, pooled: conn, conn: conn.Conn()}
 }
 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
 
-// defers reports whether a statement is sent with COMMIT, or before it with the next one.
-func (t *pooledTx) defers(sql string, args []any) bool {
+// Defers reports whether a statement is sent with COMMIT, or before it with the next one.
+func (t *Pooled) Defers(sql string, args []any) bool {
 	if t.begun == nil || t.last != nil || t.over.Load() {
 		return false
 	}
@@ -43,7 +43,7 @@ func (t *pooledTx) defers(sql string, args []any) bool {
 
 // batch begins a batch with the statements that are due before any other. Its caller has to call sent with the
 // batch's results.
-func (t *pooledTx) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
+func (t *Pooled) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
 	b = new(pgx.Batch)
 	if t.begun == nil {
 		b.BeginTx(pgx.TxOptions{})
@@ -69,7 +69,7 @@ func (t *pooledTx) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
 }
 
 // start sends the statements that are due before any other.
-func (t *pooledTx) start(ctx context.Context) error {
+func (t *Pooled) start(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed
 	}
@@ -86,14 +86,14 @@ func (t *pooledTx) start(ctx context.Context) error {
 }
 
 // Driver begins the transaction, since its caller may use the connection. If that fails, the caller's next statement tries again.
-func (t *pooledTx) Driver() any {
+func (t *Pooled) Driver() any {
 	_ = t.start(t.ctx)
 	return t
 }
 
 // Commit sends BEGIN too if that failed or was not needed before, so that it fails on a dead connection. If the statement
 // fails that goes with COMMIT, the server skips COMMIT.
-func (t *pooledTx) Commit(ctx context.Context) error {
+func (t *Pooled) Commit(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed
 	}
@@ -115,7 +115,7 @@ func (t *pooledTx) Commit(ctx context.Context) error {
 }
 
 // Rollback does nothing if the transaction is over.
-func (t *pooledTx) Rollback(ctx context.Context) (err error) {
+func (t *Pooled) Rollback(ctx context.Context) (err error) {
 	if t.over.Load() {
 		return nil
 	}
@@ -127,13 +127,13 @@ func (t *pooledTx) Rollback(ctx context.Context) (err error) {
 }
 
 // release gives the connection back. The pool closes one whose transaction is still open.
-func (t *pooledTx) release() {
+func (t *Pooled) release() {
 	t.over.Store(true)
 	t.pooled.Release()
 }
 
 // QueryRow is one round trip, also if it is the first statement.
-func (t *pooledTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+func (t *Pooled) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if t.over.Load() {
 		return failedRow{pgx.ErrTxClosed}
 	}
@@ -165,21 +165,21 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-func (t *pooledTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if err := t.start(ctx); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return t.conn.Exec(ctx, sql, args...)
 }
 
-func (t *pooledTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+func (t *Pooled) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if err := t.start(ctx); err != nil {
 		return nil, err
 	}
 	return t.conn.Query(ctx, sql, args...)
 }
 
-func (t *pooledTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+func (t *Pooled) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := t.start(ctx); err != nil {
 		return failedBatch{err: err}
 	}
@@ -197,31 +197,31 @@ func (b failedBatch) QueryRow() pgx.Row                { return failedRow{b.err}
 func (b failedBatch) Close() error                     { return b.err }
 func (b failedBatch) Tx() pgx.Tx                       { return nil }
 
-func (t *pooledTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, from pgx.CopyFromSource) (int64, error) {
+func (t *Pooled) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, from pgx.CopyFromSource) (int64, error) {
 	if err := t.start(ctx); err != nil {
 		return 0, err
 	}
 	return t.conn.CopyFrom(ctx, table, columns, from)
 }
 
-func (t *pooledTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+func (t *Pooled) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
 	if err := t.start(ctx); err != nil {
 		return nil, err
 	}
 	return t.conn.Prepare(ctx, name, sql)
 }
 
-func (t *pooledTx) Conn() *pgx.Conn { return t.conn }
+func (t *Pooled) Conn() *pgx.Conn { return t.conn }
 
 // Begin begins a savepoint.
-func (t *pooledTx) Begin(ctx context.Context) (pgx.Tx, error) {
+func (t *Pooled) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err := t.start(ctx); err != nil {
 		return nil, err
 	}
 	return t.begun.Begin(ctx)
 }
 
-func (t *pooledTx) LargeObjects() pgx.LargeObjects {
+func (t *Pooled) LargeObjects() pgx.LargeObjects {
 	if t.start(t.ctx) != nil {
 		return pgx.LargeObjects{} // there is nothing to do with them
 	}
