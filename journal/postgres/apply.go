@@ -84,7 +84,7 @@ func (j *Journal) landed(a ask, w *write) (journal.Result, error) {
 		return j.written(w), nil
 	}
 	if w.before != nil {
-		j.held.forget(w.before.op.Handle)
+		j.held.forget(w.before.Op.Handle)
 	}
 	if w.rider && errors.Is(w.err, errLeave) {
 		return j.apply(a, w.ev)
@@ -141,7 +141,7 @@ func (j *Journal) goOn(ref journal.Ref, f func()) {
 func (j *Journal) written(w *write) journal.Result {
 	after := w.after()
 	j.held.keep(after, w.as, true)
-	return journal.Result{Operation: after.op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
+	return journal.Result{Operation: after.Op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
 }
 
 // decides reports whether an event of this kind sends, decides or forgets by the record.

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // A caller's goroutine decides an event that needs only this process's memory. A lane writes all such events that
@@ -34,11 +35,11 @@ const (
 // write is a row on its way into the database.
 type write struct {
 	ev       journal.Event
-	before   *row    // nil means that it is inserted
-	seen     *member // this process when it wrote or read before
+	before   *record.Row // nil means that it is inserted
+	seen     *member     // this process when it wrote or read before
 	op       journal.Operation
 	decision journal.Decision
-	stored   stored
+	stored   record.Stored
 	needs    string // the session that has to be alive; "" for none
 	rider    bool   // no caller waits for it
 
@@ -177,13 +178,13 @@ func endAll(batch []*write, err error) {
 func inOrder(a, b *write) int {
 	switch {
 	case a.before == nil && b.before == nil:
-		return bytes.Compare(a.stored.identity, b.stored.identity)
+		return bytes.Compare(a.stored.Identity, b.stored.Identity)
 	case a.before == nil:
 		return -1
 	case b.before == nil:
 		return 1
 	}
-	return cmp.Compare(a.before.op.Handle, b.before.op.Handle)
+	return cmp.Compare(a.before.Op.Handle, b.before.Op.Handle)
 }
 
 // try sends the batch, and returns the index of the failed write, or -1. With again, it blames no write for an error
@@ -363,10 +364,10 @@ func (g *group) reread(l *lane, batch []*write, since int64) error {
 func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error {
 	handle, args := "$1", []any{int64(0)}
 	if w.before != nil {
-		args[0] = w.before.op.Handle
+		args[0] = w.before.Op.Handle
 	} else {
 		ref := w.op.Ref
-		handle, args = j.sql.find, []any{digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent)}
+		handle, args = j.sql.find, []any{record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent)}
 	}
 	var facts []byte
 	w.handle = 0
@@ -374,7 +375,7 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	if err == nil && !bytes.Equal(facts, w.stored.facts) {
+	if err == nil && !bytes.Equal(facts, w.stored.Facts) {
 		w.handle = 0
 	}
 	return err
@@ -390,7 +391,7 @@ type held struct {
 
 // heldRow is a row with this process as it wrote or read it.
 type heldRow struct {
-	*row
+	*record.Row
 	seen *member
 }
 
@@ -403,22 +404,22 @@ func (h *held) get(handle int64) heldRow {
 }
 
 // keep remembers the operation as it was written, while a session of this process holds it.
-func (h *held) keep(r *row, seen *member, mine bool) {
+func (h *held) keep(r *record.Row, seen *member, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !mine || r.op.Holder == "" {
-		delete(h.rows, r.op.Handle)
+	if !mine || r.Op.Holder == "" {
+		delete(h.rows, r.Op.Handle)
 		return
 	}
-	if was := h.rows[r.op.Handle]; was.row != nil && was.revision > r.revision {
+	if was := h.rows[r.Op.Handle]; was.Row != nil && was.Revision > r.Revision {
 		return
 	}
 	if h.rows == nil || len(h.rows) >= maxHeld {
 		h.rows = make(map[int64]heldRow)
 	}
 	kept := *r
-	kept.op.Request, kept.op.Answer = journal.Request{}, nil
-	h.rows[r.op.Handle] = heldRow{&kept, seen}
+	kept.Op.Request, kept.Op.Answer = journal.Request{}, nil
+	h.rows[r.Op.Handle] = heldRow{&kept, seen}
 }
 
 func (h *held) forget(handle int64) {
@@ -428,19 +429,19 @@ func (h *held) forget(handle int64) {
 }
 
 // noRow stands for an operation that the journal does not have. It is never written to.
-var noRow = new(row)
+var noRow = new(record.Row)
 
 // decided returns the write of an event by this process's memory, or nil.
 func (j *Journal) decided(ev journal.Event) *write {
-	before := heldRow{row: noRow}
+	before := heldRow{Row: noRow}
 	switch ev.Kind {
 	case journal.EventBegin:
 		if ev.Intent == nil || ev.Handle != 0 || ev.Ref == (journal.Ref{}) || len(ev.Intent.Aliases()) > 0 || !ev.New && ev.Intent.Naming != journal.Named {
 			return nil
 		}
 	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel, journal.EventDeliver:
-		if before = j.held.get(ev.Handle); before.row == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.op, ev.Ref) ||
-			ev.Kind == journal.EventDeliver != (before.op.State != journal.StateInFlight) || needsMarks(&before.op, ev) {
+		if before = j.held.get(ev.Handle); before.Row == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.Op, ev.Ref) ||
+			ev.Kind == journal.EventDeliver != (before.Op.State != journal.StateInFlight) || needsMarks(&before.Op, ev) {
 			return nil
 		}
 	default:
@@ -451,37 +452,37 @@ func (j *Journal) decided(ev journal.Event) *write {
 		return nil
 	}
 	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
-	next, decision, err := journal.Next(before.op, false, ev)
-	if err != nil || !store.Changes(before.op, next, decision) || next.State == journal.StateAbsent {
+	next, decision, err := journal.Next(before.Op, false, ev)
+	if err != nil || !store.Changes(before.Op, next, decision) || next.State == journal.StateAbsent {
 		return nil
 	}
-	add, remove := remarked(&before.op, &next)
+	add, remove := record.Remarked(&before.Op, &next)
 	w := &write{ev: ev, op: next, decision: decision, done: make(chan struct{}), rider: ev.Kind == journal.EventDeliver}
 	if clock.Margin(next.Terms) { // the first one of its kind: the others go by it once it is recorded, and not before
 		return nil
 	}
-	if !before.there() {
-		w.stored, w.needs = encode(&next, nil, true, true), ev.Session
+	if !before.Exists() {
+		w.stored, w.needs = record.Encode(&next, nil, true, true), ev.Session
 		switch {
 		case len(add) > 0:
 			w.marks = &remarking{add: add}
-		case w.stored.identity == nil && w.stored.alias == nil:
+		case w.stored.Identity == nil && w.stored.Alias == nil:
 			w.like = likeNew
 		default:
 			w.like = likeNamed
 		}
 		return w
 	}
-	w.before, w.seen, w.answered = before.row, before.seen, next.Answer != before.op.Answer
-	w.stored = encode(&next, before.row, false, w.answered)
+	w.before, w.seen, w.answered = before.Row, before.seen, next.Answer != before.Op.Answer
+	w.stored = record.Encode(&next, before.Row, false, w.answered)
 	switch {
 	case len(add)+len(remove) > 0 || ev.Object != "":
 		w.marks = &remarking{add: add, remove: remove}
 		if ev.Object != "" {
-			w.object = markHash(store.Mark{By: journal.ByObject, Value: ev.Object})
-			w.marks.taken = markHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
+			w.object = record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+			w.marks.taken = record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
 		}
-	case !w.answered || before.sum == 0:
+	case !w.answered || before.Sum == 0:
 		w.like = likeFollowed
 	}
 	return w
@@ -497,26 +498,26 @@ type remarking struct {
 func (w *write) statement(s *statements) (sql string, args []any) {
 	switch {
 	case w.before == nil && w.marks != nil:
-		return s.insertMarked, append(insertArgs(&w.op, &w.stored), w.marks.add)
+		return s.insertMarked, append(record.InsertArgs(&w.op, &w.stored), w.marks.add)
 	case w.before == nil:
-		return s.insert, insertArgs(&w.op, &w.stored)
+		return s.insert, record.InsertArgs(&w.op, &w.stored)
 	}
-	args = updateArgs(w.before, &w.op, &w.stored)
+	args = record.UpdateArgs(w.before, &w.op, &w.stored)
 	switch {
 	case w.marks != nil:
-		return s.updateMarked, append(args, w.stored.answer, w.stored.answerBody, w.marks.add, w.marks.remove, w.marks.taken)
+		return s.updateMarked, append(args, w.stored.Answer, w.stored.AnswerBody, w.marks.add, w.marks.remove, w.marks.taken)
 	case w.answered:
-		return s.answer, append(args, w.stored.answer, w.stored.answerBody)
+		return s.answer, append(args, w.stored.Answer, w.stored.AnswerBody)
 	}
 	return s.update, args
 }
 
 // after returns the row that the write left.
-func (w *write) after() *row {
-	r := &row{op: w.op, sum: w.stored.sum, request: w.stored.request}
-	r.op.Handle = w.handle
+func (w *write) after() *record.Row {
+	r := &record.Row{Op: w.op, Sum: w.stored.Sum, Request: w.stored.Request}
+	r.Op.Handle = w.handle
 	if w.before != nil {
-		r.revision, r.request = w.before.revision+1, w.before.request
+		r.Revision, r.Request = w.before.Revision+1, w.before.Request
 	}
 	return r
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 const (
@@ -173,7 +174,7 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 		if r.row == nil {
 			continue
 		}
-		due := r.row.op.State == journal.StatePending
+		due := r.row.Op.State == journal.StatePending
 		result, _, err := t.next(r.row, ev)
 		if err != nil {
 			return 0, err
@@ -219,7 +220,7 @@ const deadHolders = `WITH RECURSIVE h (id) AS (
 
 // deadHolders are the sessions that hold rows of that table and are not alive.
 func (t *tx) deadHolders(table string) (dead []string, err error) {
-	err = t.each(func(row scanner) error {
+	err = t.each(func(row record.Scanner) error {
 		var id string
 		err := row.Scan(&id)
 		dead = append(dead, id)
@@ -308,12 +309,12 @@ func providers(from []string) [][]byte {
 
 // readRow is an operation that was read, or why it could not be.
 type readRow struct {
-	row *row
+	row *record.Row
 	err error
 }
 
 // wholeOfThese selects operations whole, the first of them as far as their bodies are that large together, and one at least.
-const wholeOfThese = `SELECT ` + columns + `, o.request_body, o.answer, o.answer_body FROM (
+const wholeOfThese = `SELECT ` + record.Columns + `, o.request_body, o.answer, o.answer_body FROM (
 		SELECT o.*, r.head AS request, r.body AS request_body, a.head AS answer, a.body AS answer_body,
 			sum(coalesce(octet_length(r.body), 0) + coalesce(octet_length(a.body), 0)) OVER (ORDER BY h.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
 		FROM pg_catalog.unnest($1::bigint[]) WITH ORDINALITY h (handle, n) CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = h.handle OFFSET 0) o` + besides + `) o
@@ -326,10 +327,10 @@ func (t *tx) whole(handles []int64) (rows []readRow, err error) {
 		return nil, nil
 	}
 	read := make(map[int64]readRow, len(handles))
-	err = t.each(func(from scanner) error {
+	err = t.each(func(from record.Scanner) error {
 		var handle int64
-		r, err := scanWhole(keepFirst(from, &handle))
-		if err != nil && !isDamaged(err) {
+		r, err := record.ScanWhole(record.KeepFirst(from, &handle))
+		if err != nil && !record.IsDamaged(err) {
 			return err
 		}
 		read[handle] = readRow{r, err}

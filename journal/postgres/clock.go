@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // dbClock estimates the database's clock without a query.
@@ -176,7 +177,7 @@ func (j *Journal) keptClock(ctx context.Context, conn check.RowReader, lock stri
 	if err != nil {
 		return store.Clock{}, 0, err
 	}
-	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: timeOf(jumped)}
+	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: record.TimeOf(jumped)}
 	if last = max(last, laneLast); last != 0 {
 		kept.Last = time.UnixMilli(last).UTC()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var (
@@ -65,7 +66,7 @@ func explain(doing string, err error) error {
 // isJournals reports whether the error is one of the journal's own, which says what to do.
 func isJournals(err error) bool {
 	for _, own := range [...]error{journal.ErrRestored, journal.ErrSessionLost, journal.ErrClosed, journal.ErrNotFound, journal.ErrVersion,
-		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, errDamaged, errConnString} {
+		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, record.ErrDamaged, errConnString} {
 		if errors.Is(err, own) {
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // Freeze has a session be found dead while its process goes on and knows nothing of it.
@@ -97,14 +98,14 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"claim: what nobody holds":     {nobodys, []any{false, 1, 100}},
 		"claim: who holds anything":    {fmt.Sprintf(deadHolders, "operations"), nil},
 		"claim, reap and look: whole":  {wholeOfThese, []any{[]int64{7, 8, 9}, 1 << 20}},
-		"claim flows: held":            {selectFlow + fmt.Sprintf(heldFlows, "") + " FOR UPDATE SKIP LOCKED", []any{holder, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
-		"claim flows: due":             {selectFlow + fmt.Sprintf(dueFlows, "") + " FOR UPDATE SKIP LOCKED", []any{by, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
+		"claim flows: held":            {record.SelectFlow + fmt.Sprintf(heldFlows, "") + " FOR UPDATE SKIP LOCKED", []any{holder, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
+		"claim flows: due":             {record.SelectFlow + fmt.Sprintf(dueFlows, "") + " FOR UPDATE SKIP LOCKED", []any{by, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
 		"look":                         {dueLooks, []any{nil, by, 100, []int64{0}}},
 		"reap":                         {settledBy, []any{by, 0, 0, reapRead}},
-		"get":                          {wholeFrom + "WHERE " + byRef, []any{digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
+		"get":                          {wholeFrom + "WHERE " + byRef, []any{record.Digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
 		"find by a key or a reference": {findBy, []any{77, true, []byte("ledger"), lengthAndKey("key-77"), []byte("key-77")}},
-		"heard":                        {"SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", []any{digest(ref)}},
-		"flow":                         {selectFlow + " WHERE identity = $1", []any{digest(ref)}},
+		"heard":                        {"SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", []any{record.Digest(ref)}},
+		"flow":                         {record.SelectFlow + " WHERE identity = $1", []any{record.Digest(ref)}},
 		"sweep":                        {unanswered, []any{1, sweepPage}},
 		"sweep: the rows":              {headsOf, []any{[]int64{7, 8, 9}}},
 		"sweep: many":                  {manyToSweep, []any{by, sweepPage}},
@@ -136,13 +137,13 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 
 // Change has what is kept of an operation be another, as of a release that keeps other things.
 func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *journal.Operation)) error {
-	r, err := scan(j.pool.QueryRow(ctx, "SELECT "+columns+j.fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
+	r, err := record.Scan(j.pool.QueryRow(ctx, "SELECT "+record.Columns+j.fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
 	if err != nil {
 		return err
 	}
-	op := r.op
+	op := r.Op
 	change(&op)
-	_, err = j.pool.Exec(ctx, "UPDATE "+j.schema+".operations SET facts = $1, revision = revision + 1 WHERE handle = $2", encode(&op, r, false, false).facts, op.Handle)
+	_, err = j.pool.Exec(ctx, "UPDATE "+j.schema+".operations SET facts = $1, revision = revision + 1 WHERE handle = $2", record.Encode(&op, r, false, false).Facts, op.Handle)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var _ journal.Flows = (*Journal)(nil)
@@ -64,11 +65,11 @@ func (t *tx) findFlow(ev journal.FlowEvent, lock string) (journal.Flow, error) {
 	if ev.Ref == (journal.Ref{}) && ev.Kind != journal.FlowEventBegin {
 		return journal.Flow{}, nil
 	}
-	return t.flow(" WHERE identity = $1"+lock, digest(ev.Ref))
+	return t.flow(" WHERE identity = $1"+lock, record.Digest(ev.Ref))
 }
 
 func (t *tx) flow(where string, args ...any) (journal.Flow, error) {
-	f, err := scanFlow(t.one(selectFlow+where, args...))
+	f, err := record.ScanFlow(t.one(record.SelectFlow+where, args...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return journal.Flow{}, nil
 	}
@@ -113,33 +114,33 @@ func (t *tx) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult,
 
 func (t *tx) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 	if was.Handle == 0 {
-		err := t.one(insertFlow, digest(f.Ref), []byte(f.Scope), []byte(f.Parent), []byte(f.ID), []byte(f.Function.Name), f.Function.Version,
-			int64(f.State), format.Nullable(f.Holder), f.Claim, flowFacts(f), f.Input).Scan(&f.Handle)
+		err := t.one(record.InsertFlow, record.Digest(f.Ref), []byte(f.Scope), []byte(f.Parent), []byte(f.ID), []byte(f.Function.Name), f.Function.Version,
+			int64(f.State), format.Nullable(f.Holder), f.Claim, record.FlowFacts(f), f.Input).Scan(&f.Handle)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errLost
 		}
 		return f, err
 	}
-	facts := flowFacts(f)
+	facts := record.FlowFacts(f)
 	if f.Tombstone && !was.Tombstone {
-		if _, err := t.do(reapFlow, f.Handle, digest(f.Ref), facts); err != nil {
+		if _, err := t.do(record.ReapFlow, f.Handle, record.Digest(f.Ref), facts); err != nil {
 			return f, err
 		}
-		_, err := t.do(dropSteps, f.Handle)
+		_, err := t.do(record.DropSteps, f.Handle)
 		return f, err
 	}
-	args := []any{f.Handle, digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts}
+	args := []any{f.Handle, record.Digest(f.Ref), int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts}
 	if t.puttingOff {
 		t.laterFlows = append(t.laterFlows, args)
 		return f, nil
 	}
-	_, err := t.do(updateFlow, args...)
+	_, err := t.do(record.UpdateFlow, args...)
 	return f, err
 }
 
 func (t *tx) addSteps(flow int64, steps []journal.StepRecord) error {
 	for _, step := range steps {
-		if _, err := t.do(insertStep, stepArgs(flow, step)...); err != nil {
+		if _, err := t.do(record.InsertStep, record.StepArgs(flow, step)...); err != nil {
 			return err
 		}
 	}
@@ -147,9 +148,9 @@ func (t *tx) addSteps(flow int64, steps []journal.StepRecord) error {
 }
 
 func (t *tx) stepsOf(flow int64) (steps []journal.StepRecord, err error) {
-	err = t.each(func(row scanner) error {
+	err = t.each(func(row record.Scanner) error {
 		var of int64
-		step, err := scanStep(row, &of)
+		step, err := record.ScanStep(row, &of)
 		steps = append(steps, step)
 		return err
 	}, stepsOfFlows, []int64{flow})
@@ -227,7 +228,7 @@ type passedFlows struct {
 }
 
 func (p *passedFlows) pass(handle int64, err error) bool {
-	if !isDamaged(err) {
+	if !record.IsDamaged(err) {
 		return false
 	}
 	p.handles, p.damaged = append(p.handles, handle), fmt.Errorf("postgres: flow %d, which is passed over: %w", handle, err)
@@ -253,9 +254,9 @@ const (
 // dead sessions come first, then the flows that are due longest.
 func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *passedFlows) (flows []journal.Flow, err error) {
 	names, versions := functionsOf(ev.Functions)
-	take := func(row scanner) error {
+	take := func(row record.Scanner) error {
 		var handle int64
-		f, err := scanFlow(keepFirst(row, &handle))
+		f, err := record.ScanFlow(record.KeepFirst(row, &handle))
 		if p.pass(handle, err) {
 			return nil
 		}
@@ -265,11 +266,11 @@ func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *pa
 	const lock = " FOR UPDATE SKIP LOCKED"
 	for _, holder := range dead {
 		if err == nil && len(flows) < limit {
-			err = t.each(take, selectFlow+fmt.Sprintf(heldFlows, "")+lock, holder, names, versions, limit-len(flows), p.handles)
+			err = t.each(take, record.SelectFlow+fmt.Sprintf(heldFlows, "")+lock, holder, names, versions, limit-len(flows), p.handles)
 		}
 	}
 	if err == nil && len(flows) < limit {
-		err = t.each(take, selectFlow+fmt.Sprintf(dueFlows, "")+lock, ev.At.UnixMilli(), names, versions, limit-len(flows), p.handles)
+		err = t.each(take, record.SelectFlow+fmt.Sprintf(dueFlows, "")+lock, ev.At.UnixMilli(), names, versions, limit-len(flows), p.handles)
 	}
 	return flows, err
 }
@@ -278,9 +279,9 @@ func (t *tx) flowsThatWant(ev journal.FlowEvent, dead []string, limit int, p *pa
 func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlows, show func(journal.Flow)) error {
 	names, versions := functionsOf(ev.Functions)
 	n := 0
-	take := func(row scanner) error {
+	take := func(row record.Scanner) error {
 		var handle int64
-		f, err := scanFlow(keepFirst(row, &handle))
+		f, err := record.ScanFlow(record.KeepFirst(row, &handle))
 		if p.pass(handle, err) {
 			return nil
 		}
@@ -294,14 +295,14 @@ func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlo
 		if n == limit {
 			break
 		}
-		if err := t.each(take, selectFlow+fmt.Sprintf(heldFlows, "NOT"), holder, names, versions, limit-n, p.handles); err != nil {
+		if err := t.each(take, record.SelectFlow+fmt.Sprintf(heldFlows, "NOT"), holder, names, versions, limit-n, p.handles); err != nil {
 			return err
 		}
 	}
 	if n == limit {
 		return nil
 	}
-	return t.each(take, selectFlow+fmt.Sprintf(dueFlows, "NOT"), ev.At.UnixMilli(), names, versions, limit-n, p.handles)
+	return t.each(take, record.SelectFlow+fmt.Sprintf(dueFlows, "NOT"), ev.At.UnixMilli(), names, versions, limit-n, p.handles)
 }
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. It returns how many were reaped,
@@ -326,15 +327,15 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 			of.At = passed
 			var ended []journal.Flow
 			before := len(p.handles)
-			err := t.each(func(row scanner) error {
+			err := t.each(func(row record.Scanner) error {
 				var handle int64
-				f, err := scanFlow(keepFirst(row, &handle))
+				f, err := record.ScanFlow(record.KeepFirst(row, &handle))
 				if p.pass(handle, err) {
 					return nil
 				}
 				ended = append(ended, f)
 				return err
-			}, selectFlow+" WHERE ended_at <= $1 AND NOT tombstone AND handle <> ALL($3) ORDER BY ended_at, handle LIMIT $2 FOR UPDATE SKIP LOCKED",
+			}, record.SelectFlow+" WHERE ended_at <= $1 AND NOT tombstone AND handle <> ALL($3) ORDER BY ended_at, handle LIMIT $2 FOR UPDATE SKIP LOCKED",
 				passed.Add(-ev.Keep).UnixMilli(), size, p.handles)
 			if err != nil {
 				return err

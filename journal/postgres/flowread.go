@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // stepsOfFlows selects the steps of some flows, with their flow before them.
@@ -15,10 +16,10 @@ const stepsOfFlows = `SELECT flow, seq, kind, name, position, parallel, at, resu
 
 // GetFlow returns the whole flow, or journal.ErrNotFound.
 func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, err error) {
-	err = j.read(ctx, func(row scanner) error {
-		f, err = scanFlow(row)
+	err = j.read(ctx, func(row record.Scanner) error {
+		f, err = record.ScanFlow(row)
 		return err
-	}, selectFlow+" WHERE identity = $1", digest(ref))
+	}, record.SelectFlow+" WHERE identity = $1", record.Digest(ref))
 	switch {
 	case err != nil:
 		return journal.Flow{}, err
@@ -40,9 +41,9 @@ func (j *Journal) addSteps(ctx context.Context, flows []journal.Flow) error {
 		of[flows[i].Handle] = &flows[i]
 		handles = append(handles, flows[i].Handle)
 	}
-	return j.read(ctx, func(row scanner) error {
+	return j.read(ctx, func(row record.Scanner) error {
 		var flow int64
-		step, err := scanStep(row, &flow)
+		step, err := record.ScanStep(row, &flow)
 		if err == nil {
 			of[flow].Steps = append(of[flow].Steps, step)
 		}
@@ -54,8 +55,8 @@ func (j *Journal) addSteps(ctx context.Context, flows []journal.Flow) error {
 func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	return store.FlowsInPages(filter, pageSize, func(where string, args []any) (page []journal.Flow, err error) {
 		query, args := flowPage(where, args)
-		err = j.read(ctx, func(row scanner) error {
-			f, err := scanFlow(row)
+		err = j.read(ctx, func(row record.Scanner) error {
+			f, err := record.ScanFlow(row)
 			page = append(page, f)
 			return err
 		}, query, args...)
@@ -74,5 +75,5 @@ func flowPage(where string, args []any) (string, []any) {
 			args[i] = []byte(name)
 		}
 	}
-	return selectFlow + where, args
+	return record.SelectFlow + where, args
 }

@@ -107,7 +107,7 @@ func TestBatchIsBoundedByItsBytes(t *testing.T) {
 		size int
 	}{{"a", maxBatchBytes / 3}, {"b", maxBatchBytes / 3}, {"c", maxBatchBytes / 2}, {"d", 1}, {"huge", 2 * maxBatchBytes}, {"e", 1}} {
 		ask(w.id)
-		g.waiting[len(g.waiting)-1].stored.answerBody = body[:w.size]
+		g.waiting[len(g.waiting)-1].stored.AnswerBody = body[:w.size]
 	}
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"huge"}, {"e"}} {
 		batch := g.next(0)

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // lane is a connection for this process's commits, one transaction at a time, and the row that fences it. Each
@@ -364,7 +365,7 @@ func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) err
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := l.ready(ctx)
 		if err == nil {
-			if err = f(ctx, l.conn); err == nil || isDamaged(err) {
+			if err = f(ctx, l.conn); err == nil || record.IsDamaged(err) {
 				return err
 			}
 			l.hangUp()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // pageSize is how many operations List reads at a time. windowSize is how many it scans for them if no index covers
@@ -54,7 +55,7 @@ const find = `SELECT handle FROM (
 const byRef = `o.handle = (` + find + `)`
 
 // wholeFrom selects whole operations.
-const wholeFrom = `SELECT ` + columns + `, r.body, a.head, a.body FROM {{schema}}.operations o` + besides
+const wholeFrom = `SELECT ` + record.Columns + `, r.body, a.head, a.body FROM {{schema}}.operations o` + besides
 
 // besides looks up the requests and answers of operations o one by one. A plan that was made for a young table might
 // otherwise read all of them from end to end.
@@ -65,11 +66,11 @@ const besides = `
 // Get returns the whole operation, or journal.ErrNotFound.
 func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
 	found := false
-	err = j.read(ctx, func(from scanner) error {
+	err = j.read(ctx, func(from record.Scanner) error {
 		found = true
-		op, err = scanOperation(from)
+		op, err = record.ScanOperation(from)
 		return err
-	}, wholeFrom+"WHERE "+byRef, digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
+	}, wholeFrom+"WHERE "+byRef, record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
 	switch {
 	case err != nil:
 		return journal.Operation{}, err
@@ -181,13 +182,13 @@ func (p *page) read(ctx context.Context, j *Journal, size int) error {
 		return err
 	}
 	query, args := p.statement(from, to, size)
-	err = j.read(ctx, func(from scanner) error {
+	err = j.read(ctx, func(from record.Scanner) error {
 		var head []byte
-		r, err := scan(from, &head)
+		r, err := record.Scan(from, &head)
 		if err != nil {
 			return err
 		}
-		op, err := withoutBodies(r, head)
+		op, err := record.WithoutBodies(r, head)
 		p.ops = append(p.ops, op)
 		return err
 	}, query, args...)
@@ -229,7 +230,7 @@ func (p *page) statement(from, to int64, size int) (query string, args []any) {
 	case p.filter.Newest:
 		order = "o.handle DESC"
 	}
-	return `SELECT ` + columns + `, a.head FROM (SELECT * FROM {{schema}}.operations o
+	return `SELECT ` + record.Columns + `, a.head FROM (SELECT * FROM {{schema}}.operations o
 		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT " + arg(size) + ") o" + besides + "ORDER BY " + order, args
 }
 
@@ -245,7 +246,7 @@ func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err erro
 	}
 	var last *int64
 	n := 0
-	err = j.read(ctx, func(row scanner) error { return row.Scan(&last, &n) }, "SELECT "+end+", count(*) FROM (SELECT handle FROM {{schema}}.operations "+
+	err = j.read(ctx, func(row record.Scanner) error { return row.Scan(&last, &n) }, "SELECT "+end+", count(*) FROM (SELECT handle FROM {{schema}}.operations "+
 		"WHERE handle >= $1 AND handle <= $2 ORDER BY "+order+" LIMIT $3) w", p.from, p.to, windowSize)
 	switch {
 	case err != nil || n < windowSize:
@@ -265,7 +266,7 @@ func (p *page) seek(ctx context.Context, j *Journal) error {
 		return nil
 	}
 	var least, most *int64
-	err := j.read(ctx, func(from scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
+	err := j.read(ctx, func(from record.Scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
 	if err != nil || least == nil {
 		p.sought = true
 		return err
@@ -293,21 +294,21 @@ func (p *page) seek(ctx context.Context, j *Journal) error {
 func createdSince(ctx context.Context, j *Journal, least, most int64, at time.Time) (int64, error) {
 	for least <= most {
 		middle := least + (most-least)/2
-		var op *row
-		err := j.read(ctx, func(from scanner) (err error) {
-			op, err = scan(from)
+		var op *record.Row
+		err := j.read(ctx, func(from record.Scanner) (err error) {
+			op, err = record.Scan(from)
 			if errors.Is(err, pgx.ErrNoRows) {
 				err = nil
 			}
 			return err
-		}, `SELECT `+columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+besides, middle)
+		}, `SELECT `+record.Columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+besides, middle)
 		switch {
 		case err != nil:
 			return 0, err
-		case op == nil || op.op.Handle > most || !op.op.CreatedAt.Before(at):
+		case op == nil || op.Op.Handle > most || !op.Op.CreatedAt.Before(at):
 			most = middle - 1
 		default:
-			least = op.op.Handle + 1
+			least = op.Op.Handle + 1
 		}
 	}
 	return least, nil

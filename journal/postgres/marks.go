@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // Operations are found by marks: hashes of keys, references and objects, in a separate table. The operations
@@ -34,7 +35,7 @@ func (m *marksOf) add(hashes []int64, handle int64) {
 
 // remark updates the marks of the operation with that handle.
 func (t *tx) remark(handle int64, before, after *journal.Operation) error {
-	add, remove := remarked(before, after)
+	add, remove := record.Remarked(before, after)
 	if t.puttingOff {
 		t.laterMarks[0].add(add, handle)
 		t.laterMarks[1].add(remove, handle)
@@ -59,7 +60,7 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	if !store.NamesObject(ev) {
 		return false, nil
 	}
-	object := markHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+	object := record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
 	if _, err := t.do(addObject, object); err != nil {
 		return false, err
 	}
@@ -67,14 +68,14 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 		return false, err
 	}
 	taken := false
-	err := t.each(func(from scanner) error {
-		other, err := scan(from)
-		if err == nil && store.Takes(&other.op, op, ev) {
+	err := t.each(func(from record.Scanner) error {
+		other, err := record.Scan(from)
+		if err == nil && store.Takes(&other.Op, op, ev) {
 			taken = true
 		}
 		return err
-	}, "SELECT "+columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
-		markHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object}), op.Handle)
+	}, "SELECT "+record.Columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
+		record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object}), op.Handle)
 	return taken, err
 }
 
@@ -86,21 +87,21 @@ func (t *tx) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 	}
 	var hashes []int64
 	for _, m := range reaped {
-		hashes = append(hashes, markHash(m))
+		hashes = append(hashes, record.MarkHash(m))
 	}
 	var was bool
 	if err := t.one("SELECT EXISTS (SELECT 1 FROM {{schema}}.marks WHERE hash = ANY($1) AND handle = 0)", hashes).Scan(&was); err != nil || was {
 		return false, err
 	}
 	sole := true
-	err := t.each(func(from scanner) error {
-		other, err := scan(from)
-		if err == nil && store.Shares(&other.op, op, ev) {
+	err := t.each(func(from record.Scanner) error {
+		other, err := record.Scan(from)
+		if err == nil && store.Shares(&other.Op, op, ev) {
 			sole = false
 		}
 		return err
-	}, "SELECT "+columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
-		markHash(store.Mark{By: journal.ByReference, Value: ev.Reference}), op.Handle)
+	}, "SELECT "+record.Columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
+		record.MarkHash(store.Mark{By: journal.ByReference, Value: ev.Reference}), op.Handle)
 	return sole, err
 }
 
@@ -108,7 +109,7 @@ func (t *tx) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 // their keys. It scans all that are in flight, by the index of holders. An index of their keys would cost each
 // operation more than it saves, as they are no more than are sent at a time. It looks each one up by its handle, so
 // that no plan walks through the whole table.
-const findBy = `SELECT ` + columns + `, a.head FROM (
+const findBy = `SELECT ` + record.Columns + `, a.head FROM (
 		SELECT handle FROM {{schema}}.marks WHERE hash = $1
 		UNION SELECT handle FROM {{schema}}.operations WHERE $2 AND holder IS NOT NULL AND state = 2 AND provider = $3 AND (` + ownKey + ` = $4::bytea OR id = $5)
 	) found CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = found.handle OFFSET 0) o` + besides + `ORDER BY o.handle`
@@ -126,19 +127,19 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 	if value == "" {
 		return nil, nil
 	}
-	err = j.read(ctx, func(from scanner) error {
+	err = j.read(ctx, func(from record.Scanner) error {
 		var head []byte
-		r, err := scan(from, &head)
+		r, err := record.Scan(from, &head)
 		if err != nil {
 			return err
 		}
-		if _, is := r.op.RoundBy(by, value); !is || r.op.Provider != provider {
+		if _, is := r.Op.RoundBy(by, value); !is || r.Op.Provider != provider {
 			return nil
 		}
-		op, err := withoutBodies(r, head)
+		op, err := record.WithoutBodies(r, head)
 		matches = append(matches, store.Match(op, by, value))
 		return err
-	}, findBy, markHash(store.Mark{By: by, Value: value}), by == journal.ByKey, []byte(provider), lengthAndKey(value), []byte(value))
+	}, findBy, record.MarkHash(store.Mark{By: by, Value: value}), by == journal.ByKey, []byte(provider), lengthAndKey(value), []byte(value))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var (
@@ -155,7 +156,7 @@ func (j *Journal) startHere() string {
 }
 
 // isOursBy is isOurs by the row of ours.
-func (t *tx) isOursBy(row scanner) error {
+func (t *tx) isOursBy(row record.Scanner) error {
 	var why *string
 	var started *time.Time
 	err := row.Scan(&why, &started)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // in returns a statement with the journal's schema in the place of {{schema}}.
@@ -18,7 +19,7 @@ const readTries = 5
 
 // read calls f for each row of a statement that changes nothing, on one of the readers' connections. If the
 // connection breaks before the first row, read tries again, up to readTries times.
-func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, args ...any) error {
+func (j *Journal) read(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
 	leave, err := j.enter(ctx)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, a
 	defer leave()
 	for try := 1; ; try++ {
 		rows := 0
-		err = j.query(ctx, func(row scanner) error {
+		err = j.query(ctx, func(row record.Scanner) error {
 			rows++
 			return f(row)
 		}, sql, args...)
@@ -38,7 +39,7 @@ func (j *Journal) read(ctx context.Context, f func(scanner) error, sql string, a
 	}
 }
 
-func (j *Journal) query(ctx context.Context, f func(scanner) error, sql string, args ...any) error {
+func (j *Journal) query(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
 	if j.opts.ReadOnly {
 		return pgx.BeginTxFunc(ctx, j.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			return eachOf(tx.Query(ctx, j.in(sql), args...))(f)
@@ -53,8 +54,8 @@ func (j *Journal) fromOperations() string {
 }
 
 // eachOf returns a function that calls f for each row of a query.
-func eachOf(rows pgx.Rows, err error) func(f func(scanner) error) error {
-	return func(f func(scanner) error) error {
+func eachOf(rows pgx.Rows, err error) func(f func(record.Scanner) error) error {
+	return func(f func(record.Scanner) error) error {
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func eachOf(rows pgx.Rows, err error) func(f func(scanner) error) error {
 }
 
 // each calls f for each row of a statement. f asks nothing of the transaction.
-func (t *tx) each(f func(scanner) error, sql string, args ...any) error {
+func (t *tx) each(f func(record.Scanner) error, sql string, args ...any) error {
 	return eachOf(t.conn.Query(t.ctx, t.j.in(sql), args...))(f)
 }
 
@@ -77,13 +78,13 @@ func (t *tx) each(f func(scanner) error, sql string, args ...any) error {
 func (t *tx) do(sql string, args ...any) (int64, error) { return t.exec(t.j.in(sql), args...) }
 
 // one returns the single row of a statement.
-func (t *tx) one(sql string, args ...any) scanner {
+func (t *tx) one(sql string, args ...any) record.Scanner {
 	return t.conn.QueryRow(t.ctx, t.j.in(sql), args...)
 }
 
 // numbers returns the rows of a statement with one column, of numbers.
 func (t *tx) numbers(sql string, args ...any) (all []int64, err error) {
-	err = t.each(func(row scanner) error {
+	err = t.each(func(row record.Scanner) error {
 		var n int64
 		err := row.Scan(&n)
 		all = append(all, n)

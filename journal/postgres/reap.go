@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // reapBatch is how many operations are reaped in one commit, so that others commit in between. reapRead is how many
@@ -21,7 +22,7 @@ const (
 
 const (
 	// settledBy selects operations that were settled by then and may be reaped, after those that were looked at already.
-	settledBy = `SELECT o.settled_at, ` + columns + ` FROM (SELECT * FROM {{schema}}.operations o
+	settledBy = `SELECT o.settled_at, ` + record.Columns + ` FROM (SELECT * FROM {{schema}}.operations o
 		WHERE (o.state = 3 OR o.state = 5) AND o.delivered AND NOT o.tombstone AND o.settled_at <= $1
 		AND (o.settled_at, o.handle) > ($2, $3) ORDER BY o.settled_at, o.handle LIMIT $4) o` + besides + `ORDER BY o.settled_at, o.handle`
 	lockThese = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE SKIP LOCKED`
@@ -101,7 +102,7 @@ type expired struct{ settled, handle int64 }
 // them, and they are archived in between.
 func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
 	var found []expired
-	var rows []*row
+	var rows []*record.Row
 	err = r.inTx(ctx, limit, func(t *tx, next *reaper) (err error) {
 		if found, err = next.find(t, min(limit, reapBatch)); err != nil {
 			return err
@@ -119,7 +120,7 @@ func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
 	}
 	ops := make([]journal.Operation, 0, len(rows))
 	for _, row := range rows {
-		ops = append(ops, row.op)
+		ops = append(ops, row.Op)
 	}
 	archived, err := r.j.archive.Write(ops)
 	if err != nil {
@@ -171,18 +172,18 @@ func (r *reaper) eventIn(t *tx) journal.Event {
 func (r *reaper) find(t *tx, limit int) (found []expired, err error) {
 	ev := r.eventIn(t)
 	n := 0
-	err = t.each(func(from scanner) error {
+	err = t.each(func(from record.Scanner) error {
 		var is expired
-		op, err := scan(keepFirst(withFirst(from, &is.settled), &is.handle))
+		op, err := record.Scan(record.KeepFirst(record.WithFirst(from, &is.settled), &is.handle))
 		n++
-		if err != nil && !isDamaged(err) || len(found) == limit {
+		if err != nil && !record.IsDamaged(err) || len(found) == limit {
 			return err
 		}
 		r.last = is
 		if r.passOver(is, err) {
 			return nil
 		}
-		if _, decision, _ := journal.Next(op.op, false, ev); decision == journal.Recorded {
+		if _, decision, _ := journal.Next(op.Op, false, ev); decision == journal.Recorded {
 			found = append(found, is)
 		}
 		return nil
@@ -193,7 +194,7 @@ func (r *reaper) find(t *tx, limit int) (found []expired, err error) {
 
 // passOver reports whether err says that the operation is damaged, and keeps the first such error.
 func (r *reaper) passOver(is expired, err error) bool {
-	if !isDamaged(err) {
+	if !record.IsDamaged(err) {
 		return false
 	}
 	r.damaged = cmp.Or(r.damaged, fmt.Errorf("operation %d, which is passed over: %w", is.handle, err))
@@ -203,7 +204,7 @@ func (r *reaper) passOver(is expired, err error) bool {
 // read locks operations and reads them whole, the first of them if not all fit in memory. It skips operations that
 // another transaction is changing, and damaged ones. If some are left, the next search goes on after the last one
 // that was read.
-func (r *reaper) read(t *tx, found []expired) (rows []*row, these []expired, err error) {
+func (r *reaper) read(t *tx, found []expired) (rows []*record.Row, these []expired, err error) {
 	handles := make([]int64, 0, len(found))
 	for _, is := range found {
 		handles = append(handles, is.handle)
@@ -234,10 +235,10 @@ func (r *reaper) read(t *tx, found []expired) (rows []*row, these []expired, err
 
 // reap reaps the operations that still can be reaped and are as they were archived. Another process may have been
 // faster.
-func (r *reaper) reap(t *tx, rows []*row, archived store.Archived) (reaped int, err error) {
+func (r *reaper) reap(t *tx, rows []*record.Row, archived store.Archived) (reaped int, err error) {
 	ev := r.eventIn(t)
 	for _, op := range rows {
-		if !archived.Has(&op.op) {
+		if !archived.Has(&op.Op) {
 			continue
 		}
 		result, _, err := t.next(op, ev)

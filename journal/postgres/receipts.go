@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var _ journal.Receipts = (*Journal)(nil)
@@ -151,7 +152,7 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 		return result, false, err
 	}
 	if ev.Kind == journal.ReceiptComplete {
-		row := receiptRow{Receipt: was, facts: factsOf(was)}
+		row := record.ReceiptRow{Receipt: was, Facts: record.FactsOf(was)}
 		if pooled, is := t.conn.(*apptx.Pooled); is && pooled.Defers(t.j.in("WITH done AS ("+completeReceipt+returning+") SELECT 1 / count(*), max(sound) FROM done"), receiptChange(row, &result.Receipt)) {
 			return result, true, nil
 		}
@@ -168,8 +169,8 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 // newReceipt writes a receipt. It reports false if the key has one or is locked by another transaction, or if the
 // journal's database is not what it was.
 func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written bool, err error) {
-	names, values := receiptArgs(*r)
-	id := receiptID(ev.ReceiptKey)
+	names, values := record.ReceiptArgs(*r)
+	id := record.ReceiptID(ev.ReceiptKey)
 	args := append(append([]any{id}, names...), values...)
 	var sound *string
 	insert := strings.Replace(newReceipt, "{{start}}", t.j.startHere(), 1)
@@ -192,7 +193,7 @@ func (t *tx) receiveAnew(ev journal.ReceiptEvent) (journal.ReceiptResult, error)
 	switch {
 	case err != nil, result.Decision != journal.Execute && result.Decision != journal.Recorded:
 		return result, err
-	case ev.Kind == journal.ReceiptComplete && !r.here:
+	case ev.Kind == journal.ReceiptComplete && !r.WrittenHere:
 		return journal.ReceiptResult{}, errEndedBefore
 	case !locked, r.Handle == 0:
 		return wait, nil
@@ -212,8 +213,8 @@ func (t *tx) receiveAnew(ev journal.ReceiptEvent) (journal.ReceiptResult, error)
 
 // receipt reads the receipt that ev names, the zero one if there is none, and tries to lock its key. The transaction that completes a
 // receipt has locked the key when it reserved it, and was shown to be one of the journal's database then.
-func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err error) {
-	id := receiptID(ev.ReceiptKey)
+func (t *tx) receipt(ev *journal.ReceiptEvent) (r record.ReceiptRow, locked bool, err error) {
+	id := record.ReceiptID(ev.ReceiptKey)
 	completes := ev.Kind == journal.ReceiptComplete
 	b := new(pgx.Batch)
 	if !completes {
@@ -237,16 +238,16 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r receiptRow, locked bool, err e
 		}
 	}
 	here := false
-	r, err = scanWholeReceipt(results.QueryRow(), &here)
+	r, err = record.ScanWholeReceipt(results.QueryRow(), &here)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return receiptRow{}, locked, nil
+		return record.ReceiptRow{}, locked, nil
 	}
-	r.here = here
+	r.WrittenHere = here
 	return r, locked, err
 }
 
 // putReceipt writes the change of a receipt, and reports false if the row is not as it was read any more.
-func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (written bool, err error) {
+func (t *tx) putReceipt(change string, was record.ReceiptRow, next *journal.Receipt) (written bool, err error) {
 	var handle int64
 	var sound *string
 	if err = t.one(change+returning, receiptChange(was, next)...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
@@ -256,10 +257,10 @@ func (t *tx) putReceipt(change string, was receiptRow, next *journal.Receipt) (w
 }
 
 // receiptChange returns the arguments of updateReceipt, completeReceipt and deleteReceipt.
-func receiptChange(was receiptRow, next *journal.Receipt) []any {
-	args := []any{was.Handle, was.facts}
+func receiptChange(was record.ReceiptRow, next *journal.Receipt) []any {
+	args := []any{was.Handle, was.Facts}
 	if next.State != journal.ReceiptAbsent {
-		_, values := receiptArgs(*next)
+		_, values := record.ReceiptArgs(*next)
 		args = append(args, values...)
 	}
 	return args
@@ -287,11 +288,11 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 
 // readReceipt reads a receipt that is committed, the zero one if there is none.
 func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
-	err = j.read(ctx, func(row scanner) error {
-		whole, err := scanWholeReceipt(row)
+	err = j.read(ctx, func(row record.Scanner) error {
+		whole, err := record.ScanWholeReceipt(row)
 		r = whole.Receipt
 		return err
-	}, wholeReceipt+"WHERE identity = $1", receiptID(key))
+	}, wholeReceipt+"WHERE identity = $1", record.ReceiptID(key))
 	return r, err
 }
 
@@ -312,8 +313,8 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 			var page []journal.Receipt
 			var last int64
 			read = 0
-			err := j.read(ctx, func(row scanner) error {
-				r, _, err := scanReceipt(row)
+			err := j.read(ctx, func(row record.Scanner) error {
+				r, _, err := record.ScanReceipt(row)
 				read, last = read+1, r.Handle
 				if err == nil && store.TakesReceipt(&f, &r.Receipt) {
 					page = append(page, r.Receipt)
@@ -345,9 +346,9 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 		return c, err
 	}
 	var ends *int64
-	err = j.read(ctx, func(row scanner) error { return row.Scan(&c.Completed, &c.Reserved, &ends) },
+	err = j.read(ctx, func(row record.Scanner) error { return row.Scan(&c.Completed, &c.Reserved, &ends) },
 		"SELECT count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), min(ends_at) FILTER (WHERE state = 2) FROM {{schema}}.receipts")
-	if c.NextEnd = timeOf(ends); err == nil && c.Reserved > 0 {
+	if c.NextEnd = record.TimeOf(ends); err == nil && c.Reserved > 0 {
 		c.OldestReserved, err = store.OldestReserved(ctx, j)
 	}
 	return c, err
@@ -355,7 +356,7 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 
 // madeReceipts reports whether the tables are there. A journal that was migrated by an earlier release alone has none.
 func (j *Journal) madeReceipts(ctx context.Context) (made bool, err error) {
-	return made, j.read(ctx, func(row scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", j.schema+".receipts")
+	return made, j.read(ctx, func(row record.Scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", j.schema+".receipts")
 }
 
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It passes over
@@ -376,9 +377,9 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 		of.Last, of.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 		b := new(pgx.Batch)
 		var archived store.ReceiptLines
-		err := t.each(func(row scanner) error {
-			r, err := scanWholeReceipt(row)
-			if isDamaged(err) {
+		err := t.each(func(row record.Scanner) error {
+			r, err := record.ScanWholeReceipt(row)
+			if record.IsDamaged(err) {
 				damaged = err
 				return nil
 			}
@@ -390,10 +391,10 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 			case err != nil || result.Decision != journal.Recorded:
 				return err
 			case result.Receipt.State == journal.ReceiptAbsent:
-				b.Queue(j.in(deleteReceipt), r.Handle, r.facts)
+				b.Queue(j.in(deleteReceipt), r.Handle, r.Facts)
 			default:
-				_, values := receiptArgs(result.Receipt)
-				b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.facts}, values...)...)
+				_, values := record.ReceiptArgs(result.Receipt)
+				b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.Facts}, values...)...)
 			}
 			archived.Add(j.archive, &r.Receipt)
 			n++
@@ -431,7 +432,7 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 	if err != nil {
 		return false, err
 	}
-	id := digest(journal.Ref{Scope: source, ID: entity})
+	id := record.Digest(journal.Ref{Scope: source, ID: entity})
 	err = c.QueryRow(ctx, j.in(advance), id, []byte(source), []byte(entity), seq).Scan(&seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var _ journal.Reconciler = (*Journal)(nil)
@@ -114,9 +115,9 @@ func (t *tx) hear(heard journal.Heard, evs []journal.Event) (results []journal.R
 			return nil, false, err
 		}
 		if r == nil {
-			r = new(row)
+			r = new(record.Row)
 		}
-		if _, _, refused := journal.Next(r.op, false, ev); refused != nil {
+		if _, _, refused := journal.Next(r.Op, false, ev); refused != nil {
 			return nil, false, refused
 		}
 	}

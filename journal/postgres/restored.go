@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // restoration is why the journal counts as restored.
@@ -326,14 +327,14 @@ func (t *tx) adopt(after int64) (last int64, done bool, err error) {
 	}
 	ev := journal.Event{Kind: journal.EventAdopt, At: t.at, Last: t.clock.Last, Unconfirmed: t.unconfirmed(t.at)}
 	t.puttingOff = true
-	last, n, err := t.unansweredAfter(after, func(r *row) error {
+	last, n, err := t.unansweredAfter(after, func(r *record.Row) error {
 		r = t.asSwept(r)
-		live, err := t.holds(&r.op, ev.Kind)
+		live, err := t.holds(&r.Op, ev.Kind)
 		if err != nil {
 			return err
 		}
-		next, decision, err := journal.Next(r.op, live, ev)
-		if err == nil && store.Changes(r.op, next, decision) {
+		next, decision, err := journal.Next(r.Op, live, ev)
+		if err == nil && store.Changes(r.Op, next, decision) {
 			_, err = t.put(r, next)
 		}
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var _ journal.StatsReader = (*Journal)(nil)
@@ -44,14 +45,14 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	var last int64
 	var restored *string
 	now := j.Now()
-	err := j.read(ctx, func(row scanner) error {
+	err := j.read(ctx, func(row record.Scanner) error {
 		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.NeedsAttention, &unknown, &s.Undelivered, &undelivered,
 			&s.Sessions, &last, &restored, &s.Begun, &s.FlowsRunning, &s.FlowsWaiting, &s.FlowsSetAside, &s.FlowsBegun)
 	}, counts, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli())
 	if err != nil {
 		return journal.Stats{}, err
 	}
-	s.OldestUnknown, s.OldestUndelivered = timeOf(unknown), timeOf(undelivered)
+	s.OldestUnknown, s.OldestUndelivered = record.TimeOf(unknown), record.TimeOf(undelivered)
 	if last > 0 {
 		s.Last = time.UnixMilli(last).UTC()
 	}
@@ -63,21 +64,21 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	}
 	for after, sought := int64(0), true; sought && err == nil; {
 		sought = false
-		err = j.read(ctx, func(row scanner) error {
-			r, err := scan(keepFirst(row, &after))
-			if sought = isDamaged(err); sought {
+		err = j.read(ctx, func(row record.Scanner) error {
+			r, err := record.Scan(record.KeepFirst(row, &after))
+			if sought = record.IsDamaged(err); sought {
 				return nil
 			}
 			if err == nil {
-				s.OldestPending = r.op.CreatedAt
+				s.OldestPending = r.Op.CreatedAt
 			}
 			return err
-		}, "SELECT "+columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+besides, after)
+		}, "SELECT "+record.Columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+besides, after)
 	}
 	if err == nil && s.FlowsSetAside+s.FlowsRunning > 0 {
-		err = j.read(ctx, func(row scanner) error {
-			f, err := scanFlow(row)
-			if isDamaged(err) {
+		err = j.read(ctx, func(row record.Scanner) error {
+			f, err := record.ScanFlow(row)
+			if record.IsDamaged(err) {
 				return nil
 			}
 			if f.State == journal.FlowStateSetAside {
@@ -87,7 +88,7 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 				s.NeedsAttention++
 			}
 			return err
-		}, selectFlow+" WHERE state = 5 OR state = 1")
+		}, record.SelectFlow+" WHERE state = 5 OR state = 1")
 	}
 	if err != nil {
 		return journal.Stats{}, err

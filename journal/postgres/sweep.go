@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // A sweep gives every operation without an answer, and every waiting flow, the event that the clock asks for. There may be
@@ -33,10 +34,10 @@ const (
 	lockNow    = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE`
 	areThere   = `SELECT count(*) FROM {{schema}}.operations WHERE handle = ANY($1)`
 	// It omits the bodies, which the sweep does not need: they may be larger than memory.
-	headsOf = `SELECT ` + columns + ` FROM {{schema}}.operations o LEFT JOIN {{schema}}.requests r ON r.handle = o.handle AND r.handle = ANY($1)
+	headsOf = `SELECT ` + record.Columns + ` FROM {{schema}}.operations o LEFT JOIN {{schema}}.requests r ON r.handle = o.handle AND r.handle = ANY($1)
 		WHERE o.handle = ANY($1) ORDER BY o.handle`
 	// Without the + 0 all that are due later would be sorted for each page.
-	flowsDueAfter = selectFlow + ` WHERE state = 2 AND abs(due_at) > $1 AND handle > $2 ORDER BY handle LIMIT $3 FOR UPDATE`
+	flowsDueAfter = record.SelectFlow + ` WHERE state = 2 AND abs(due_at) > $1 AND handle > $2 ORDER BY handle LIMIT $3 FOR UPDATE`
 
 	// A transaction that goes on for long has no time as a whole: a client that is cut off amid it is one that says nothing.
 	sweepTime = `SELECT set_config('idle_in_transaction_session_timeout', '60s', true),
@@ -58,7 +59,7 @@ func (t *tx) sweep(ev journal.Event) error {
 		return err
 	}
 	return t.paged(func(after int64) (last int64, n int, err error) {
-		return t.unansweredAfter(after, func(r *row) error {
+		return t.unansweredAfter(after, func(r *record.Row) error {
 			_, err := t.give(r, ev)
 			return err
 		})
@@ -66,12 +67,12 @@ func (t *tx) sweep(ev journal.Event) error {
 }
 
 // give gives an operation events of the clock, one after the other, and returns its row as it is then.
-func (t *tx) give(r *row, evs ...journal.Event) (*row, error) {
-	op := r.op
+func (t *tx) give(r *record.Row, evs ...journal.Event) (*record.Row, error) {
+	op := r.Op
 	for _, ev := range evs {
 		op = afterClock(op, ev)
 	}
-	if !store.Changes(r.op, op, journal.Ignored) {
+	if !store.Changes(r.Op, op, journal.Ignored) {
 		return r, nil
 	}
 	return t.put(r, op)
@@ -88,7 +89,7 @@ func afterClock(op journal.Operation, ev journal.Event) journal.Operation {
 
 // unansweredAfter calls f with a page of the operations without an answer that come after that handle, locked, and without their bodies. It passes
 // over damaged ones. It returns the last of the n handles that it went through.
-func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n int, err error) {
+func (t *tx) unansweredAfter(after int64, f func(r *record.Row) error) (last int64, n int, err error) {
 	handles, err := t.numbers(unanswered, after, t.j.sweepPage)
 	if err != nil || len(handles) == 0 {
 		return 0, 0, err
@@ -97,20 +98,20 @@ func (t *tx) unansweredAfter(after int64, f func(r *row) error) (last int64, n i
 }
 
 // unansweredOf calls f with those of the operations that have no answer, locked, and without their bodies. It passes over damaged ones.
-func (t *tx) unansweredOf(handles []int64, f func(r *row) error) error {
+func (t *tx) unansweredOf(handles []int64, f func(r *record.Row) error) error {
 	if err := t.lock(handles); err != nil {
 		return err
 	}
 	// By another statement, which sees the changes of a transaction that held the locks.
-	var rows []*row
-	err := t.each(func(from scanner) error {
+	var rows []*record.Row
+	err := t.each(func(from record.Scanner) error {
 		var handle int64
-		r, err := scan(keepFirst(from, &handle))
-		if isDamaged(err) {
+		r, err := record.Scan(record.KeepFirst(from, &handle))
+		if record.IsDamaged(err) {
 			t.damaged = cmp.Or(t.damaged, fmt.Errorf("operation %d: %w", handle, err))
 			return nil
 		}
-		if err == nil && r.op.State != journal.StateCompleted { // meanwhile
+		if err == nil && r.Op.State != journal.StateCompleted { // meanwhile
 			rows = append(rows, r)
 		}
 		return err
@@ -171,9 +172,9 @@ func (t *tx) renew() error {
 // than the clock, and come after that handle. It returns the flows as they are then, and the handle of the last one.
 // A damaged one is the zero Flow.
 func (t *tx) flowsAfter(after int64, ev journal.Event, of func(journal.Flow) journal.Event) (last int64, flows []journal.Flow, err error) {
-	err = t.each(func(row scanner) error {
-		f, err := scanFlow(keepFirst(row, &last))
-		if isDamaged(err) {
+	err = t.each(func(row record.Scanner) error {
+		f, err := record.ScanFlow(record.KeepFirst(row, &last))
+		if record.IsDamaged(err) {
 			f, err = journal.Flow{}, nil // no process trusts it
 		}
 		flows = append(flows, f)

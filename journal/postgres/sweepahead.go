@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // sweptAhead records the operations that a call of Journal.tx has swept page by page, before its transaction moves
@@ -49,7 +50,7 @@ const (
 		OR (SELECT count(*) FROM (SELECT 1 FROM {{schema}}.flows WHERE state = 2 AND (due_at > $1 OR due_at < -$1::bigint) LIMIT $2::bigint + 1) f) > $2::bigint`
 	revisions   = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(revision), '{}') FROM {{schema}}.operations WHERE state <> 3`
 	flowsDue    = `SELECT coalesce(array_agg(handle), '{}'), coalesce(array_agg(claim), '{}'), coalesce(array_agg(due_at), '{}') FROM {{schema}}.flows WHERE state = 2 AND (due_at > $1 OR due_at < -$1::bigint)`
-	flowsOf     = selectFlow + ` WHERE state = 2 AND handle = ANY($1) ORDER BY handle FOR UPDATE`
+	flowsOf     = record.SelectFlow + ` WHERE state = 2 AND handle = ANY($1) ORDER BY handle FOR UPDATE`
 	putOffFor   = time.Second
 	mostChanged = 3 // rounds over what has changed meanwhile
 )
@@ -158,12 +159,12 @@ func (t *tx) many(ev journal.Event) (many bool, err error) {
 }
 
 // asSwept returns an operation as the sweep under way will leave it.
-func (t *tx) asSwept(r *row) *row {
-	if t.amid == nil || !r.there() {
+func (t *tx) asSwept(r *record.Row) *record.Row {
+	if t.amid == nil || !r.Exists() {
 		return r
 	}
 	swept := *r
-	swept.op = afterClock(r.op, withoutSince(*t.amid))
+	swept.Op = afterClock(r.Op, withoutSince(*t.amid))
 	return &swept
 }
 
@@ -240,11 +241,11 @@ func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Even
 	}
 	for after, n := int64(0), j.sweepPage; n == j.sweepPage; {
 		err := page(func(t *tx) (func(), error) {
-			var rows []*row
-			last, read, err := t.unansweredAfter(after, func(r *row) (err error) {
-				was, there := were[r.op.Handle]
+			var rows []*record.Row
+			last, read, err := t.unansweredAfter(after, func(r *record.Row) (err error) {
+				was, there := were[r.Op.Handle]
 				of := withoutSince(ev)
-				if !there || was != r.revision {
+				if !there || was != r.Revision {
 					of = p.after(of, p.asked)
 				}
 				r, err = t.give(r, of)
@@ -266,8 +267,8 @@ func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Even
 		for handles := range slices.Chunk(changed, j.sweepPage) {
 			since := p.after(withoutSince(ev), p.asked)
 			err := page(func(t *tx) (func(), error) {
-				var rows []*row
-				err := t.unansweredOf(handles, func(r *row) (err error) {
+				var rows []*record.Row
+				err := t.unansweredOf(handles, func(r *record.Row) (err error) {
 					r, err = t.give(r, since)
 					rows = append(rows, r)
 					return err
@@ -283,11 +284,11 @@ func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Even
 }
 
 // note records operations that were swept.
-func (p *sweptAhead) note(rows []*row) {
+func (p *sweptAhead) note(rows []*record.Row) {
 	for _, r := range rows {
-		p.seen[r.op.Handle] = r.revision
-		if p.mayChange(r.op) {
-			p.open = append(p.open, r.op.Handle)
+		p.seen[r.Op.Handle] = r.Revision
+		if p.mayChange(r.Op) {
+			p.open = append(p.open, r.Op.Handle)
 		}
 	}
 }
@@ -327,7 +328,7 @@ func (t *tx) catchUp(ev journal.Event, at time.Time) error {
 				return err
 			}
 			t.puttingOff = true
-			if err := t.unansweredOf(page, func(r *row) error { _, err := t.give(r, evs...); return err }); err != nil {
+			if err := t.unansweredOf(page, func(r *record.Row) error { _, err := t.give(r, evs...); return err }); err != nil {
 				return err
 			}
 			if err := t.flush(); err != nil {
@@ -374,9 +375,9 @@ func (t *tx) catchUpFlows(ev journal.Event) error {
 		}
 		t.puttingOff = true
 		var flows []journal.Flow
-		err := t.each(func(row scanner) error {
-			f, err := scanFlow(row)
-			if isDamaged(err) {
+		err := t.each(func(row record.Scanner) error {
+			f, err := record.ScanFlow(row)
+			if record.IsDamaged(err) {
 				return nil // no process trusts it
 			}
 			flows = append(flows, f)

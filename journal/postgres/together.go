@@ -56,11 +56,11 @@ func parts(batch []*write, apart bool) (all []part) {
 func runs(batch []*write, apart bool) (all []part) {
 	bytes := 0
 	for i, w := range batch {
-		size := len(w.stored.requestBody) + len(w.stored.answerBody)
+		size := len(w.stored.RequestBody) + len(w.stored.AnswerBody)
 		if n := len(all); n > 0 && !apart && w.like != likeNone && all[n-1].like == w.like && bytes+size <= togetherBytes {
 			last := all[n-1].writes
 			// Of one row, a statement makes one version.
-			if before := last[len(last)-1].before; before == nil || before.op.Handle != w.before.op.Handle {
+			if before := last[len(last)-1].before; before == nil || before.Op.Handle != w.before.Op.Handle {
 				all[n-1].writes = batch[all[n-1].first : i+1]
 				bytes += size
 				continue
@@ -72,7 +72,7 @@ func runs(batch []*write, apart bool) (all []part) {
 	return all
 }
 
-// The arguments are in the order of insertArgs and updateArgs.
+// The arguments are in the order of record.InsertArgs and record.UpdateArgs.
 const (
 	newColumns = `identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts`
 	// nextval here gives handles in the order of the writes.
@@ -108,22 +108,22 @@ func (p part) queue(b *pgx.Batch, s *statements) {
 		return
 	}
 	var (
-		identities = column(w, func(w *write) []byte { return w.stored.identity })
-		aliases    = column(w, func(w *write) []byte { return w.stored.alias })
+		identities = column(w, func(w *write) []byte { return w.stored.Identity })
+		aliases    = column(w, func(w *write) []byte { return w.stored.Alias })
 		providers  = column(w, func(w *write) []byte { return []byte(w.op.Provider) })
 		states     = column(w, func(w *write) int16 { return int16(w.op.State) })
-		holders    = orNull[string](w, func(w *write) any { return w.stored.holder })
-		wakes      = orNull[int64](w, func(w *write) any { return w.stored.wakeAt })
-		settled    = orNull[int64](w, func(w *write) any { return w.stored.settledAt })
+		holders    = orNull[string](w, func(w *write) any { return w.stored.Holder })
+		wakes      = orNull[int64](w, func(w *write) any { return w.stored.WakeAt })
+		settled    = orNull[int64](w, func(w *write) any { return w.stored.SettledAt })
 		delivered  = column(w, func(w *write) bool { return w.op.Delivered })
 		tombstones = column(w, func(w *write) bool { return w.op.Tombstone })
-		facts      = column(w, func(w *write) []byte { return w.stored.facts })
+		facts      = column(w, func(w *write) []byte { return w.stored.Facts })
 	)
 	if p.like == likeFollowed {
 		b.Queue(s.followRows,
-			column(w, func(w *write) int64 { return w.before.op.Handle }), column(w, func(w *write) int32 { return w.before.revision }),
+			column(w, func(w *write) int64 { return w.before.Op.Handle }), column(w, func(w *write) int32 { return w.before.Revision }),
 			identities, providers, states, holders, wakes, settled, delivered, tombstones, facts, aliases,
-			column(w, func(w *write) []byte { return w.stored.answer }), column(w, func(w *write) []byte { return w.stored.answerBody }))
+			column(w, func(w *write) []byte { return w.stored.Answer }), column(w, func(w *write) []byte { return w.stored.AnswerBody }))
 		return
 	}
 	sql := s.insertNew
@@ -134,7 +134,7 @@ func (p part) queue(b *pgx.Batch, s *statements) {
 		column(w, func(w *write) []byte { return []byte(w.op.Scope) }), column(w, func(w *write) []byte { return []byte(w.op.Parent) }),
 		column(w, func(w *write) []byte { return []byte(w.op.ID) }), column(w, func(w *write) int16 { return int16(w.op.Naming) }),
 		providers, states, holders, wakes, settled, delivered, tombstones, facts,
-		column(w, func(w *write) []byte { return w.stored.request }), column(w, func(w *write) []byte { return w.stored.requestBody }))
+		column(w, func(w *write) []byte { return w.stored.Request }), column(w, func(w *write) []byte { return w.stored.RequestBody }))
 }
 
 // column has one argument of each write.
@@ -188,7 +188,7 @@ func (p part) read(results pgx.BatchResults) error {
 			return err
 		}
 		if p.like == likeFollowed {
-			for next < len(p.writes) && p.writes[next].before.op.Handle != handle {
+			for next < len(p.writes) && p.writes[next].before.Op.Handle != handle {
 				next++
 			}
 		}
@@ -218,5 +218,5 @@ func (w *write) size() int {
 	const others = 16*8 + 64 // their lengths, the numbers, and the digests
 	s := &w.stored
 	return others + len(w.op.Scope) + len(w.op.Parent) + len(w.op.ID) + len(w.op.Provider) + len(w.op.Holder) +
-		len(s.facts) + len(s.request) + len(s.requestBody) + len(s.answer) + len(s.answerBody)
+		len(s.Facts) + len(s.Request) + len(s.RequestBody) + len(s.Answer) + len(s.AnswerBody)
 }

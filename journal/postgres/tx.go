@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // ask says what a transaction is for.
@@ -238,17 +239,17 @@ func (t *tx) exec(sql string, args ...any) (int64, error) {
 // read returns the operation whose handle the expression is, with its bodies and its answer, or nil for none. It is
 // locked until the end of the transaction. The lock is a statement of its own, so that the other one sees the changes
 // of an earlier holder.
-func (t *tx) read(handle string, args ...any) (*row, error) {
+func (t *tx) read(handle string, args ...any) (*record.Row, error) {
 	b := new(pgx.Batch)
 	b.Queue(t.j.sql.byHandle+handle+" FOR UPDATE", args...)
-	b.Queue("SELECT "+columns+", r.body, a.head, a.body"+t.j.fromOperations()+
+	b.Queue("SELECT "+record.Columns+", r.body, a.head, a.body"+t.j.fromOperations()+
 		"LEFT JOIN "+t.j.schema+".answers a ON a.handle = o.handle WHERE o.handle = "+handle, args...)
 	results := t.conn.SendBatch(t.ctx, b)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
 		return nil, err
 	}
-	r, err := scanWhole(results.QueryRow())
+	r, err := record.ScanWhole(results.QueryRow())
 	if errors.Is(err, pgx.ErrNoRows) {
 		r, err = nil, nil
 	}
@@ -259,18 +260,18 @@ func (t *tx) read(handle string, args ...any) (*row, error) {
 }
 
 // byHandle returns the operation with that handle, nil for none, and locks it.
-func (t *tx) byHandle(handle int64) (*row, error) { return t.read("$1", handle) }
+func (t *tx) byHandle(handle int64) (*record.Row, error) { return t.read("$1", handle) }
 
 // byRef returns the operation of that name, its own or its second one, nil for none, and locks it.
-func (t *tx) byRef(ref journal.Ref) (*row, error) {
-	return t.read(t.j.sql.find, digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
+func (t *tx) byRef(ref journal.Ref) (*record.Row, error) {
+	return t.read(t.j.sql.find, record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
 }
 
 // find returns the operation that ev names, nil for none, and locks it.
-func (t *tx) find(ev *journal.Event) (*row, error) {
+func (t *tx) find(ev *journal.Event) (*record.Row, error) {
 	if ev.Handle != 0 {
 		r, err := t.byHandle(ev.Handle)
-		if err != nil || r != nil && (ev.Ref == (journal.Ref{}) || store.IsNamed(&r.op, ev.Ref)) {
+		if err != nil || r != nil && (ev.Ref == (journal.Ref{}) || store.IsNamed(&r.Op, ev.Ref)) {
 			return r, err
 		}
 	}
@@ -278,59 +279,59 @@ func (t *tx) find(ev *journal.Event) (*row, error) {
 		return nil, nil
 	}
 	if ev.Intent != nil && ev.Intent.Naming == journal.Named { // no key that was made here has a name
-		return t.read(t.j.sql.findNamed, digest(ev.Ref))
+		return t.read(t.j.sql.findNamed, record.Digest(ev.Ref))
 	}
 	return t.byRef(ev.Ref)
 }
 
 // next runs journal.Next on the operation, nil for one that the journal does not have, and writes the result. It
 // returns the operation as its row is then.
-func (t *tx) next(r *row, ev journal.Event) (journal.Result, *row, error) {
+func (t *tx) next(r *record.Row, ev journal.Event) (journal.Result, *record.Row, error) {
 	if r == nil {
-		r = new(row)
+		r = new(record.Row)
 	}
 	r = t.asSwept(r)
 	if ev.Intent != nil {
-		for _, name := range ev.Intent.Rivals(&r.op) {
+		for _, name := range ev.Intent.Rivals(&r.Op) {
 			holder, err := t.byRef(name)
 			if err != nil {
 				return journal.Result{}, nil, err
 			}
-			if holder != nil && r.op.YieldsTo(&holder.op) {
-				return t.result(holder.op, journal.Misuse, ev), holder, nil
+			if holder != nil && r.Op.YieldsTo(&holder.Op) {
+				return t.result(holder.Op, journal.Misuse, ev), holder, nil
 			}
 		}
 	}
-	live, err := t.holds(&r.op, ev.Kind)
+	live, err := t.holds(&r.Op, ev.Kind)
 	if err != nil {
 		return journal.Result{}, nil, err
 	}
-	if ev.Taken, err = t.takes(&r.op, ev); err != nil {
+	if ev.Taken, err = t.takes(&r.Op, ev); err != nil {
 		return journal.Result{}, nil, err
 	}
-	if ev.Sole, err = t.sole(&r.op, ev); err != nil {
+	if ev.Sole, err = t.sole(&r.Op, ev); err != nil {
 		return journal.Result{}, nil, err
 	}
 	ev.Last, ev.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
-	next, decision, err := journal.Next(r.op, live, ev)
+	next, decision, err := journal.Next(r.Op, live, ev)
 	if err != nil {
 		return journal.Result{}, nil, err
 	}
 	switch {
-	case next.State == journal.StateAbsent && r.there():
+	case next.State == journal.StateAbsent && r.Exists():
 		if err := t.remove(r); err != nil {
 			return journal.Result{}, nil, err
 		}
-	case store.Changes(r.op, next, decision):
+	case store.Changes(r.Op, next, decision):
 		if r, err = t.put(r, next); err != nil {
 			return journal.Result{}, nil, err
 		}
-		next = r.op
+		next = r.Op
 	default:
-		next = r.op
+		next = r.Op
 	}
 	after, as := r, t.as
-	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, as, t.j.isMine(after.op.Holder)) })
+	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, as, t.j.isMine(after.Op.Holder)) })
 	return t.result(next, decision, ev), r, nil
 }
 
@@ -339,33 +340,33 @@ func (t *tx) result(op journal.Operation, decision journal.Decision, ev journal.
 }
 
 // put writes the operation over before, and returns its new row.
-func (t *tx) put(before *row, op journal.Operation) (*row, error) {
+func (t *tx) put(before *record.Row, op journal.Operation) (*record.Row, error) {
 	t.margin(op.Terms)
-	if !before.there() {
+	if !before.Exists() {
 		return t.insert(op)
 	}
-	requestChanged := !reflect.DeepEqual(before.op.Request, op.Request)
-	answerChanged := before.op.Answer != op.Answer
-	s := encode(&op, before, requestChanged, answerChanged)
+	requestChanged := !reflect.DeepEqual(before.Op.Request, op.Request)
+	answerChanged := before.Op.Answer != op.Answer
+	s := record.Encode(&op, before, requestChanged, answerChanged)
 	if t.puttingOff && !requestChanged && !answerChanged {
 		t.later = append(t.later, &write{before: before, op: op, stored: s, like: likeFollowed})
-	} else if n, err := t.exec(t.j.sql.update, updateArgs(before, &op, &s)...); err != nil {
+	} else if n, err := t.exec(t.j.sql.update, record.UpdateArgs(before, &op, &s)...); err != nil {
 		return nil, err
 	} else if n == 0 {
 		return nil, errLost
 	}
-	if err := t.remark(op.Handle, &before.op, &op); err != nil {
+	if err := t.remark(op.Handle, &before.Op, &op); err != nil {
 		return nil, err
 	}
-	after := &row{op: op, revision: before.revision + 1, request: before.request, sum: s.sum}
+	after := &record.Row{Op: op, Revision: before.Revision + 1, Request: before.Request, Sum: s.Sum}
 	if requestChanged {
-		after.request = s.request
-		if err := t.putBody("requests", op.Handle, s.request, s.requestBody); err != nil {
+		after.Request = s.Request
+		if err := t.putBody("requests", op.Handle, s.Request, s.RequestBody); err != nil {
 			return nil, err
 		}
 	}
 	if answerChanged {
-		if err := t.putBody("answers", op.Handle, s.answer, s.answerBody); err != nil {
+		if err := t.putBody("answers", op.Handle, s.Answer, s.AnswerBody); err != nil {
 			return nil, err
 		}
 	}
@@ -390,7 +391,7 @@ func (t *tx) flush() error {
 		}
 	}
 	for _, args := range flows {
-		b.Queue(t.j.in(updateFlow), args...)
+		b.Queue(t.j.in(record.UpdateFlow), args...)
 	}
 	if b.Len() == 0 {
 		return nil
@@ -413,10 +414,10 @@ func (t *tx) flush() error {
 	return results.Close()
 }
 
-func (t *tx) insert(op journal.Operation) (*row, error) {
-	s := encode(&op, nil, true, true)
+func (t *tx) insert(op journal.Operation) (*record.Row, error) {
+	s := record.Encode(&op, nil, true, true)
 	var handle int64
-	err := t.conn.QueryRow(t.ctx, t.j.sql.insert, insertArgs(&op, &s)...).Scan(&handle)
+	err := t.conn.QueryRow(t.ctx, t.j.sql.insert, record.InsertArgs(&op, &s)...).Scan(&handle)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errLost
 	}
@@ -427,7 +428,7 @@ func (t *tx) insert(op journal.Operation) (*row, error) {
 	if as := t.as; as != nil {
 		t.onCommit = append(t.onCommit, func() { as.given(handle) })
 	}
-	return &row{op: op, request: s.request, sum: s.sum}, t.remark(handle, &journal.Operation{}, &op)
+	return &record.Row{Op: op, Request: s.Request, Sum: s.Sum}, t.remark(handle, &journal.Operation{}, &op)
 }
 
 // putBody writes a request or an answer, or removes it if head is nil.
@@ -442,10 +443,10 @@ func (t *tx) putBody(table string, handle int64, head, body []byte) error {
 }
 
 // remove deletes the operation.
-func (t *tx) remove(r *row) error {
-	identity := encode(&r.op, r, false, false).identity
+func (t *tx) remove(r *record.Row) error {
+	identity := record.Encode(&r.Op, r, false, false).Identity
 	n, err := t.exec("DELETE FROM "+t.j.schema+".operations WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3",
-		r.op.Handle, r.revision, identity)
+		r.Op.Handle, r.Revision, identity)
 	if err != nil {
 		return err
 	}
@@ -453,16 +454,16 @@ func (t *tx) remove(r *row) error {
 		return errLost
 	}
 	for _, table := range [...]string{"requests", "answers"} {
-		if err := t.putBody(table, r.op.Handle, nil, nil); err != nil {
+		if err := t.putBody(table, r.Op.Handle, nil, nil); err != nil {
 			return err
 		}
 	}
-	if m, is := store.Reaped(&r.op); is {
-		if _, err := t.do(addObject, markHash(m)); err != nil {
+	if m, is := store.Reaped(&r.Op); is {
+		if _, err := t.do(addObject, record.MarkHash(m)); err != nil {
 			return err
 		}
 	}
-	return t.remark(r.op.Handle, &r.op, &journal.Operation{})
+	return t.remark(r.Op.Handle, &r.Op, &journal.Operation{})
 }
 
 // holds reports whether the holder of the operation is alive. It returns false for events that don't depend on that.

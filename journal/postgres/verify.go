@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // Violation is a state of a journal that the state machine or its tables' format rules out.
@@ -73,7 +74,7 @@ func (v *verification) add(found Violation) {
 
 // clock reads the latest time that the journal has seen.
 func (v *verification) clock() error {
-	return v.j.read(v.ctx, func(row scanner) error {
+	return v.j.read(v.ctx, func(row record.Scanner) error {
 		var last int64
 		err := row.Scan(&last)
 		v.last = time.UnixMilli(last).UTC()
@@ -92,12 +93,12 @@ func (v *verification) operations() error {
 	for after, n := int64(0), pageSize; n == pageSize; {
 		n = 0
 		var page []*looked
-		err := v.j.read(v.ctx, func(from scanner) error {
+		err := v.j.read(v.ctx, func(from record.Scanner) error {
 			n++
 			l := new(looked)
-			op, err := scanOperation(withLast(keepFirst(from, &after), &l.identity, &l.alias, &l.marks))
+			op, err := record.ScanOperation(record.WithLast(record.KeepFirst(from, &after), &l.identity, &l.alias, &l.marks))
 			if err != nil {
-				if !isDamaged(err) {
+				if !record.IsDamaged(err) {
 					return err
 				}
 				v.add(Violation{Handle: after, Invariant: "it is as it was written"})
@@ -106,7 +107,7 @@ func (v *verification) operations() error {
 			l.op = op
 			page = append(page, l)
 			return nil
-		}, `SELECT `+columns+`, r.body, a.head, a.body, o.identity, o.alias, ARRAY(SELECT hash FROM {{schema}}.marks WHERE handle = o.handle)
+		}, `SELECT `+record.Columns+`, r.body, a.head, a.body, o.identity, o.alias, ARRAY(SELECT hash FROM {{schema}}.marks WHERE handle = o.handle)
 			FROM (SELECT * FROM {{schema}}.operations WHERE handle > $1 ORDER BY handle LIMIT $2) o`+besides+"ORDER BY o.handle", after, pageSize)
 		if err == nil {
 			err = v.clock() // which is no earlier than what was read
@@ -131,17 +132,17 @@ func (v *verification) operation(l *looked) {
 	for _, broken := range journal.Violations(*op, v.last) {
 		must(false, broken)
 	}
-	must(l.identity == nil || bytes.Equal(l.identity, digest(op.Ref)), "its digest is that of its name")
+	must(l.identity == nil || bytes.Equal(l.identity, record.Digest(op.Ref)), "its digest is that of its name")
 	must(l.identity != nil || op.Naming == journal.Generated, "its name is unique")
 	if op.Alias == (journal.Ref{}) {
 		must(l.alias == nil, "it is found by no second name that it does not have")
 	} else {
-		must(bytes.Equal(l.alias, digest(op.Alias)), "it is found by its second name")
+		must(bytes.Equal(l.alias, record.Digest(op.Alias)), "it is found by its second name")
 	}
 	var has []int64
-	if marked(op) {
+	if record.Marked(op) {
 		for _, m := range store.Marks(op) {
-			has = append(has, markHash(m))
+			has = append(has, record.MarkHash(m))
 		}
 	}
 	for _, hash := range has {
@@ -156,22 +157,22 @@ func (v *verification) flows() error {
 	for after, n := int64(0), pageSize; n == pageSize; {
 		n = 0
 		var flows []journal.Flow
-		err := v.j.read(v.ctx, func(from scanner) error {
+		err := v.j.read(v.ctx, func(from record.Scanner) error {
 			n++
-			f, err := scanFlow(keepFirst(from, &after))
-			if isDamaged(err) {
+			f, err := record.ScanFlow(record.KeepFirst(from, &after))
+			if record.IsDamaged(err) {
 				v.add(Violation{Handle: after, Flow: true, Invariant: "it is as it was written"})
 				return nil
 			}
 			flows = append(flows, f)
 			return err
-		}, selectFlow+" WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
+		}, record.SelectFlow+" WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)
 		if err != nil {
 			return err
 		}
 		for i := range flows {
 			f := &flows[i]
-			if err := v.j.addSteps(v.ctx, flows[i:i+1]); isDamaged(err) {
+			if err := v.j.addSteps(v.ctx, flows[i:i+1]); record.IsDamaged(err) {
 				v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its steps are as they were written"})
 				continue
 			} else if err != nil {
@@ -200,7 +201,7 @@ func (v *verification) strays() error {
 		{table: "marks", column: "handle", of: "operations", where: " AND s.handle <> 0", invariant: "what is recognised is an operation"},
 		{table: "flow_steps", column: "flow", of: "flows", flow: true, invariant: "a step is that of a flow"},
 	} {
-		err := v.j.read(v.ctx, func(row scanner) error {
+		err := v.j.read(v.ctx, func(row record.Scanner) error {
 			stray := Violation{Flow: s.flow, Invariant: s.invariant}
 			err := row.Scan(&stray.Handle)
 			v.add(stray)
@@ -219,10 +220,10 @@ func (v *verification) receipts() error {
 	made, err := v.j.madeReceipts(v.ctx)
 	for after, n := int64(0), pageSize; err == nil && made && n == pageSize; {
 		n = 0
-		err = v.j.read(v.ctx, func(row scanner) error {
-			r, err := scanWholeReceipt(row)
+		err = v.j.read(v.ctx, func(row record.Scanner) error {
+			r, err := record.ScanWholeReceipt(row)
 			n, after = n+1, r.Handle
-			if isDamaged(err) {
+			if record.IsDamaged(err) {
 				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
 				return nil
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CommitTime limits the time of a transaction, whatever it waits for.
+// CommitTime limits the time of a transaction, with all its waits.
 const CommitTime = 30 * time.Second
 
 // SlowLock is how long a statement waits for a lock at most, unless a transaction says otherwise.

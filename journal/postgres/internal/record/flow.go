@@ -1,4 +1,4 @@
-package postgres
+package record
 
 import (
 	"database/sql/driver"
@@ -7,21 +7,22 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
+// Statements for the rows of flows and their steps. {{schema}} stands for the schema's quoted name.
 const (
-	selectFlow = `SELECT handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim
+	SelectFlow = `SELECT handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim
 		FROM {{schema}}.flows`
 	// A step that is recorded already stays as it is.
-	insertStep = `INSERT INTO {{schema}}.flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)
+	InsertStep = `INSERT INTO {{schema}}.flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (flow, seq) DO NOTHING`
-	insertFlow = `INSERT INTO {{schema}}.flows (identity, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
+	InsertFlow = `INSERT INTO {{schema}}.flows (identity, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11) ON CONFLICT (identity) DO NOTHING RETURNING handle`
-	updateFlow = `UPDATE {{schema}}.flows SET state = $3, holder = $4, claim = $5, due_at = $6, ended_at = $7, facts = $8 WHERE handle = $1 AND identity = $2`
-	reapFlow   = `UPDATE {{schema}}.flows SET tombstone = true, input = NULL, facts = $3 WHERE handle = $1 AND identity = $2`
-	dropSteps  = `DELETE FROM {{schema}}.flow_steps WHERE flow = $1`
+	UpdateFlow = `UPDATE {{schema}}.flows SET state = $3, holder = $4, claim = $5, due_at = $6, ended_at = $7, facts = $8 WHERE handle = $1 AND identity = $2`
+	ReapFlow   = `UPDATE {{schema}}.flows SET tombstone = true, input = NULL, facts = $3 WHERE handle = $1 AND identity = $2`
+	DropSteps  = `DELETE FROM {{schema}}.flow_steps WHERE flow = $1`
 )
 
-// scanFlow reads a row of selectFlow.
-func scanFlow(row scanner) (journal.Flow, error) {
+// ScanFlow reads a row of SelectFlow.
+func ScanFlow(row Scanner) (journal.Flow, error) {
 	var handle, version, state, claim int64
 	var scope, parent, id, function, facts, input []byte
 	var holder *string
@@ -39,14 +40,14 @@ func scanFlow(row scanner) (journal.Flow, error) {
 	return f, err
 }
 
-// flowFacts returns the flow's facts, with the sum of its row.
-func flowFacts(f journal.Flow) []byte {
+// FlowFacts returns the flow's facts, with the sum of its row.
+func FlowFacts(f journal.Flow) []byte {
 	f.Handle = 0
 	return format.EncodeFlowFacts(f)
 }
 
-// scanStep reads a row of stepsOfFlows.
-func scanStep(row scanner, flow *int64) (journal.StepRecord, error) {
+// ScanStep reads a row of a step, with the handle of its flow before it.
+func ScanStep(row Scanner, flow *int64) (journal.StepRecord, error) {
 	var seq, kind, position, at, sum int64
 	var name, result []byte
 	var parallel bool
@@ -56,8 +57,8 @@ func scanStep(row scanner, flow *int64) (journal.StepRecord, error) {
 	return format.ReadStep(*flow, []driver.Value{seq, kind, string(name), position, number(parallel), at, result, sum})
 }
 
-// stepArgs returns the arguments of insertStep.
-func stepArgs(flow int64, s journal.StepRecord) []any {
+// StepArgs returns the arguments of InsertStep.
+func StepArgs(flow int64, s journal.StepRecord) []any {
 	args := format.StepArgs(flow, s)
 	args[3] = []byte(s.Name)
 	return args

@@ -1,4 +1,4 @@
-package postgres
+package record
 
 import (
 	"crypto/sha256"
@@ -9,28 +9,28 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// markHash returns the hash of a mark. Marks serve to recognise operations.
-func markHash(m store.Mark) int64 {
+// MarkHash returns the hash of a mark. Marks serve to recognise operations.
+func MarkHash(m store.Mark) int64 {
 	sum := sha256.Sum256(append([]byte{byte(m.By)}, m.Value...))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// marked reports whether the operation has marks in the table. An operation that is sent for the first time has none,
+// Marked reports whether the operation has marks in the table. An operation that is sent for the first time has none,
 // unless it has more than a key. Most have their answer right after, and would write and remove a row for nothing.
 // FindBy scans the operations in flight instead. They are no more than are sent at a time.
-func marked(op *journal.Operation) bool {
+func Marked(op *journal.Operation) bool {
 	return store.Marked(op) && (op.State != journal.StateAbsent) &&
 		(op.State != journal.StateInFlight || op.Found.State == journal.StatePending || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0 || len(op.Rounds) > 0)
 }
 
-// remarked returns the marks to add and to remove when before has become after.
-func remarked(before, after *journal.Operation) (add, remove []int64) {
+// Remarked returns the marks to add and to remove when before has become after.
+func Remarked(before, after *journal.Operation) (add, remove []int64) {
 	hashes := func(op *journal.Operation) (all []int64) {
-		if !marked(op) {
+		if !Marked(op) {
 			return nil
 		}
 		for _, m := range store.Marks(op) {
-			all = append(all, markHash(m))
+			all = append(all, MarkHash(m))
 		}
 		return all
 	}
