@@ -206,9 +206,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	if len(needs) > 0 && g.j.refusal() != nil { // a connection that was just made has shown it
 		return -1, errLost
 	}
-	g.j.clockMu.Lock()
-	last := g.j.clock.Last
-	g.j.clockMu.Unlock()
+	last := g.j.clock.Get().Last
 	for i, w := range batch {
 		if w.as = l.member; w.before != nil && w.seen != l.member {
 			return i, errLeave
@@ -317,7 +315,7 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 		return l.early(atGuard, err)
 	}
 	l.guarded(time.Since(sent))
-	l.j.time.heardAt(sent, now)
+	l.j.time.HeardAt(sent, now)
 	for i, p := range statements {
 		if err := p.read(results); err != nil {
 			return l.early(i, err)
@@ -447,7 +445,7 @@ func (j *Journal) decided(ev journal.Event) *write {
 	default:
 		return nil
 	}
-	clock, still := j.glance(ev.At)
+	clock, still := j.clock.Glance(ev.At)
 	if !still || j.locked.has(ev.Ref) {
 		return nil
 	}

@@ -3,74 +3,13 @@ package postgres
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
-	"github.com/onceward/onceward/journal/postgres/internal/record"
+	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
 )
-
-// dbClock estimates the database's clock without a query.
-type dbClock struct {
-	mu    sync.Mutex
-	ahead time.Duration // of this process's own clock
-	exact bool          // the answer took at most mostTrip
-	last  time.Time     // the latest result of now
-}
-
-// mostTrip limits the time that an exact answer of the database's clock may take.
-const mostTrip = time.Second
-
-// heardAt records the time that the database's clock said, in answer to a question that was sent at that time. A slow
-// answer says little: this process, or its machine, may have been stopped before the question or after. Then an
-// earlier, exact answer stays.
-func (c *dbClock) heardAt(sent, said time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	took := max(now.Sub(sent), now.Round(0).Sub(sent.Round(0)))
-	if took > mostTrip && c.exact {
-		return
-	}
-	c.exact = took <= mostTrip
-	c.ahead = said.Sub(sent.Add(now.Sub(sent) / 2))
-}
-
-// behindOf limits how far the database's clock may be set back while now stands still.
-const behindOf = time.Minute
-
-// now returns the database's time. It never goes back, unless the database's clock was set back by more than a
-// minute. Then every caller has to see that, as windows depend on it.
-func (c *dbClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now().Add(c.ahead).Round(0)
-	if now.Before(c.last) && c.last.Sub(now) <= behindOf {
-		return c.last
-	}
-	c.last = now
-	return now
-}
-
-// glance records a caller's clock, unless it has jumped. The next guard keeps it. If it has jumped, or had before,
-// only a transaction can decide on it, and still is false.
-func (j *Journal) glance(at time.Time) (clock store.Clock, still bool) {
-	j.clockMu.Lock()
-	defer j.clockMu.Unlock()
-	if at.IsZero() {
-		return j.clock, true
-	}
-	probe := j.clock
-	if probe.See(at) || !probe.Jumped.IsZero() || !j.clock.Jumped.IsZero() {
-		return j.clock, false
-	}
-	j.clock = probe
-	return probe, true
-}
 
 // see records the caller's clock. If it has jumped, or had before, this transaction alone decides on it.
 //
@@ -81,7 +20,7 @@ func (t *tx) see() error {
 	if t.amid != nil {
 		return nil
 	}
-	clock, still := t.j.glance(t.at)
+	clock, still := t.j.clock.Glance(t.at)
 	if still {
 		t.clock = clock
 		return nil
@@ -136,23 +75,13 @@ func (t *tx) takeClock() error {
 		return t.ctx.Err()
 	}
 	t.jumped = true
-	t.j.clockMu.Lock()
-	t.clock = t.j.clock
-	t.j.clockMu.Unlock()
-	kept, _, err := t.j.keptClock(t.ctx, t.conn, " FOR UPDATE")
+	t.clock = t.j.clock.Get()
+	kept, _, err := dbclock.Kept(t.ctx, t.conn, t.j.schema, " FOR UPDATE")
 	if err != nil {
 		return err
 	}
-	takeNews(&t.clock, kept)
+	dbclock.TakeNews(&t.clock, kept)
 	return nil
-}
-
-// takeNews takes over the clock's recorded state if it says more than c. A process must not take over its own record:
-// that would close windows of operations that began since.
-func takeNews(c *store.Clock, kept store.Clock) {
-	if kept.Last.After(c.Last) || !kept.Jumped.Equal(c.Jumped) || kept.LeastMargin != c.LeastMargin {
-		c.Take(kept)
-	}
 }
 
 // keepClock writes the clock's state.
@@ -161,43 +90,8 @@ func (t *tx) keepClock() error {
 	if !t.clock.Jumped.IsZero() {
 		jumped = t.clock.Jumped.UnixMilli()
 	}
-	_, err := t.exec("UPDATE "+t.j.schema+".journal SET last_at = $1, least_margin = $2, jumped_at = $3", millis(t.clock.Last), int64(t.clock.LeastMargin), jumped)
+	_, err := t.exec("UPDATE "+t.j.schema+".journal SET last_at = $1, least_margin = $2, jumped_at = $3", dbclock.Millis(t.clock.Last), int64(t.clock.LeastMargin), jumped)
 	return err
-}
-
-// keptClock returns the clock's state as the journal and its lanes record it, and how often it was reset.
-func (j *Journal) keptClock(ctx context.Context, conn check.RowReader, lock string) (is store.Clock, resets int, err error) {
-	var last, margin, laneLast, laneMargin int64
-	var jumped *int64
-	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, (length(history) - length(replace(history, '"+clockReset+"', ''))) / length('"+clockReset+"') FROM "+
-		j.schema+".journal"+lock).Scan(&last, &margin, &jumped, &resets); err != nil {
-		return store.Clock{}, 0, err
-	}
-	err = conn.QueryRow(ctx, "SELECT coalesce(max(last_at), 0), coalesce(min(nullif(least_margin, 0)), 0) FROM "+j.schema+".lanes").Scan(&laneLast, &laneMargin)
-	if err != nil {
-		return store.Clock{}, 0, err
-	}
-	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: record.TimeOf(jumped)}
-	if last = max(last, laneLast); last != 0 {
-		kept.Last = time.UnixMilli(last).UTC()
-	}
-	if laneMargin != 0 && (margin == 0 || laneMargin < margin) {
-		kept.LeastMargin = time.Duration(laneMargin)
-	}
-	return kept, resets, nil
-}
-
-// clockReset is what the journal's history says of a ResetClock.
-const clockReset = ": clock reset to "
-
-// takeKept takes over the clock's recorded state. If the clock was reset since this process looked, takeKept resets c
-// first.
-func (j *Journal) takeKept(c *store.Clock, kept store.Clock, resets int) {
-	if resets > j.resets {
-		c.Reset(kept.Last)
-	}
-	j.resets = max(j.resets, resets)
-	takeNews(c, kept)
 }
 
 // readClock takes over the clock's recorded state, and reads the database's time.
@@ -207,7 +101,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
 		return err
 	}
-	j.time.heardAt(sent, said)
+	j.time.HeardAt(sent, said)
 	// No other transaction of this process changes the clock's state between its reading here and its use.
 	select {
 	case j.clockJob <- struct{}{}:
@@ -215,16 +109,11 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	kept, resets, err := j.keptClock(ctx, conn, "")
+	kept, resets, err := dbclock.Kept(ctx, conn, j.schema, "")
 	if err != nil {
 		return err
 	}
-	j.clockMu.Lock()
-	defer j.clockMu.Unlock()
-	if own := j.clock.LeastMargin; own != 0 && (kept.LeastMargin == 0 || own < kept.LeastMargin) {
-		kept.LeastMargin = own
-	}
-	j.takeKept(&j.clock, kept, resets)
+	j.clock.Take(kept, resets)
 	return nil
 }
 
@@ -232,16 +121,10 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 func (t *tx) margin(terms journal.Terms) {
 	t.clock.Margin(terms)
 	if t.own != nil {
-		t.own.OnCommit(func() {
-			t.j.clockMu.Lock()
-			t.j.clock.Margin(terms)
-			t.j.clockMu.Unlock()
-		})
+		t.own.OnCommit(func() { t.j.clock.Margin(terms) })
 		return
 	}
-	t.j.clockMu.Lock()
 	lowered := t.j.clock.Margin(terms)
-	t.j.clockMu.Unlock()
 	t.lowered = t.lowered || lowered
 }
 
@@ -289,7 +172,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 		if _, err := t.sweepBy(now); err != nil {
 			return err
 		}
-		if err := t.note(strings.TrimPrefix(clockReset, ": ") + now.UTC().Format(time.RFC3339)); err != nil {
+		if err := t.note(strings.TrimPrefix(dbclock.Reset, ": ") + now.UTC().Format(time.RFC3339)); err != nil {
 			return err
 		}
 		return t.keepClock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -172,7 +173,7 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 		var one int64
 		var now time.Time
 		if err = results.QueryRow().Scan(&one, &now); err == nil {
-			l.j.time.heardAt(sent, now)
+			l.j.time.HeardAt(sent, now)
 		}
 	}
 	if closing := results.Close(); err == nil {
@@ -190,9 +191,7 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 }
 
 func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
-	l.j.clockMu.Lock()
-	last, margin := l.j.clock.Last, l.j.clock.LeastMargin
-	l.j.clockMu.Unlock()
+	clock := l.j.clock.Get()
 	if needs == nil {
 		needs = []string{}
 	}
@@ -200,7 +199,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	if started == nil {
 		sql = l.j.sql.guardBlindly
 	}
-	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, millis(last), int64(margin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
+	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.

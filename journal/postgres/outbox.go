@@ -96,7 +96,7 @@ func (j *Journal) inTheir(ctx context.Context, c apptx.Runner, ev journal.Event)
 // seen returns the journal's clock once it has seen the caller's. If the caller's clock has jumped, only the returned
 // copy sees it.
 func (j *Journal) seen(at time.Time) store.Clock {
-	clock, still := j.glance(at)
+	clock, still := j.clock.Glance(at)
 	if !still {
 		clock.See(at)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -171,13 +171,11 @@ type Journal struct {
 	mu       sync.Mutex
 	sessions map[string]*session // neither ended nor lost
 
-	clockMu  sync.Mutex
-	clock    store.Clock
-	resets   int           // resets of the clock that this process knows of
+	clock    dbclock.Journal
 	clockJob chan struct{} // held by the transaction that moves the clock
 	sweeps   chan struct{} // held by the call that sweeps first
 
-	time     dbClock
+	time     dbclock.Estimate
 	restored atomic.Pointer[restoration] // nil: not restored
 	adoption adoption
 	timeline atomic.Pointer[string]    // of the server, when it was last seen
@@ -421,7 +419,7 @@ func newStatements(s string) statements {
 }
 
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
-func (j *Journal) Now() time.Time { return j.time.now() }
+func (j *Journal) Now() time.Time { return j.time.Now() }
 
 // aheadOf is how far a caller's clock may be ahead of the database's.
 const aheadOf = time.Minute
@@ -431,15 +429,8 @@ func (j *Journal) checkTime(at time.Time) error {
 	if j.opts.Unsafe {
 		return nil
 	}
-	if lead := at.Sub(j.time.now()); lead > aheadOf {
+	if lead := at.Sub(j.time.Now()); lead > aheadOf {
 		return fmt.Errorf("%w by %s: stamp events by Now, or set the clock right", ErrClockAhead, lead.Round(time.Second))
 	}
 	return nil
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return math.MinInt64 + 1
-	}
-	return t.UnixMilli()
 }

@@ -28,6 +28,6 @@ func (j *Journal) readTime(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
 		return err
 	}
-	j.time.heardAt(sent, said)
+	j.time.HeardAt(sent, said)
 	return nil
 }

@@ -319,7 +319,7 @@ const adopting = "its adoption was begun, and is not over: "
 
 // adopt adopts a page of the operations without an answer that come after that handle.
 func (t *tx) adopt(after int64) (last int64, done bool, err error) {
-	if t.at = t.j.time.now(); t.at.IsZero() {
+	if t.at = t.j.time.Now(); t.at.IsZero() {
 		t.at = time.Now()
 	}
 	if err := t.see(); err != nil {

@@ -178,7 +178,7 @@ func again(err error) bool {
 }
 
 func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
-	j.glance(a.at)
+	j.clock.Glance(a.at)
 	var t *tx
 	began := time.Now()
 	err := l.transact(ctx, a, func(own *allowance, conn *pgx.Conn) error {
@@ -221,9 +221,7 @@ func (t *tx) release(committed bool) {
 	}
 	if t.jumped {
 		if committed && t.amid == nil {
-			t.j.clockMu.Lock()
-			t.j.clock = t.clock
-			t.j.clockMu.Unlock()
+			t.j.clock.Set(t.clock)
 		}
 		t.jumped = false
 		<-t.j.clockJob

@@ -1,4 +1,4 @@
-package postgres
+package dbclock
 
 import (
 	"testing"
@@ -12,20 +12,20 @@ func TestClockOfAStoppedProcess(t *testing.T) {
 	const ahead, stopped = time.Hour, 10 * time.Minute
 	for name, said := range map[string]time.Duration{"before it was asked": 0, "before it heard": -stopped} {
 		t.Run(name, func(t *testing.T) {
-			var c dbClock
+			var c Estimate
 			is := func() {
 				t.Helper()
-				assert.WithinDuration(t, time.Now().Add(ahead), c.now(), time.Minute)
+				assert.WithinDuration(t, time.Now().Add(ahead), c.Now(), time.Minute)
 			}
-			c.heardAt(time.Now(), time.Now().Add(ahead))
+			c.HeardAt(time.Now(), time.Now().Add(ahead))
 			is()
-			c.heardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
+			c.HeardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
 			is()
 			// One who knows nothing yet makes do with it, until he is told better.
-			c = dbClock{}
-			c.heardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
-			assert.WithinDuration(t, time.Now().Add(ahead), c.now(), stopped)
-			c.heardAt(time.Now(), time.Now().Add(ahead))
+			c = Estimate{}
+			c.HeardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
+			assert.WithinDuration(t, time.Now().Add(ahead), c.Now(), stopped)
+			c.HeardAt(time.Now(), time.Now().Add(ahead))
 			is()
 		})
 	}
