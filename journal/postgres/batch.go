@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -35,8 +36,8 @@ const (
 // write is a row on its way into the database.
 type write struct {
 	ev       journal.Event
-	before   *record.Row // nil means that it is inserted
-	seen     *member     // this process when it wrote or read before
+	before   *record.Row    // nil means that it is inserted
+	seen     *member.Member // this process when it wrote or read before
 	op       journal.Operation
 	decision journal.Decision
 	stored   record.Stored
@@ -48,8 +49,8 @@ type write struct {
 	marks    *remarking // nil if it changes none
 	object   int64      // a lock that writes with the same object share; 0 for none
 
-	as     *member // the writing process
-	handle int64   // that the server gave back; 0 if the row was another
+	as     *member.Member // the writing process
+	handle int64          // that the server gave back; 0 if the row was another
 	err    error
 	done   chan struct{}
 }
@@ -216,7 +217,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 		}
 	}
 	statements := parts(batch, apart)
-	since := l.member.newest.Load()
+	since := l.member.Newest.Load()
 	at, tag, err := l.send(statements, needs)
 	switch {
 	case err != nil && at == atGuard:
@@ -253,7 +254,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	}
 	if err == nil {
 		for _, w := range batch {
-			w.as.given(w.handle)
+			w.as.Given(w.handle)
 		}
 	}
 	return -1, err
@@ -390,7 +391,7 @@ type held struct {
 // heldRow is a row with this process as it wrote or read it.
 type heldRow struct {
 	*record.Row
-	seen *member
+	seen *member.Member
 }
 
 const maxHeld = 16384
@@ -402,7 +403,7 @@ func (h *held) get(handle int64) heldRow {
 }
 
 // keep remembers the operation as it was written, while a session of this process holds it.
-func (h *held) keep(r *record.Row, seen *member, mine bool) {
+func (h *held) keep(r *record.Row, seen *member.Member, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !mine || r.Op.Holder == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -106,13 +107,13 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	var id string
-	var is sighting
-	ended, was := j.adoption.count(), j.memory.last() // before it is looked: others look too
+	var is member.Sighting
+	ended, was := j.adoption.count(), j.memory.Last() // before it is looked: others look too
 	if m := j.member.Load(); m != nil {
-		is.member = m.id
+		is.Member = m.Id
 	}
 	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+j.schema+".sessions WHERE id = $1) FROM "+
-		j.schema+".journal", is.member).Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.witnessed, &is.beats)
+		j.schema+".journal", is.Member).Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.Witnessed, &is.Beats)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: the table journal has no row: was it truncated?", ErrUnsafe)
 	}
@@ -139,15 +140,15 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	if next < highest {
 		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the sequence of handles is at %d, and %d is taken", next, highest))
 	}
-	is.epoch, is.place = epoch, check.PlaceOf(ctx, conn, j.schema)
+	is.Epoch, is.Place = epoch, check.PlaceOf(ctx, conn, j.schema)
 	if why, err := j.recall(ctx, conn, was, is); err != nil {
 		return err
 	} else if why != "" {
 		return j.isOlder(ctx, conn, epoch, why)
 	}
-	err = j.checkPlace(ctx, conn, epoch, is.place)
+	err = j.checkPlace(ctx, conn, epoch, is.Place)
 	if err == nil {
-		j.memory.keep(is)
+		j.memory.Keep(is)
 	}
 	return err
 }

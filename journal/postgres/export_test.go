@@ -32,7 +32,7 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 
 // Bury has another process find that of j dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
-	return by.bury(ctx, []string{s.ID(), j.member.Load().id}, nil)
+	return by.bury(ctx, []string{s.ID(), j.member.Load().Id}, nil)
 }
 
 // Kill has a session die as by kill -9 of its process, and be found dead.
@@ -71,7 +71,7 @@ func ClaimScans(j *Journal, n int) { j.claimScans = n }
 func ReadBytes(j *Journal, most int) { j.readBytes = most }
 
 // LastJoin is when somebody joined last, as far as the journal remembers.
-func LastJoin(j *Journal) time.Time { return j.memory.lastJoin() }
+func LastJoin(j *Journal) time.Time { return j.memory.LastJoin() }
 
 // Background ends when the journal waits for the server no longer.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -24,8 +25,8 @@ type lane struct {
 	j       *Journal
 	number  int
 	conn    *pgx.Conn
-	member  *member // whose row it is; nil if it has none yet
-	batch   int64   // the latest that is known to be committed
+	member  *member.Member // whose row it is; nil if it has none yet
+	batch   int64          // the latest that is known to be committed
 	tenure  int64
 	batches int // since the row was made
 
@@ -106,7 +107,7 @@ func (l *lane) ready(ctx context.Context) error {
 		l.hangUp()
 	}
 	m := l.j.member.Load()
-	if m.gone.Load() {
+	if m.Gone.Load() {
 		var err error
 		if m, err = l.j.reenroll(ctx, m); err != nil {
 			return err
@@ -126,10 +127,10 @@ func (l *lane) ready(ctx context.Context) error {
 }
 
 // start makes the lane's row for a member.
-func (l *lane) start(ctx context.Context, m *member) error {
+func (l *lane) start(ctx context.Context, m *member.Member) error {
 	var batch, tenure int64
 	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.addLane, m.id, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+		b.Queue(l.j.sql.addLane, m.Id, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
 	})
 	if err != nil {
 		l.hangUp()
@@ -199,7 +200,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	if started == nil {
 		sql = l.j.sql.guardBlindly
 	}
-	b.Queue(sql, l.member.id, l.number, l.batch+1, l.tenure, l.member.epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
+	b.Queue(sql, l.member.Id, l.number, l.batch+1, l.tenure, l.member.Epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.
@@ -257,12 +258,12 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 	case err == nil && tag == "COMMIT" && !l.Warned.Load():
 		l.batch++
 		l.batches++
-		l.j.acknowledged.set(l)
+		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
 		return nil
 	case err == nil && tag == "COMMIT":
 		l.batch++
 		l.batches++
-		l.j.acknowledged.set(l)
+		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
 		return l.replicate(ctx)
 	case err == nil: // the server rolled it back
 		return errLost
@@ -279,7 +280,7 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 		*resolved = true
 		l.batch++
 		l.batches++
-		l.j.acknowledged.set(l)
+		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
 		return l.replicate(ctx)
 	}
 	return errLost
@@ -299,7 +300,7 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 		case errors.Is(err, pgx.ErrNoRows):
 			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.member))
 		case err == nil && batch < l.batch:
-			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.id, batch, l.batch))
+			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.Id, batch, l.batch))
 		case err == nil:
 			l.tenure = tenure
 			return batch == n, nil
@@ -343,7 +344,7 @@ func (l *lane) rotate(ctx context.Context) error {
 	next := l.number + laneStep
 	var batch, tenure int64
 	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.rotate, l.member.id, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+		b.Queue(l.j.sql.rotate, l.member.Id, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -355,7 +356,7 @@ func (l *lane) rotate(ctx context.Context) error {
 		return err
 	}
 	l.number, l.batch, l.tenure, l.batches, l.usual, l.latest = next, batch, tenure, 0, 0, 0
-	l.j.acknowledged.set(l)
+	l.j.acknowledged.Set(l, l.member, l.number, l.batch)
 	return nil
 }
 
@@ -387,7 +388,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	l.Warned.Store(false)
 	found := false
 	err = l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.resolve, l.member.id, l.number).Query(func(rows pgx.Rows) error {
+		b.Queue(l.j.sql.resolve, l.member.Id, l.number).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				found = true
 				if err := rows.Scan(&batch, &tenure); err != nil {
@@ -400,7 +401,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	switch {
 	case err != nil:
 		if pgerr.Code(err) == pgerr.LockNotAvailable {
-			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.id, l.number)
+			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.Id, l.number)
 		} else {
 			l.hangUp()
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -166,7 +167,7 @@ type Journal struct {
 	held     held
 
 	enrolling sync.Mutex
-	member    atomic.Pointer[member]
+	member    atomic.Pointer[member.Member]
 
 	mu       sync.Mutex
 	sessions map[string]*session // neither ended nor lost
@@ -180,7 +181,7 @@ type Journal struct {
 	adoption adoption
 	timeline atomic.Pointer[string]    // of the server, when it was last seen
 	started  atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
-	memory   memory
+	memory   member.Memory
 	left     leftovers
 
 	outdated atomic.Bool // only later releases may write to it
@@ -188,7 +189,7 @@ type Journal struct {
 	granted atomic.Bool // the role's privileges were checked
 	awaited atomic.Bool // commits wait for a standby
 
-	acknowledged acknowledgements
+	acknowledged member.Acknowledged
 	locked       lockedNames
 	refused      refusedClaims
 	patient      chan struct{} // callers that wait for a foreign lock: connections are left for others

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -137,7 +138,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks what it acknowledged: "+why)
 	}
 	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
-		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().id, *promoted)
+		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().Id, *promoted)
 		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, "+notSynchronous+
 			" WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
 	})
@@ -151,7 +152,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
 	m := j.member.Load()
 	// No other process knows of sessions that joined and ended since that state of the database.
-	if joined := j.memory.lastJoin(); !joined.IsZero() {
+	if joined := j.memory.LastJoin(); !joined.IsZero() {
 		var latest time.Time
 		if err := conn.QueryRow(ctx, "SELECT coalesce(max(started_at), 'epoch') FROM "+j.schema+".sessions").Scan(&latest); err != nil {
 			return "", err
@@ -160,8 +161,8 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 			return "it has nothing of a session that began at " + joined.UTC().Format(time.RFC3339Nano), nil
 		}
 	}
-	told := j.acknowledged.of(m)
-	rows, err := conn.Query(ctx, "SELECT lane, batch FROM "+j.schema+".lanes WHERE process = $1", m.id)
+	told := j.acknowledged.Of(m)
+	rows, err := conn.Query(ctx, "SELECT lane, batch FROM "+j.schema+".lanes WHERE process = $1", m.Id)
 	if err != nil {
 		return "", err
 	}
@@ -177,78 +178,76 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 		return "", err
 	}
 	// A lane that got another row meanwhile has lost nothing.
-	for number, batch := range j.acknowledged.of(m) {
+	for number, batch := range j.acknowledged.Of(m) {
 		if told[number] == batch && batch > 0 {
-			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.id, batch), nil
+			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.Id, batch), nil
 		}
 	}
 	return "", nil
 }
 
-// acknowledgements are the latest batches that lanes know to be committed, for readers outside of the lanes.
-type acknowledgements struct {
-	mu    sync.Mutex
-	lanes map[*lane]acknowledgement
-}
-
-type acknowledgement struct {
-	member *member
-	number int
-	batch  int64
-}
-
-func (a *acknowledgements) set(l *lane) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.lanes == nil {
-		a.lanes = make(map[*lane]acknowledgement)
+// recall compares what is seen with this process's earlier sighting. It returns the sign that the database has gone
+// back, or "" for none.
+func (j *Journal) recall(ctx context.Context, conn *pgx.Conn, was, is member.Sighting) (why string, err error) {
+	switch {
+	case is.Epoch > was.Epoch: // there is no earlier sighting, or the journal was adopted or confirmed since
+	case is.Epoch < was.Epoch:
+		return fmt.Sprintf("it was adopted or confirmed %d times, and is as if that had been %d times", was.Epoch-1, is.Epoch-1), nil
+	case is.Witnessed < was.Witnessed:
+		return fmt.Sprintf("it is at %d, after %d", is.Witnessed, was.Witnessed), nil
+	case check.Differs(&was.Place.System, is.Place.System), check.Differs(&was.Place.Database, is.Place.Database), check.Differs(&was.Place.Table, is.Place.Table):
+		return "it lies elsewhere than this process has seen it", nil
+	case member.Older(is.Place, was.Place):
+		return fmt.Sprintf("it is on timeline %s, after %s", is.Place.Timeline, was.Place.Timeline), nil
+	case is.Beats == nil: // see missing
+	case is.Place.Timeline == "", is.Place.Timeline != was.Place.Timeline: // a standby may lack beats, as they don't wait for it
+		return j.lacking(ctx, conn)
+	case is.Member == was.Member && was.Beats != nil && *is.Beats < *was.Beats:
+		return fmt.Sprintf("session %s is at beat %d, after %d", is.Member, *is.Beats, *was.Beats), nil
 	}
-	a.lanes[l] = acknowledgement{l.member, l.number, l.batch}
+	return "", nil
 }
 
-func (a *acknowledgements) of(m *member) map[int]int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	told := make(map[int]int64)
-	for _, l := range a.lanes {
-		if l.member == m && l.batch > 0 {
-			told[l.number] = l.batch
-		}
+// isOlder is looksRestored for a database that is behind what this process knows.
+func (j *Journal) isOlder(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
+	err := j.looksRestored(ctx, conn, epoch, "the database has gone back: "+why)
+	if err == nil && !j.opts.Existing { // it is written down
+		j.memory.Forget()
 	}
-	return told
+	return err
 }
 
-// missing handles a row of this process's that is not there. The rows of dead sessions stay for keepDead. So the
+// missing handles a row of this process's that is not there. The rows of dead sessions stay for member.KeepDead. So the
 // database has lost the row of a living session, unless Adopt or Confirm ended all sessions. Then the journal counts
 // as restored.
-func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member) error {
+func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member.Member) error {
 	var epoch int64
 	if err := conn.QueryRow(ctx, "SELECT epoch FROM "+j.schema+".journal").Scan(&epoch); err != nil {
 		return err
 	}
-	if epoch == m.epoch && time.Since(time.Unix(0, m.heard.Load())) < keepDead/2 {
-		if err := j.isRestored(ctx, conn, epoch, "the database has gone back: it has nothing of session "+m.id+", which is alive"); err != nil {
+	if epoch == m.Epoch && time.Since(time.Unix(0, m.Heard.Load())) < member.KeepDead/2 {
+		if err := j.isRestored(ctx, conn, epoch, "the database has gone back: it has nothing of session "+m.Id+", which is alive"); err != nil {
 			return err
 		}
 	}
-	m.gone.Store(true)
+	m.Gone.Store(true)
 	return nil
 }
 
 // goneBack is isRestored for a lane of m that sees it. If an Adopt or a Confirm has ended m meanwhile, what the lane
 // saw does not count, and goneBack returns errLost.
-func (j *Journal) goneBack(ctx context.Context, m *member, why string) error {
+func (j *Journal) goneBack(ctx context.Context, m *member.Member, why string) error {
 	conn, err := j.dial(ctx, nil)
 	if err == nil {
 		defer conn.Close(context.WithoutCancel(ctx))
-		err = j.isRestored(ctx, conn, m.epoch, "the database has gone back: "+why)
+		err = j.isRestored(ctx, conn, m.Epoch, "the database has gone back: "+why)
 		var epoch int64
 		if err == nil {
 			err = conn.QueryRow(ctx, "SELECT epoch FROM "+j.schema+".journal").Scan(&epoch)
 		}
-		if err == nil && epoch != m.epoch {
+		if err == nil && epoch != m.Epoch {
 			j.restored.Store(nil) // or the next beat says otherwise
-			m.gone.Store(true)
+			m.Gone.Store(true)
 			return errLost
 		}
 	}
@@ -386,7 +385,7 @@ func (t *tx) cutOff(word, restored string) error {
 		args []any
 	}{
 		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
-			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().id}},
+			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().Id}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
 			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},
@@ -413,8 +412,8 @@ func (t *tx) cutOff(word, restored string) error {
 	}
 	m := t.j.member.Load()
 	t.onCommit = append(t.onCommit, func() {
-		m.gone.Store(true)
-		t.j.memory.forget()
+		m.Gone.Store(true)
+		t.j.memory.Forget()
 	})
 	clear(t.alive)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // A session lives while it is renewed: each beat renews its row for ttl by the database's clock. By its process's own
@@ -33,27 +34,11 @@ type pace struct {
 
 var usualPace = pace{ttl: 15 * time.Second, beat: 3 * time.Second, again: 300 * time.Millisecond, lost: 12 * time.Second, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
 
-// member is this process, as the one who writes. It is a session too, and holds nothing.
-type member struct {
-	id    string
-	epoch int64
-	gone  atomic.Bool  // it was buried, or cut off by Adopt: there has to be another
-	heard atomic.Int64 // when its latest beat was answered, in nanoseconds of the wall's clock
-
-	newest atomic.Int64 // the highest handle that it was given: later inserts get a higher one
-}
-
-// given records the handle of an operation that m has inserted or changed.
-func (m *member) given(handle int64) {
-	for was := m.newest.Load(); handle > was && !m.newest.CompareAndSwap(was, handle); was = m.newest.Load() {
-	}
-}
-
 // session is the session of a caller of Join.
 type session struct {
 	j     *Journal
 	id    string
-	m     *member
+	m     *member.Member
 	lost  atomic.Bool // never revives
 	ended atomic.Bool
 
@@ -143,7 +128,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		s.m = m
 		s.until.Store(j.pace.deadlineFrom(time.Now()))
 		_, err := t.exec("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid) VALUES ($1, $2, $3, clock_timestamp() + $4::interval, $5, $6)",
-			s.id, m.id, m.epoch, j.pace.ttl, hostname(), os.Getpid())
+			s.id, m.Id, m.Epoch, j.pace.ttl, hostname(), os.Getpid())
 		return err
 	})
 	if err != nil {
@@ -179,26 +164,26 @@ func (j *Journal) isMine(id string) bool {
 }
 
 // enroll makes this process a member.
-func (j *Journal) enroll(ctx context.Context, conn *pgx.Conn) (*member, error) {
-	m := &member{id: newSessionID()}
+func (j *Journal) enroll(ctx context.Context, conn *pgx.Conn) (*member.Member, error) {
+	m := &member.Member{Id: newSessionID()}
 	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid, timeline) "+
-			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.id, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
-			QueryRow(func(r pgx.Row) error { return r.Scan(&m.epoch) })
+			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.Id, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&m.Epoch) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	m.heard.Store(time.Now().UnixNano())
+	m.Heard.Store(time.Now().UnixNano())
 	j.member.Store(m)
 	return m, nil
 }
 
 // reenroll makes this process a member again, after it was buried or cut off. The sessions that it had are lost.
-func (j *Journal) reenroll(ctx context.Context, was *member) (*member, error) {
+func (j *Journal) reenroll(ctx context.Context, was *member.Member) (*member.Member, error) {
 	j.enrolling.Lock()
 	defer j.enrolling.Unlock()
-	if m := j.member.Load(); m != was && !m.gone.Load() {
+	if m := j.member.Load(); m != was && !m.Gone.Load() {
 		return m, nil
 	}
 	j.mu.Lock()
@@ -217,26 +202,26 @@ func (j *Journal) reenroll(ctx context.Context, was *member) (*member, error) {
 
 // whyRefused returns why the guard of the lane refused a transaction, on the lane's connection. Nil means that
 // another try is due.
-func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member, needs []string) error {
+func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member.Member, needs []string) error {
 	var epoch *int64
 	var buried bool
 	var sound bool
 	err := conn.QueryRow(ctx, "SELECT (SELECT epoch FROM "+j.schema+".sessions WHERE id = $1), coalesce((SELECT buried_at IS NOT NULL FROM "+j.schema+".sessions WHERE id = $1), true), "+
-		connection.SoundSettings("$2"), m.id, true).Scan(&epoch, &buried, &sound)
+		connection.SoundSettings("$2"), m.Id, true).Scan(&epoch, &buried, &sound)
 	if err != nil {
 		return err
 	}
 	if epoch == nil {
 		return j.missing(ctx, conn, m)
 	}
-	if buried || *epoch != m.epoch {
-		m.gone.Store(true)
+	if buried || *epoch != m.Epoch {
+		m.Gone.Store(true)
 		if len(needs) > 0 {
 			return journal.ErrSessionLost
 		}
 		return nil
 	}
-	rows, err := conn.Query(ctx, "SELECT id, expires_at > clock_timestamp() FROM "+j.schema+".sessions WHERE id = ANY($1) AND epoch = $2 AND buried_at IS NULL", needs, m.epoch)
+	rows, err := conn.Query(ctx, "SELECT id, expires_at > clock_timestamp() FROM "+j.schema+".sessions WHERE id = ANY($1) AND epoch = $2 AND buried_at IS NULL", needs, m.Epoch)
 	if err != nil {
 		return err
 	}
@@ -269,7 +254,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	j.mu.Lock()
 	own := maps.Clone(j.sessions)
 	j.mu.Unlock()
-	ids := []string{m.id}
+	ids := []string{m.Id}
 	for id, s := range own {
 		if !s.Lost() {
 			ids = append(ids, id)
@@ -283,19 +268,19 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	if started != nil {
 		start = check.StartSQL
 	}
-	before := j.memory.beatsOf(m.id)
+	before := j.memory.BeatsOf(m.Id)
 	sent := time.Now()
 	var heard []string
 	var beats int64
 	err := j.alone(ctx, conn, "local", func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".sessions SET beats = beats + 1, expires_at = clock_timestamp() + $1::interval "+
-			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+start, j.pace.ttl, ids, m.epoch).
+			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+start, j.pace.ttl, ids, m.Epoch).
 			Query(func(rows pgx.Rows) error {
 				var id string
 				var n int64
 				var by *time.Time
 				_, err := pgx.ForEachRow(rows, []any{&id, &n, &by}, func() error {
-					if heard = append(heard, id); id == m.id && by != nil && check.SameStart(started, by) {
+					if heard = append(heard, id); id == m.Id && by != nil && check.SameStart(started, by) {
 						beats = n
 					}
 					return nil
@@ -308,9 +293,9 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// By the checked server: a promoted standby may lack beats, since beats don't wait for it.
 	if beats > 0 && beats <= before {
-		return j.isOlder(ctx, conn, m.epoch, fmt.Sprintf("session %s is at beat %d, after %d", m.id, beats, before))
+		return j.isOlder(ctx, conn, m.Epoch, fmt.Sprintf("session %s is at beat %d, after %d", m.Id, beats, before))
 	}
-	j.memory.beat(m.id, beats)
+	j.memory.Beat(m.Id, beats)
 	until := j.pace.deadlineFrom(sent)
 	for id, s := range own {
 		if slices.Contains(heard, id) {
@@ -319,18 +304,18 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 			s.lose()
 		}
 	}
-	if slices.Contains(heard, m.id) {
-		m.heard.Store(time.Now().UnixNano())
+	if slices.Contains(heard, m.Id) {
+		m.Heard.Store(time.Now().UnixNano())
 		return nil
 	}
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = $1)", m.id).Scan(&there); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = $1)", m.Id).Scan(&there); err != nil {
 		return err
 	}
 	if !there {
 		return j.missing(ctx, conn, m)
 	}
-	m.gone.Store(true)
+	m.Gone.Store(true)
 	return nil
 }
 
@@ -346,9 +331,9 @@ func (j *Journal) alone(ctx context.Context, conn *pgx.Conn, durability string, 
 // on its way fails or is seen. Then it calls still for each session, and skips the session if that returns false. If
 // still is nil, it skips none.
 func (j *Journal) bury(ctx context.Context, ids []string, still func(t *tx, id string) (bool, error)) error {
-	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().id}
+	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().Id}
 	return j.tx(ctx, ask{doing: "end a session", lanes: lanes}, func(t *tx) error {
-		own := j.member.Load().id
+		own := j.member.Load().Id
 		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+j.schema+".lanes "+
 			"WHERE process IN (SELECT process FROM "+j.schema+".sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
 			"WHERE l.process = o.process AND l.lane = o.lane", ids, own); err != nil {
@@ -375,10 +360,10 @@ func (j *Journal) bury(ctx context.Context, ids []string, still func(t *tx, id s
 // resign ends all of this process's sessions, and itself.
 func (j *Journal) resign(ctx context.Context) error {
 	m := j.member.Load()
-	if m.gone.Load() {
+	if m.Gone.Load() {
 		return nil
 	}
-	return j.bury(ctx, []string{m.id}, nil)
+	return j.bury(ctx, []string{m.Id}, nil)
 }
 
 // beat renews the sessions, and watches over the others', until the Journal is closed.
@@ -419,7 +404,7 @@ func (j *Journal) beatOnce(conn **pgx.Conn) error {
 		}
 		*conn = c
 	}
-	if m := j.member.Load(); m.gone.Load() {
+	if m := j.member.Load(); m.Gone.Load() {
 		if _, err := j.reenroll(ctx, m); err != nil {
 			return err
 		}
@@ -485,7 +470,7 @@ func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if joined != nil {
-		j.memory.joinedAt(*joined)
+		j.memory.JoinedAt(*joined)
 	}
 	rows, err := conn.Query(ctx, "SELECT id, beats, "+leaseOver+", id <> process FROM "+j.schema+".sessions WHERE buried_at IS NULL ORDER BY started_at, id")
 	if err != nil {
@@ -563,10 +548,6 @@ func (j *Journal) silent(ctx context.Context, conn *pgx.Conn, dead []string) (pr
 	}
 	return true, j.isRestored(ctx, conn, epoch, "the server was promoted, and a process has died that could have told whether any commits are missing")
 }
-
-// keepDead is how long the rows of dead sessions stay at least. A row that is missing earlier was lost by the
-// database.
-const keepDead = 24 * time.Hour
 
 // upkeep removes, once an hour, rows of dead sessions that no process needs any more.
 func (j *Journal) upkeep(ctx context.Context) error {

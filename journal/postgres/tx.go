@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -41,7 +42,7 @@ type tx struct {
 	j     *Journal
 	ctx   context.Context
 	conn  apptx.Runner
-	as    *member // the process that runs it
+	as    *member.Member // the process that runs it
 	at    time.Time
 	clock store.Clock // as it is to be once this commits
 
@@ -193,7 +194,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 			return err
 		}
 		// The guard came before, and has kept what was least then.
-		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.id, l.number, int64(t.clock.LeastMargin))
+		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.Id, l.number, int64(t.clock.LeastMargin))
 		return err
 	})
 	if t != nil {
@@ -424,7 +425,7 @@ func (t *tx) insert(op journal.Operation) (*record.Row, error) {
 	}
 	op.Handle = handle
 	if as := t.as; as != nil {
-		t.onCommit = append(t.onCommit, func() { as.given(handle) })
+		t.onCommit = append(t.onCommit, func() { as.Given(handle) })
 	}
 	return &record.Row{Op: op, Request: s.Request, Sum: s.Sum}, t.remark(handle, &journal.Operation{}, &op)
 }
