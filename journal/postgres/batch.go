@@ -2,12 +2,9 @@ package postgres
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -24,35 +20,34 @@ import (
 // wait for it in one round trip, one transaction. A row is written only at the revision that was decided on. If
 // another revision is there, the event takes the slow path.
 
-// maxBatch limits the writes of a transaction, and maxBatchBytes their size, except for a single larger one. All of
-// them must arrive within commitTime, and are in memory several times, also on the server. riderWait is how long a
-// write without a waiting caller waits for others.
-const (
-	maxBatch      = 1024
-	maxBatchBytes = 16 << 20
-	riderWait     = 20 * time.Millisecond
-)
+// group has the lanes that commit batches, and the writes that wait for one.
+type group struct {
+	j     *Journal
+	lanes []*lane
+	*queue
+}
 
-// write is a row on its way into the database.
-type write struct {
-	ev       journal.Event
-	before   *record.Row    // nil means that it is inserted
-	seen     *member.Member // this process when it wrote or read before
-	op       journal.Operation
-	decision journal.Decision
-	stored   record.Stored
-	needs    string // the session that has to be alive; "" for none
-	rider    bool   // no caller waits for it
+func (j *Journal) newGroup(lanes int) *group {
+	g := &group{j: j, queue: newQueue(lanes, j.background.Done())}
+	for i := range lanes {
+		g.lanes = append(g.lanes, j.newLane(i))
+	}
+	return g
+}
 
-	answered bool
-	like     likeness
-	marks    *remarking // nil if it changes none
-	object   int64      // a lock that writes with the same object share; 0 for none
-
-	as     *member.Member // the writing process
-	handle int64          // that the server gave back; 0 if the row was another
-	err    error
-	done   chan struct{}
+// run commits batches on one of the lanes until the Journal is closed.
+func (g *group) run(i int) {
+	l := g.lanes[i]
+	defer l.hangUp()
+	for {
+		batch := g.next(i)
+		if len(batch) == 0 {
+			return
+		}
+		all := slices.Clone(batch) // commit takes out what it has ended
+		g.commit(l, batch)
+		g.landed(i, all)
+	}
 }
 
 // errLeave makes a write take the slow path. errApart makes each write of a batch a statement of its own. errLate
@@ -62,11 +57,6 @@ var (
 	errApart = errors.New("postgres: one of several writes failed")
 	errLate  = errors.New("postgres: a batch was not committed in time")
 )
-
-func (w *write) end(err error) {
-	w.err = err
-	close(w.done)
-}
 
 // mostAgain is how often a batch is retried unchanged if one of its statements fails with a retryable error. Then that
 // one is taken out: a trigger may fail so forever.
@@ -166,26 +156,6 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 		}
 	}
 	return nil
-}
-
-func endAll(batch []*write, err error) {
-	for _, w := range batch {
-		w.end(err)
-	}
-}
-
-// inOrder compares writes for the order of their locks, which is the same in all processes: new names by identity,
-// then rows by handle.
-func inOrder(a, b *write) int {
-	switch {
-	case a.before == nil && b.before == nil:
-		return bytes.Compare(a.stored.Identity, b.stored.Identity)
-	case a.before == nil:
-		return -1
-	case b.before == nil:
-		return 1
-	}
-	return cmp.Compare(a.before.Op.Handle, b.before.Op.Handle)
 }
 
 // try sends the batch, and returns the index of the failed write, or -1. With again, it blames no write for an error
@@ -292,7 +262,7 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 	b.Queue(settings, lock)
 	l.queueGuard(b, needs)
 	for _, p := range statements {
-		p.queue(b, &l.j.sql)
+		p.queue(b, &l.j.sql.rows)
 	}
 	b.Queue("COMMIT")
 	l.Warned.Store(false)
@@ -380,53 +350,6 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 	return err
 }
 
-// held has the rows of the operations that this process holds, so that it decides their events without a query. A row
-// is valid only for the process identity that saw it. After a database has gone back and was adopted, another row may
-// have the same handle and revision.
-type held struct {
-	mu   sync.Mutex
-	rows map[int64]heldRow
-}
-
-// heldRow is a row with this process as it wrote or read it.
-type heldRow struct {
-	*record.Row
-	seen *member.Member
-}
-
-const maxHeld = 16384
-
-func (h *held) get(handle int64) heldRow {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rows[handle]
-}
-
-// keep remembers the operation as it was written, while a session of this process holds it.
-func (h *held) keep(r *record.Row, seen *member.Member, mine bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !mine || r.Op.Holder == "" {
-		delete(h.rows, r.Op.Handle)
-		return
-	}
-	if was := h.rows[r.Op.Handle]; was.Row != nil && was.Revision > r.Revision {
-		return
-	}
-	if h.rows == nil || len(h.rows) >= maxHeld {
-		h.rows = make(map[int64]heldRow)
-	}
-	kept := *r
-	kept.Op.Request, kept.Op.Answer = journal.Request{}, nil
-	h.rows[r.Op.Handle] = heldRow{&kept, seen}
-}
-
-func (h *held) forget(handle int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.rows, handle)
-}
-
 // noRow stands for an operation that the journal does not have. It is never written to.
 var noRow = new(record.Row)
 
@@ -485,75 +408,6 @@ func (j *Journal) decided(ev journal.Event) *write {
 		w.like = likeFollowed
 	}
 	return w
-}
-
-// remarking is the change of an operation's marks by a write.
-type remarking struct {
-	add, remove []int64
-	taken       any // that must not be another operation's; nil for none
-}
-
-// statement returns the statement that makes the write by itself, with its arguments.
-func (w *write) statement(s *statements) (sql string, args []any) {
-	switch {
-	case w.before == nil && w.marks != nil:
-		return s.insertMarked, append(record.InsertArgs(&w.op, &w.stored), w.marks.add)
-	case w.before == nil:
-		return s.insert, record.InsertArgs(&w.op, &w.stored)
-	}
-	args = record.UpdateArgs(w.before, &w.op, &w.stored)
-	switch {
-	case w.marks != nil:
-		return s.updateMarked, append(args, w.stored.Answer, w.stored.AnswerBody, w.marks.add, w.marks.remove, w.marks.taken)
-	case w.answered:
-		return s.answer, append(args, w.stored.Answer, w.stored.AnswerBody)
-	}
-	return s.update, args
-}
-
-// after returns the row that the write left.
-func (w *write) after() *record.Row {
-	r := &record.Row{Op: w.op, Sum: w.stored.Sum, Request: w.stored.Request}
-	r.Op.Handle = w.handle
-	if w.before != nil {
-		r.Revision, r.Request = w.before.Revision+1, w.before.Request
-	}
-	return r
-}
-
-// lockedNames has names whose rows another transaction held for too long, such as one of the application's that
-// enqueues. They don't block a lane again at once.
-type lockedNames struct {
-	mu     sync.Mutex
-	until  map[journal.Ref]time.Time
-	latest time.Time // of them
-}
-
-const lockedFor = 10 * time.Second
-
-func (l *lockedNames) add(ref journal.Ref) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if l.until == nil {
-		l.until = make(map[journal.Ref]time.Time)
-	}
-	maps.DeleteFunc(l.until, func(_ journal.Ref, until time.Time) bool { return now.After(until) })
-	l.latest = now.Add(lockedFor)
-	l.until[ref] = l.latest
-}
-
-func (l *lockedNames) has(ref journal.Ref) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.until[ref])
-}
-
-// any reports whether there are some, as far as is known.
-func (l *lockedNames) any() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.latest)
 }
 
 // needsMarks reports whether the event depends on the marks of other operations, so that it needs a query.

@@ -110,7 +110,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	var is member.Sighting
 	ended, was := j.adoption.count(), j.memory.Last() // before it is looked: others look too
 	if m := j.member.Load(); m != nil {
-		is.Member = m.Id
+		is.Member = m.ID
 	}
 	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+j.schema+".sessions WHERE id = $1) FROM "+
 		j.schema+".journal", is.Member).Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.Witnessed, &is.Beats)

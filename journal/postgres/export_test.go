@@ -32,7 +32,7 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 
 // Bury has another process find that of j dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
-	return by.bury(ctx, []string{s.ID(), j.member.Load().Id}, nil)
+	return by.bury(ctx, []string{s.ID(), j.member.Load().ID}, nil)
 }
 
 // Kill has a session die as by kill -9 of its process, and be found dead.
@@ -148,11 +148,7 @@ func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *jo
 }
 
 // Waiting is how many writes wait for the first lane to take them.
-func Waiting(j *Journal) int {
-	j.group.mu.Lock()
-	defer j.group.mu.Unlock()
-	return len(j.group.waiting)
-}
+func Waiting(j *Journal) int { return j.group.waits() }
 
 // Adopting has the journal be as after the first of an adoption's commits, and after the page of it that comes first.
 func Adopting(ctx context.Context, j *Journal) error {

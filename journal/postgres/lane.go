@@ -130,7 +130,7 @@ func (l *lane) ready(ctx context.Context) error {
 func (l *lane) start(ctx context.Context, m *member.Member) error {
 	var batch, tenure int64
 	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.addLane, m.Id, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+		b.Queue(l.j.sql.addLane, m.ID, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
 	})
 	if err != nil {
 		l.hangUp()
@@ -200,7 +200,7 @@ func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
 	if started == nil {
 		sql = l.j.sql.guardBlindly
 	}
-	b.Queue(sql, l.member.Id, l.number, l.batch+1, l.tenure, l.member.Epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
+	b.Queue(sql, l.member.ID, l.number, l.batch+1, l.tenure, l.member.Epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.
@@ -300,7 +300,7 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 		case errors.Is(err, pgx.ErrNoRows):
 			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.member))
 		case err == nil && batch < l.batch:
-			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.Id, batch, l.batch))
+			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.ID, batch, l.batch))
 		case err == nil:
 			l.tenure = tenure
 			return batch == n, nil
@@ -344,7 +344,7 @@ func (l *lane) rotate(ctx context.Context) error {
 	next := l.number + laneStep
 	var batch, tenure int64
 	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.rotate, l.member.Id, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
+		b.Queue(l.j.sql.rotate, l.member.ID, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -388,7 +388,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	l.Warned.Store(false)
 	found := false
 	err = l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.resolve, l.member.Id, l.number).Query(func(rows pgx.Rows) error {
+		b.Queue(l.j.sql.resolve, l.member.ID, l.number).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				found = true
 				if err := rows.Scan(&batch, &tenure); err != nil {
@@ -401,7 +401,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	switch {
 	case err != nil:
 		if pgerr.Code(err) == pgerr.LockNotAvailable {
-			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.Id, l.number)
+			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.ID, l.number)
 		} else {
 			l.hangUp()
 		}

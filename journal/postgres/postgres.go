@@ -370,13 +370,11 @@ const defaultReaders = 4
 
 // statements holds the SQL texts for a schema.
 type statements struct {
-	guard, guardBlindly, resolve, addLane, insert, insertMarked, update, updateMarked, lockObject, answer, rotate, find, findNamed, byHandle string
-	insertNew, insertNamed, followRows                                                                                                       string
+	guard, guardBlindly, resolve, addLane, rotate, find, findNamed, byHandle string
+	rows                                                                     writeSQL
 }
 
 func newStatements(s string) statements {
-	update := "UPDATE " + s + ".operations SET provider = $4, state = $5, holder = $6, wake_at = $7, settled_at = $8, delivered = $9, tombstone = $10, facts = $11, alias = $12, " +
-		"revision = revision + 1 WHERE handle = $1 AND revision = $2 AND identity IS NOT DISTINCT FROM $3 RETURNING handle"
 	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
 	guard := "WITH g AS (UPDATE " + s + ".lanes SET batch = $3, last_at = greatest(last_at, $6), " +
 		"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
@@ -387,29 +385,12 @@ func newStatements(s string) statements {
 		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
 		"AND " + connection.SoundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
-		insertNew: in(insertNew), insertNamed: in(insertNamed), followRows: in(followRows),
+		rows:  newWriteSQL(s),
 		guard: strings.Replace(guard, "{{place}}", check.StartSQL+" = $10::timestamptz", 1),
 		// If the server can't report its start, only each beat checks whether it is the same.
 		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),
 		resolve:      "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",
 		addLane:      "INSERT INTO " + s + ".lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure",
-		insert: "WITH o AS (INSERT INTO " + s + ".operations (identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts) " +
-			"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING RETURNING handle) " +
-			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",
-		insertMarked: "WITH o AS (INSERT INTO " + s + ".operations (identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts) " +
-			"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING RETURNING handle), " +
-			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT pg_catalog.unnest($17::bigint[]), handle FROM o ON CONFLICT DO NOTHING) " +
-			"INSERT INTO " + s + ".requests (handle, head, body) SELECT handle, $15::bytea, $16::bytea FROM o RETURNING handle",
-		update: update,
-		// An object of $17, if any, must not be another operation's: callers for it queue (lockObject).
-		updateMarked: "WITH o AS (" + strings.Replace(update, " RETURNING", " AND NOT EXISTS (SELECT 1 FROM "+s+".marks WHERE hash = $17::bigint AND handle <> $1) RETURNING", 1) + "), " +
-			"a AS (INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o WHERE $13::bytea IS NOT NULL " +
-			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body), " +
-			"m AS (INSERT INTO " + s + ".marks (hash, handle) SELECT pg_catalog.unnest($15::bigint[]), handle FROM o ON CONFLICT DO NOTHING), " +
-			"d AS (DELETE FROM " + s + ".marks WHERE hash = ANY($16::bigint[]) AND handle IN (SELECT handle FROM o)) SELECT handle FROM o",
-		lockObject: "INSERT INTO " + s + ".marks (hash, handle) VALUES ($1, 0) ON CONFLICT (hash, handle) DO UPDATE SET handle = 0",
-		answer: "WITH o AS (" + update + ") INSERT INTO " + s + ".answers (handle, head, body) SELECT handle, $13::bytea, $14::bytea FROM o " +
-			"ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body RETURNING handle",
 		// The lane's view of the time goes along. A row that lacks batches stays, for the guard to report.
 		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, last_at, least_margin) " +
 			"INSERT INTO " + s + ".lanes (process, lane, tenure, last_at, least_margin) SELECT $1, $3, tenure, last_at, least_margin FROM o RETURNING batch, tenure",

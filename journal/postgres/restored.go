@@ -138,7 +138,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks what it acknowledged: "+why)
 	}
 	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
-		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().Id, *promoted)
+		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().ID, *promoted)
 		b.Queue("UPDATE "+j.schema+".journal SET timeline = promoted, promoted = NULL, "+notSynchronous+
 			" WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
 	})
@@ -162,7 +162,7 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 		}
 	}
 	told := j.acknowledged.Of(m)
-	rows, err := conn.Query(ctx, "SELECT lane, batch FROM "+j.schema+".lanes WHERE process = $1", m.Id)
+	rows, err := conn.Query(ctx, "SELECT lane, batch FROM "+j.schema+".lanes WHERE process = $1", m.ID)
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +180,7 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 	// A lane that got another row meanwhile has lost nothing.
 	for number, batch := range j.acknowledged.Of(m) {
 		if told[number] == batch && batch > 0 {
-			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.Id, batch), nil
+			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.ID, batch), nil
 		}
 	}
 	return "", nil
@@ -226,7 +226,7 @@ func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member.Member)
 		return err
 	}
 	if epoch == m.Epoch && time.Since(time.Unix(0, m.Heard.Load())) < member.KeepDead/2 {
-		if err := j.isRestored(ctx, conn, epoch, "the database has gone back: it has nothing of session "+m.Id+", which is alive"); err != nil {
+		if err := j.isRestored(ctx, conn, epoch, "the database has gone back: it has nothing of session "+m.ID+", which is alive"); err != nil {
 			return err
 		}
 	}
@@ -385,7 +385,7 @@ func (t *tx) cutOff(word, restored string) error {
 		args []any
 	}{
 		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
-			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().Id}},
+			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().ID}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
 			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},

@@ -128,7 +128,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		s.m = m
 		s.until.Store(j.pace.deadlineFrom(time.Now()))
 		_, err := t.exec("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid) VALUES ($1, $2, $3, clock_timestamp() + $4::interval, $5, $6)",
-			s.id, m.Id, m.Epoch, j.pace.ttl, hostname(), os.Getpid())
+			s.id, m.ID, m.Epoch, j.pace.ttl, hostname(), os.Getpid())
 		return err
 	})
 	if err != nil {
@@ -165,10 +165,10 @@ func (j *Journal) isMine(id string) bool {
 
 // enroll makes this process a member.
 func (j *Journal) enroll(ctx context.Context, conn *pgx.Conn) (*member.Member, error) {
-	m := &member.Member{Id: newSessionID()}
+	m := &member.Member{ID: newSessionID()}
 	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("INSERT INTO "+j.schema+".sessions (id, process, epoch, expires_at, host, pid, timeline) "+
-			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.Id, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
+			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+j.schema+".journal RETURNING epoch", m.ID, j.pace.ttl, hostname(), os.Getpid(), j.timeline.Load()).
 			QueryRow(func(r pgx.Row) error { return r.Scan(&m.Epoch) })
 	})
 	if err != nil {
@@ -207,7 +207,7 @@ func (j *Journal) whyRefused(ctx context.Context, conn *pgx.Conn, m *member.Memb
 	var buried bool
 	var sound bool
 	err := conn.QueryRow(ctx, "SELECT (SELECT epoch FROM "+j.schema+".sessions WHERE id = $1), coalesce((SELECT buried_at IS NOT NULL FROM "+j.schema+".sessions WHERE id = $1), true), "+
-		connection.SoundSettings("$2"), m.Id, true).Scan(&epoch, &buried, &sound)
+		connection.SoundSettings("$2"), m.ID, true).Scan(&epoch, &buried, &sound)
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	j.mu.Lock()
 	own := maps.Clone(j.sessions)
 	j.mu.Unlock()
-	ids := []string{m.Id}
+	ids := []string{m.ID}
 	for id, s := range own {
 		if !s.Lost() {
 			ids = append(ids, id)
@@ -268,7 +268,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	if started != nil {
 		start = check.StartSQL
 	}
-	before := j.memory.BeatsOf(m.Id)
+	before := j.memory.BeatsOf(m.ID)
 	sent := time.Now()
 	var heard []string
 	var beats int64
@@ -280,7 +280,7 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 				var n int64
 				var by *time.Time
 				_, err := pgx.ForEachRow(rows, []any{&id, &n, &by}, func() error {
-					if heard = append(heard, id); id == m.Id && by != nil && check.SameStart(started, by) {
+					if heard = append(heard, id); id == m.ID && by != nil && check.SameStart(started, by) {
 						beats = n
 					}
 					return nil
@@ -293,9 +293,9 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// By the checked server: a promoted standby may lack beats, since beats don't wait for it.
 	if beats > 0 && beats <= before {
-		return j.isOlder(ctx, conn, m.Epoch, fmt.Sprintf("session %s is at beat %d, after %d", m.Id, beats, before))
+		return j.isOlder(ctx, conn, m.Epoch, fmt.Sprintf("session %s is at beat %d, after %d", m.ID, beats, before))
 	}
-	j.memory.Beat(m.Id, beats)
+	j.memory.Beat(m.ID, beats)
 	until := j.pace.deadlineFrom(sent)
 	for id, s := range own {
 		if slices.Contains(heard, id) {
@@ -304,12 +304,12 @@ func (j *Journal) renew(ctx context.Context, conn *pgx.Conn) error {
 			s.lose()
 		}
 	}
-	if slices.Contains(heard, m.Id) {
+	if slices.Contains(heard, m.ID) {
 		m.Heard.Store(time.Now().UnixNano())
 		return nil
 	}
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = $1)", m.Id).Scan(&there); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+j.schema+".sessions WHERE id = $1)", m.ID).Scan(&there); err != nil {
 		return err
 	}
 	if !there {
@@ -331,9 +331,9 @@ func (j *Journal) alone(ctx context.Context, conn *pgx.Conn, durability string, 
 // on its way fails or is seen. Then it calls still for each session, and skips the session if that returns false. If
 // still is nil, it skips none.
 func (j *Journal) bury(ctx context.Context, ids []string, still func(t *tx, id string) (bool, error)) error {
-	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().Id}
+	lanes := []any{"process IN (SELECT process FROM " + j.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, j.member.Load().ID}
 	return j.tx(ctx, ask{doing: "end a session", lanes: lanes}, func(t *tx) error {
-		own := j.member.Load().Id
+		own := j.member.Load().ID
 		if _, err := t.exec("UPDATE "+j.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+j.schema+".lanes "+
 			"WHERE process IN (SELECT process FROM "+j.schema+".sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
 			"WHERE l.process = o.process AND l.lane = o.lane", ids, own); err != nil {
@@ -363,7 +363,7 @@ func (j *Journal) resign(ctx context.Context) error {
 	if m.Gone.Load() {
 		return nil
 	}
-	return j.bury(ctx, []string{m.Id}, nil)
+	return j.bury(ctx, []string{m.ID}, nil)
 }
 
 // beat renews the sessions, and watches over the others', until the Journal is closed.

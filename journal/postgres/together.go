@@ -97,7 +97,7 @@ const (
 )
 
 // queue adds the statement of the part to the pgx.Batch.
-func (p part) queue(b *pgx.Batch, s *statements) {
+func (p part) queue(b *pgx.Batch, s *writeSQL) {
 	w := p.writes
 	if !p.together() {
 		if w[0].object != 0 {
@@ -199,24 +199,4 @@ func (p part) read(results pgx.BatchResults) error {
 		next++
 	}
 	return rows.Err()
-}
-
-// room returns about as many bytes as the arguments of all parts are sent as, and as those of the largest part.
-func room(statements []part) (all, most int) {
-	for _, p := range statements {
-		size := 0
-		for _, w := range p.writes {
-			size += w.size()
-		}
-		all, most = all+size, max(most, size)
-	}
-	return all, most
-}
-
-// size is about as many bytes as the arguments of the write are sent as.
-func (w *write) size() int {
-	const others = 16*8 + 64 // their lengths, the numbers, and the digests
-	s := &w.stored
-	return others + len(w.op.Scope) + len(w.op.Parent) + len(w.op.ID) + len(w.op.Provider) + len(w.op.Holder) +
-		len(s.Facts) + len(s.Request) + len(s.RequestBody) + len(s.Answer) + len(s.AnswerBody)
 }

@@ -194,7 +194,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 			return err
 		}
 		// The guard came before, and has kept what was least then.
-		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.Id, l.number, int64(t.clock.LeastMargin))
+		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.ID, l.number, int64(t.clock.LeastMargin))
 		return err
 	})
 	if t != nil {
@@ -349,7 +349,7 @@ func (t *tx) put(before *record.Row, op journal.Operation) (*record.Row, error) 
 	s := record.Encode(&op, before, requestChanged, answerChanged)
 	if t.puttingOff && !requestChanged && !answerChanged {
 		t.later = append(t.later, &write{before: before, op: op, stored: s, like: likeFollowed})
-	} else if n, err := t.exec(t.j.sql.update, record.UpdateArgs(before, &op, &s)...); err != nil {
+	} else if n, err := t.exec(t.j.sql.rows.update, record.UpdateArgs(before, &op, &s)...); err != nil {
 		return nil, err
 	} else if n == 0 {
 		return nil, errLost
@@ -382,7 +382,7 @@ func (t *tx) flush() error {
 		b.Queue(connection.TogetherPlans)
 	}
 	for _, p := range statements {
-		p.queue(b, &t.j.sql)
+		p.queue(b, &t.j.sql.rows)
 	}
 	for i, sql := range [...]string{addTheseMarks, removeTheseMarks} {
 		if len(marks[i].hashes) > 0 {
@@ -416,7 +416,7 @@ func (t *tx) flush() error {
 func (t *tx) insert(op journal.Operation) (*record.Row, error) {
 	s := record.Encode(&op, nil, true, true)
 	var handle int64
-	err := t.conn.QueryRow(t.ctx, t.j.sql.insert, record.InsertArgs(&op, &s)...).Scan(&handle)
+	err := t.conn.QueryRow(t.ctx, t.j.sql.rows.insert, record.InsertArgs(&op, &s)...).Scan(&handle)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errLost
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// aGroup is one without a database, and what has it be asked for some operations.
-func aGroup(t *testing.T, lanes int) (*group, func(ids ...string)) {
+// aQueue is one without a database, and what has it be asked for some operations.
+func aQueue(t *testing.T, lanes int) (*queue, func(ids ...string)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	g := (&Journal{background: ctx}).newGroup(lanes)
+	g := newQueue(lanes, ctx.Done())
 	return g, func(ids ...string) {
 		for _, id := range ids {
 			require.NoError(t, g.submit(t.Context(), &write{op: journal.Operation{Ref: journal.Ref{ID: id}}, done: make(chan struct{})}))
@@ -39,7 +39,7 @@ func idsOf(batch []*write) (ids []string) {
 
 // A lane that is free takes what waits; another one takes no less than is in flight, so that a batch is worth its fsync.
 func TestBatchesBesideOthersAreLarge(t *testing.T) {
-	g, ask := aGroup(t, 3)
+	g, ask := aQueue(t, 3)
 	ask("alone")
 	first := g.next(0)
 	assert.Equal(t, []string{"alone"}, idsOf(first))
@@ -65,7 +65,7 @@ func TestBatchesBesideOthersAreLarge(t *testing.T) {
 // Whoever asks for an operation of which something is in flight waits until it is known what became of that; what was
 // asked first is written first.
 func TestOperationIsInOneBatchAtATime(t *testing.T) {
-	g, ask := aGroup(t, 2)
+	g, ask := aQueue(t, 2)
 	ask("twin")
 	first := g.next(0)
 	ask("twin", "twin")
@@ -84,7 +84,7 @@ func TestOperationIsInOneBatchAtATime(t *testing.T) {
 
 // Who comes after the end is told so, and so is who waited for a batch.
 func TestGroupThatIsClosedTellsAll(t *testing.T) {
-	g, ask := aGroup(t, 1)
+	g, ask := aQueue(t, 1)
 	first := &write{op: journal.Operation{Ref: journal.Ref{ID: "first"}}, done: make(chan struct{})}
 	require.NoError(t, g.submit(t.Context(), first))
 	batch := g.next(0)
@@ -100,7 +100,7 @@ func TestGroupThatIsClosedTellsAll(t *testing.T) {
 
 // What is large shares a batch as far as there is room, in the order in which it was asked; what is larger than that is alone.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
-	g, ask := aGroup(t, 1)
+	g, ask := aQueue(t, 1)
 	body := make([]byte, 2*maxBatchBytes)
 	for _, w := range []struct {
 		id   string

@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/member"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
+)
+
+// held has the rows of the operations that this process holds, so that it decides their events without a query. A row
+// is valid only for the process identity that saw it. After a database has gone back and was adopted, another row may
+// have the same handle and revision.
+type held struct {
+	mu   sync.Mutex
+	rows map[int64]heldRow
+}
+
+// heldRow is a row with this process as it wrote or read it.
+type heldRow struct {
+	*record.Row
+	seen *member.Member
+}
+
+const maxHeld = 16384
+
+func (h *held) get(handle int64) heldRow {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rows[handle]
+}
+
+// keep remembers the operation as it was written, while a session of this process holds it.
+func (h *held) keep(r *record.Row, seen *member.Member, mine bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !mine || r.Op.Holder == "" {
+		delete(h.rows, r.Op.Handle)
+		return
+	}
+	if was := h.rows[r.Op.Handle]; was.Row != nil && was.Revision > r.Revision {
+		return
+	}
+	if h.rows == nil || len(h.rows) >= maxHeld {
+		h.rows = make(map[int64]heldRow)
+	}
+	kept := *r
+	kept.Op.Request, kept.Op.Answer = journal.Request{}, nil
+	h.rows[r.Op.Handle] = heldRow{&kept, seen}
+}
+
+func (h *held) forget(handle int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rows, handle)
+}
