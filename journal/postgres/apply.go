@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/batching"
 )
 
 // Apply runs journal.Next on the operation that ev names, and returns once the result is durable. It rejects an event
@@ -50,46 +51,46 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 }
 
 // applyFast has a lane write the result that this process decided.
-func (j *Journal) applyFast(ctx context.Context, a ask, w *write) (journal.Result, error) {
-	if err := j.group.submit(ctx, w); err != nil {
+func (j *Journal) applyFast(ctx context.Context, a ask, w *batching.Write) (journal.Result, error) {
+	if err := j.group.Submit(ctx, w); err != nil {
 		return journal.Result{}, err
 	}
-	if w.rider {
-		j.goOn(w.ev.Ref, func() {
+	if w.Rider {
+		j.goOn(w.Event.Ref, func() {
 			if _, err := j.landed(a, w); err != nil {
 				j.log.Warn("onceward: a delivery could not be recorded; the outcome may be delivered again", "error", err)
 			}
 		})
-		return journal.Result{Decision: journal.Recorded, Last: w.ev.Last}, nil
+		return journal.Result{Decision: journal.Recorded, Last: w.Event.Last}, nil
 	}
 	select {
-	case <-w.done:
-		if w.err == nil {
+	case <-w.Done:
+		if w.Err == nil {
 			return j.written(w), nil
 		}
 	case <-ctx.Done():
-		j.goOn(w.ev.Ref, func() { _, _ = j.landed(a, w) })
+		j.goOn(w.Event.Ref, func() { _, _ = j.landed(a, w) })
 		return journal.Result{}, ctx.Err()
 	}
 	if _, err := j.landed(a, w); !errors.Is(err, errLeave) {
 		return journal.Result{}, err
 	}
-	return j.applySlow(ctx, a, w.ev)
+	return j.applySlow(ctx, a, w.Event)
 }
 
 // landed waits for a write, and takes the slow path for a rider that needs it.
-func (j *Journal) landed(a ask, w *write) (journal.Result, error) {
-	<-w.done
-	if w.err == nil {
+func (j *Journal) landed(a ask, w *batching.Write) (journal.Result, error) {
+	<-w.Done
+	if w.Err == nil {
 		return j.written(w), nil
 	}
-	if w.before != nil {
-		j.held.forget(w.before.Op.Handle)
+	if w.Before != nil {
+		j.held.forget(w.Before.Op.Handle)
 	}
-	if w.rider && errors.Is(w.err, errLeave) {
-		return j.apply(a, w.ev)
+	if w.Rider && errors.Is(w.Err, errLeave) {
+		return j.apply(a, w.Event)
 	}
-	return journal.Result{}, w.err
+	return journal.Result{}, w.Err
 }
 
 // applySlow decides by the database's rows. It goes on after ctx has ended, so that it never stops halfway.
@@ -138,10 +139,10 @@ func (j *Journal) goOn(ref journal.Ref, f func()) {
 }
 
 // written is the result of an event that was decided here.
-func (j *Journal) written(w *write) journal.Result {
-	after := w.after()
-	j.held.keep(after, w.as, true)
-	return journal.Result{Operation: after.Op, Decision: w.decision, Last: w.ev.Last, Unconfirmed: w.ev.Unconfirmed}
+func (j *Journal) written(w *batching.Write) journal.Result {
+	after := w.After()
+	j.held.keep(after, w.As, true)
+	return journal.Result{Operation: after.Op, Decision: w.Decision, Last: w.Event.Last, Unconfirmed: w.Event.Unconfirmed}
 }
 
 // decides reports whether an event of this kind sends, decides or forgets by the record.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
@@ -24,11 +25,11 @@ import (
 type group struct {
 	j     *Journal
 	lanes []*lane
-	*queue
+	*batching.Queue
 }
 
 func (j *Journal) newGroup(lanes int) *group {
-	g := &group{j: j, queue: newQueue(lanes, j.background.Done())}
+	g := &group{j: j, Queue: batching.NewQueue(lanes, j.background.Done())}
 	for i := range lanes {
 		g.lanes = append(g.lanes, j.newLane(i))
 	}
@@ -40,13 +41,13 @@ func (g *group) run(i int) {
 	l := g.lanes[i]
 	defer l.hangUp()
 	for {
-		batch := g.next(i)
+		batch := g.Next(i)
 		if len(batch) == 0 {
 			return
 		}
 		all := slices.Clone(batch) // commit takes out what it has ended
 		g.commit(l, batch)
-		g.landed(i, all)
+		g.Landed(i, all)
 	}
 }
 
@@ -67,14 +68,14 @@ const mostTakenOut = 4
 
 // commit commits the batch, or half of it at a time if it was too large for its time. If a single write is too late,
 // the others take the slow path with it. Size may not be the reason, and they have waited long.
-func (g *group) commit(l *lane, batch []*write) {
-	slices.SortStableFunc(batch, inOrder)
+func (g *group) commit(l *lane, batch []*batching.Write) {
+	slices.SortStableFunc(batch, batching.InLockOrder)
 	for most := len(batch); len(batch) > 0; {
 		n := min(most, len(batch))
 		late := g.commitOnce(l, batch[:n:n])
 		switch batch = batch[n:]; {
 		case len(late) == 1:
-			endAll(append(late, batch...), errLeave)
+			batching.EndAll(append(late, batch...), errLeave)
 			return
 		case len(late) > 1:
 			most, batch = len(late)/2, append(late, batch...)
@@ -85,19 +86,19 @@ func (g *group) commit(l *lane, batch []*write) {
 // commitOnce commits a batch, and returns the writes to retry if it took too long. It takes out writes that can't be
 // in it, and retries the others. Once it has taken out mostTakenOut, the slow path decides the writes after the last
 // of these one by one. So locked names or violated constraints stop no other write.
-func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
+func (g *group) commitOnce(l *lane, batch []*batching.Write) (late []*batching.Write) {
 	apart, takenOut := false, 0
 	for try := 0; len(batch) > 0; try++ {
-		batch = slices.DeleteFunc(batch, func(w *write) bool {
-			if w.needs == "" {
+		batch = slices.DeleteFunc(batch, func(w *batching.Write) bool {
+			if w.Needs == "" {
 				return false
 			}
-			_, err := g.j.mine(w.needs)
+			_, err := g.j.mine(w.Needs)
 			if err == nil {
 				err = g.j.refusal()
 			}
 			if err != nil {
-				w.end(err)
+				w.End(err)
 			}
 			return err != nil
 		})
@@ -113,45 +114,45 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 		case err == nil:
 			g.j.committed(len(batch), began)
 			for _, w := range batch {
-				if w.handle == 0 {
-					w.end(errLeave)
+				if w.Handle == 0 {
+					w.End(errLeave)
 				} else {
-					w.end(nil)
+					w.End(nil)
 				}
 			}
 			return nil
 		case errors.Is(err, errLate):
 			return batch
 		case errors.Is(err, errInDoubt), errors.Is(err, journal.ErrClosed):
-			endAll(batch, err)
+			batching.EndAll(batch, err)
 			return nil
 		case at >= 0:
 			w := batch[at]
 			batch = slices.Delete(batch, at, at+1)
 			switch {
 			case errors.Is(err, errLeave):
-				w.end(err)
+				w.End(err)
 				continue
 			case pgerr.FateOf(err) == pgerr.Poisoned:
-				w.end(explain("apply", err))
+				w.End(explain("apply", err))
 			default:
-				g.j.locked.add(w.op.Ref)
-				w.end(errLeave)
+				g.j.locked.add(w.Op.Ref)
+				w.End(errLeave)
 			}
 			if takenOut++; takenOut >= mostTakenOut {
-				endAll(batch[at:], errLeave)
+				batching.EndAll(batch[at:], errLeave)
 				batch = batch[:at]
 			}
 		case pgerr.FateOf(err) == pgerr.Poisoned: // at the commit, where a deferred constraint does not say whose it is
-			endAll(batch, errLeave)
+			batching.EndAll(batch, errLeave)
 			return nil
 		case try < 20 && (errors.Is(err, errLost) || pgerr.FateOf(err) == pgerr.Again || pgerr.FateOf(err) == pgerr.Locked):
 		case errors.Is(err, errLost), pgerr.FateOf(err) == pgerr.Again, pgerr.FateOf(err) == pgerr.Locked: // whosever it is
-			endAll(batch, errLeave)
+			batching.EndAll(batch, errLeave)
 			return nil
 		case pgerr.FateOf(err) == pgerr.Outage && try < 2:
 		default:
-			endAll(batch, explain("apply", err))
+			batching.EndAll(batch, explain("apply", err))
 			return nil
 		}
 	}
@@ -160,11 +161,11 @@ func (g *group) commitOnce(l *lane, batch []*write) (late []*write) {
 
 // try sends the batch, and returns the index of the failed write, or -1. With again, it blames no write for an error
 // that a retry may avoid.
-func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err error) {
+func (g *group) try(l *lane, batch []*batching.Write, apart, again bool) (at int, err error) {
 	var needs []string
 	for _, w := range batch {
-		if w.needs != "" && !slices.Contains(needs, w.needs) {
-			needs = append(needs, w.needs)
+		if w.Needs != "" && !slices.Contains(needs, w.Needs) {
+			needs = append(needs, w.Needs)
 		}
 	}
 	ctx := g.j.background
@@ -179,14 +180,14 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	}
 	last := g.j.clock.Get().Last
 	for i, w := range batch {
-		if w.as = l.member; w.before != nil && w.seen != l.member {
+		if w.As = l.member; w.Before != nil && w.Seen != l.member {
 			return i, errLeave
 		}
-		if w.ev.Last.After(last) { // it was decided by a clock that was reset since
+		if w.Event.Last.After(last) { // it was decided by a clock that was reset since
 			return i, errLeave
 		}
 	}
-	statements := parts(batch, apart)
+	statements := batching.Parts(batch, apart)
 	since := l.member.Newest.Load()
 	at, tag, err := l.send(statements, needs)
 	switch {
@@ -224,7 +225,7 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 	}
 	if err == nil {
 		for _, w := range batch {
-			w.as.Given(w.handle)
+			w.As.Given(w.Handle)
 		}
 	}
 	return -1, err
@@ -232,11 +233,11 @@ func (g *group) try(l *lane, batch []*write, apart, again bool) (at int, err err
 
 // blame returns the index of a part's only write, to be taken out. For a part of several writes it returns errApart:
 // the batch goes again in pieces, to find the one that failed.
-func blame(p part, err error) (at int, _ error) {
-	if p.together() {
+func blame(p batching.Part, err error) (at int, _ error) {
+	if p.Together() {
 		return -1, errApart
 	}
-	return p.first, err
+	return p.First, err
 }
 
 // Places of a failure that are not the index of a part.
@@ -247,7 +248,7 @@ const (
 )
 
 // send sends the parts of a batch in one round trip. An error comes with the part where it happened.
-func (l *lane) send(statements []part, needs []string) (at int, tag string, err error) {
+func (l *lane) send(statements []batching.Part, needs []string) (at int, tag string, err error) {
 	ctx, cancel := context.WithTimeout(l.j.background, l.j.commitTime)
 	defer cancel()
 	b := new(pgx.Batch)
@@ -256,17 +257,17 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 	if l.j.locked.any() {
 		lock = heldLock
 	}
-	if slices.ContainsFunc(statements, part.together) {
+	if slices.ContainsFunc(statements, batching.Part.Together) {
 		settings = connection.TogetherSettings
 	}
 	b.Queue(settings, lock)
 	l.queueGuard(b, needs)
 	for _, p := range statements {
-		p.queue(b, &l.j.sql.rows)
+		p.AddTo(b, &l.j.sql.rows)
 	}
 	b.Queue("COMMIT")
 	l.Warned.Store(false)
-	all, most := room(statements)
+	all, most := batching.Sizes(statements)
 	connection.MakeRoom(l.conn, all, most)
 	sent := time.Now()
 	results := l.conn.SendBatch(ctx, b)
@@ -288,7 +289,7 @@ func (l *lane) send(statements []part, needs []string) (at int, tag string, err 
 	l.guarded(time.Since(sent))
 	l.j.time.HeardAt(sent, now)
 	for i, p := range statements {
-		if err := p.read(results); err != nil {
+		if err := p.Read(results); err != nil {
 			return l.early(i, err)
 		}
 	}
@@ -312,17 +313,17 @@ func (l *lane) early(at int, err error) (int, string, error) {
 // reread finds out the writes of a committed batch whose answers were lost. Two writes that begin one name at the same
 // millisecond would have written the same row. It belongs to the first one in the batch. It belongs to neither if its
 // handle is not above since, the latest that this process knew when it sent the batch.
-func (g *group) reread(l *lane, batch []*write, since int64) error {
+func (g *group) reread(l *lane, batch []*batching.Write, since int64) error {
 	return l.retry(g.j.background, func(ctx context.Context, conn *pgx.Conn) error {
 		taken := make(map[int64]bool)
 		for _, w := range batch {
 			if err := g.j.rereadOne(ctx, conn, w); err != nil {
 				return err
 			}
-			if taken[w.handle] || w.before == nil && w.handle <= since {
-				w.handle = 0
+			if taken[w.Handle] || w.Before == nil && w.Handle <= since {
+				w.Handle = 0
 			}
-			taken[w.handle] = true
+			taken[w.Handle] = true
 		}
 		return nil
 	})
@@ -330,22 +331,22 @@ func (g *group) reread(l *lane, batch []*write, since int64) error {
 
 // rereadOne sets the handle of a write that is in the database. If the row is not as it was to be written, the handle
 // is 0, and the slow path decides the event.
-func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error {
+func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *batching.Write) error {
 	handle, args := "$1", []any{int64(0)}
-	if w.before != nil {
-		args[0] = w.before.Op.Handle
+	if w.Before != nil {
+		args[0] = w.Before.Op.Handle
 	} else {
-		ref := w.op.Ref
+		ref := w.Op.Ref
 		handle, args = j.sql.find, []any{record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent)}
 	}
 	var facts []byte
-	w.handle = 0
-	err := conn.QueryRow(ctx, "SELECT handle, facts FROM "+j.schema+".operations WHERE handle = "+handle, args...).Scan(&w.handle, &facts)
+	w.Handle = 0
+	err := conn.QueryRow(ctx, "SELECT handle, facts FROM "+j.schema+".operations WHERE handle = "+handle, args...).Scan(&w.Handle, &facts)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	if err == nil && !bytes.Equal(facts, w.stored.Facts) {
-		w.handle = 0
+	if err == nil && !bytes.Equal(facts, w.Stored.Facts) {
+		w.Handle = 0
 	}
 	return err
 }
@@ -354,7 +355,7 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *write) error
 var noRow = new(record.Row)
 
 // decided returns the write of an event by this process's memory, or nil.
-func (j *Journal) decided(ev journal.Event) *write {
+func (j *Journal) decided(ev journal.Event) *batching.Write {
 	before := heldRow{Row: noRow}
 	switch ev.Kind {
 	case journal.EventBegin:
@@ -379,33 +380,33 @@ func (j *Journal) decided(ev journal.Event) *write {
 		return nil
 	}
 	add, remove := record.Remarked(&before.Op, &next)
-	w := &write{ev: ev, op: next, decision: decision, done: make(chan struct{}), rider: ev.Kind == journal.EventDeliver}
+	w := &batching.Write{Event: ev, Op: next, Decision: decision, Done: make(chan struct{}), Rider: ev.Kind == journal.EventDeliver}
 	if clock.Margin(next.Terms) { // the first one of its kind: the others go by it once it is recorded, and not before
 		return nil
 	}
 	if !before.Exists() {
-		w.stored, w.needs = record.Encode(&next, nil, true, true), ev.Session
+		w.Stored, w.Needs = record.Encode(&next, nil, true, true), ev.Session
 		switch {
 		case len(add) > 0:
-			w.marks = &remarking{add: add}
-		case w.stored.Identity == nil && w.stored.Alias == nil:
-			w.like = likeNew
+			w.Marks = &batching.MarkChange{Add: add}
+		case w.Stored.Identity == nil && w.Stored.Alias == nil:
+			w.Like = batching.LikeNew
 		default:
-			w.like = likeNamed
+			w.Like = batching.LikeNamed
 		}
 		return w
 	}
-	w.before, w.seen, w.answered = before.Row, before.seen, next.Answer != before.Op.Answer
-	w.stored = record.Encode(&next, before.Row, false, w.answered)
+	w.Before, w.Seen, w.Answered = before.Row, before.seen, next.Answer != before.Op.Answer
+	w.Stored = record.Encode(&next, before.Row, false, w.Answered)
 	switch {
 	case len(add)+len(remove) > 0 || ev.Object != "":
-		w.marks = &remarking{add: add, remove: remove}
+		w.Marks = &batching.MarkChange{Add: add, Remove: remove}
 		if ev.Object != "" {
-			w.object = record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
-			w.marks.taken = record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
+			w.Object = record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+			w.Marks.Taken = record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
 		}
-	case !w.answered || before.Sum == 0:
-		w.like = likeFollowed
+	case !w.Answered || before.Sum == 0:
+		w.Like = batching.LikeFollowed
 	}
 	return w
 }

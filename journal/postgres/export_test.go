@@ -148,7 +148,7 @@ func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *jo
 }
 
 // Waiting is how many writes wait for the first lane to take them.
-func Waiting(j *Journal) int { return j.group.waits() }
+func Waiting(j *Journal) int { return j.group.Waiting() }
 
 // Adopting has the journal be as after the first of an adoption's commits, and after the page of it that comes first.
 func Adopting(ctx context.Context, j *Journal) error {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
@@ -250,7 +251,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 	j := &Journal{
 		opts: opts, schema: schema, sql: newStatements(schema), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace),
 		dialer:      connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect}),
-		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: maxBatchBytes, commitTime: connection.CommitTime,
+		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: batching.MaxBytes, commitTime: connection.CommitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {
@@ -371,7 +372,7 @@ const defaultReaders = 4
 // statements holds the SQL texts for a schema.
 type statements struct {
 	guard, guardBlindly, resolve, addLane, rotate, find, findNamed, byHandle string
-	rows                                                                     writeSQL
+	rows                                                                     batching.SQL
 }
 
 func newStatements(s string) statements {
@@ -385,7 +386,7 @@ func newStatements(s string) statements {
 		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
 		"AND " + connection.SoundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
-		rows:  newWriteSQL(s),
+		rows:  batching.NewSQL(s),
 		guard: strings.Replace(guard, "{{place}}", check.StartSQL+" = $10::timestamptz", 1),
 		// If the server can't report its start, only each beat checks whether it is the same.
 		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),

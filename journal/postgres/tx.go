@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -56,9 +57,9 @@ type tx struct {
 	own *apptx.Own // that it is in, nil for any other
 
 	puttingOff bool
-	later      []*write   // rows that flush is to write
-	laterMarks [2]marksOf // added, and removed
-	laterFlows [][]any    // the arguments of updateFlow
+	later      []*batching.Write // rows that flush is to write
+	laterMarks [2]marksOf        // added, and removed
+	laterFlows [][]any           // the arguments of updateFlow
 
 	ahead   *sweptAhead
 	allowed *allowance      // nil in a transaction of the application's
@@ -348,8 +349,8 @@ func (t *tx) put(before *record.Row, op journal.Operation) (*record.Row, error) 
 	answerChanged := before.Op.Answer != op.Answer
 	s := record.Encode(&op, before, requestChanged, answerChanged)
 	if t.puttingOff && !requestChanged && !answerChanged {
-		t.later = append(t.later, &write{before: before, op: op, stored: s, like: likeFollowed})
-	} else if n, err := t.exec(t.j.sql.rows.update, record.UpdateArgs(before, &op, &s)...); err != nil {
+		t.later = append(t.later, &batching.Write{Before: before, Op: op, Stored: s, Like: batching.LikeFollowed})
+	} else if n, err := t.exec(t.j.sql.rows.Update, record.UpdateArgs(before, &op, &s)...); err != nil {
 		return nil, err
 	} else if n == 0 {
 		return nil, errLost
@@ -377,12 +378,12 @@ func (t *tx) flush() error {
 	later, marks, flows := t.later, t.laterMarks, t.laterFlows
 	t.puttingOff, t.later, t.laterMarks, t.laterFlows = false, nil, [2]marksOf{}, nil
 	b := new(pgx.Batch)
-	statements := parts(later, false)
+	statements := batching.Parts(later, false)
 	if len(statements) > 0 {
 		b.Queue(connection.TogetherPlans)
 	}
 	for _, p := range statements {
-		p.queue(b, &t.j.sql.rows)
+		p.AddTo(b, &t.j.sql.rows)
 	}
 	for i, sql := range [...]string{addTheseMarks, removeTheseMarks} {
 		if len(marks[i].hashes) > 0 {
@@ -403,11 +404,11 @@ func (t *tx) flush() error {
 		}
 	}
 	for _, p := range statements {
-		if err := p.read(results); err != nil {
+		if err := p.Read(results); err != nil {
 			return err
 		}
 	}
-	if slices.ContainsFunc(later, func(w *write) bool { return w.handle == 0 }) {
+	if slices.ContainsFunc(later, func(w *batching.Write) bool { return w.Handle == 0 }) {
 		return errLost
 	}
 	return results.Close()
@@ -416,7 +417,7 @@ func (t *tx) flush() error {
 func (t *tx) insert(op journal.Operation) (*record.Row, error) {
 	s := record.Encode(&op, nil, true, true)
 	var handle int64
-	err := t.conn.QueryRow(t.ctx, t.j.sql.rows.insert, record.InsertArgs(&op, &s)...).Scan(&handle)
+	err := t.conn.QueryRow(t.ctx, t.j.sql.rows.Insert, record.InsertArgs(&op, &s)...).Scan(&handle)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errLost
 	}

@@ -1,4 +1,4 @@
-package postgres
+package batching
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// queue has the waiting writes, and says which of them are the next batch of a lane. If there are several lanes, and
+// Queue has the waiting writes, and says which of them are the next batch of a lane. If there are several lanes, and
 // many writes wait, they overlap. While the server executes one batch, the callers of the last one are answered and
 // return with the next. A batch costs the server a fsync and some statements, whatever its size. So another lane
 // starts one only if as many writes wait as those in flight have.
-type queue struct {
+type Queue struct {
 	wake    []chan struct{} // one for each lane
 	closing <-chan struct{} // ends the queue
 
@@ -23,7 +23,7 @@ type queue struct {
 	batches  int    // that are in flight
 	writes   int    // in them
 	flying   map[journal.Ref]struct{}
-	waiting  []*write
+	waiting  []*Write
 	awaited  int // those of them whose callers wait
 	isClosed bool
 }
@@ -31,24 +31,24 @@ type queue struct {
 // company is the least number of waiting writes for a batch beside another one.
 const company = 24
 
-// newQueue returns a queue for so many lanes. It ends once closing does.
-func newQueue(lanes int, closing <-chan struct{}) *queue {
-	q := &queue{closing: closing, busy: make([]bool, lanes), flying: make(map[journal.Ref]struct{})}
+// NewQueue returns a queue for so many lanes. It ends once closing does.
+func NewQueue(lanes int, closing <-chan struct{}) *Queue {
+	q := &Queue{closing: closing, busy: make([]bool, lanes), flying: make(map[journal.Ref]struct{})}
 	for range lanes {
 		q.wake = append(q.wake, make(chan struct{}, 1))
 	}
 	return q
 }
 
-// waits returns how many writes wait for a batch.
-func (q *queue) waits() int {
+// Waiting returns how many writes wait for a batch.
+func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-// submit adds the write to those that wait for a batch.
-func (q *queue) submit(ctx context.Context, w *write) error {
+// Submit adds the write to those that wait for a batch.
+func (q *Queue) Submit(ctx context.Context, w *Write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (q *queue) submit(ctx context.Context, w *write) error {
 		return journal.ErrClosed
 	}
 	q.waiting = append(q.waiting, w)
-	if !w.rider {
+	if !w.Rider {
 		q.awaited++
 	}
 	q.ring()
@@ -66,7 +66,7 @@ func (q *queue) submit(ctx context.Context, w *write) error {
 }
 
 // ring wakes a lane that is free, if there is something to do. q.mu is held.
-func (q *queue) ring() {
+func (q *Queue) ring() {
 	if !q.due() && (len(q.waiting) == 0 || q.awaited > 0) {
 		return
 	}
@@ -79,12 +79,12 @@ func (q *queue) ring() {
 }
 
 // due reports whether it is time for a batch. q.mu is held.
-func (q *queue) due() bool {
+func (q *Queue) due() bool {
 	return q.awaited > 0 && (q.batches == 0 || len(q.waiting) >= max(company, q.writes/q.batches))
 }
 
-// next waits for a batch and returns it, or none if the Journal is closed.
-func (q *queue) next(i int) []*write {
+// Next waits for a batch and returns it, or none if the Journal is closed.
+func (q *Queue) Next(i int) []*Write {
 	var alone <-chan time.Time
 	for {
 		q.mu.Lock()
@@ -116,7 +116,7 @@ func (q *queue) next(i int) []*write {
 // take returns a batch of waiting writes, as many as it has room for. It leaves out operations that have a write in
 // flight. So the writes of one operation go in order, and two batches never begin the same name at once (see reread).
 // If no batch is due, take returns none, unless anyhow is set.
-func (q *queue) take(i int, anyhow bool) (batch []*write) {
+func (q *Queue) take(i int, anyhow bool) (batch []*Write) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !anyhow && !q.due() {
@@ -125,17 +125,17 @@ func (q *queue) take(i int, anyhow bool) (batch []*write) {
 	left := q.waiting[:0]
 	bytes, full := 0, false
 	for _, w := range q.waiting {
-		_, flies := q.flying[w.op.Ref]
+		_, flies := q.flying[w.Op.Ref]
 		if !flies && !full {
 			bytes += w.size()
-			full = len(batch) > 0 && (bytes > maxBatchBytes || len(batch) >= maxBatch)
+			full = len(batch) > 0 && (bytes > MaxBytes || len(batch) >= maxBatch)
 		}
 		if flies || full {
 			left = append(left, w)
 			continue
 		}
 		batch = append(batch, w)
-		if !w.rider {
+		if !w.Rider {
 			q.awaited--
 		}
 	}
@@ -145,29 +145,29 @@ func (q *queue) take(i int, anyhow bool) (batch []*write) {
 		return nil
 	}
 	for _, w := range batch {
-		q.flying[w.op.Ref] = struct{}{}
+		q.flying[w.Op.Ref] = struct{}{}
 	}
 	q.busy[i], q.batches, q.writes = true, q.batches+1, q.writes+len(batch)
 	q.ring()
 	return batch
 }
 
-// landed records that the result of a batch is known.
-func (q *queue) landed(i int, batch []*write) {
+// Landed records that the result of a batch is known.
+func (q *Queue) Landed(i int, batch []*Write) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range batch {
-		delete(q.flying, w.op.Ref)
+		delete(q.flying, w.Op.Ref)
 	}
 	q.busy[i], q.batches, q.writes = false, q.batches-1, q.writes-len(batch)
 	q.ring()
 }
 
 // close releases writes that came too late.
-func (q *queue) close() {
+func (q *Queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.isClosed = true
-	endAll(q.waiting, journal.ErrClosed)
+	EndAll(q.waiting, journal.ErrClosed)
 	q.waiting, q.awaited = nil, 0
 }

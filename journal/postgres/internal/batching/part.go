@@ -1,4 +1,4 @@
-package postgres
+package batching
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 // of a row is the beginning and the end of its statement. If such a statement fails, the batch goes again with a
 // statement for each write, which shows the one that failed.
 
-// likeness says which writes can be one statement.
-type likeness uint8
+// Likeness says which writes can be one statement.
+type Likeness uint8
 
 const (
-	likeNone     likeness = iota // it is a statement by itself
-	likeNew                      // new, and in no other's way: it has no name that an index holds
-	likeNamed                    // new, and its name may be taken
-	likeFollowed                 // a row that follows another; one that is given an answer had none
+	LikeNone     Likeness = iota // it is a statement by itself
+	LikeNew                      // new, and in no other's way: it has no name that an index holds
+	LikeNamed                    // new, and its name may be taken
+	LikeFollowed                 // a row that follows another; one that is given an answer had none
 )
 
 // fewTogether is the least number of writes in one statement for several, which takes longer to begin and to end.
@@ -28,22 +28,22 @@ const fewTogether = 10
 // togetherBytes bounds the bodies in one statement, which the server keeps in memory several times.
 const togetherBytes = 512 << 10
 
-// part is some writes of a batch, one after another, that one statement makes.
-type part struct {
-	first  int // the index of the first of them in the batch
-	writes []*write
-	like   likeness
+// Part is some writes of a batch, one after another, that one statement makes.
+type Part struct {
+	First  int // the index of the first of them in the batch
+	writes []*Write
+	like   Likeness
 }
 
-// together reports whether one statement makes several writes.
-func (p part) together() bool { return len(p.writes) > 1 }
+// Together reports whether one statement makes several writes.
+func (p Part) Together() bool { return len(p.writes) > 1 }
 
-// parts cuts a batch into parts, in its order. If apart is set, each write is a part.
-func parts(batch []*write, apart bool) (all []part) {
+// Parts cuts a batch into parts, in its order. If apart is set, each write is a part.
+func Parts(batch []*Write, apart bool) (all []Part) {
 	for _, p := range runs(batch, apart) {
 		if n := len(p.writes); n > 1 && n < fewTogether {
 			for i := range n {
-				all = append(all, part{first: p.first + i, writes: p.writes[i : i+1], like: p.like})
+				all = append(all, Part{First: p.First + i, writes: p.writes[i : i+1], like: p.like})
 			}
 			continue
 		}
@@ -53,21 +53,21 @@ func parts(batch []*write, apart bool) (all []part) {
 }
 
 // runs returns the parts of a batch, however small.
-func runs(batch []*write, apart bool) (all []part) {
+func runs(batch []*Write, apart bool) (all []Part) {
 	bytes := 0
 	for i, w := range batch {
-		size := len(w.stored.RequestBody) + len(w.stored.AnswerBody)
-		if n := len(all); n > 0 && !apart && w.like != likeNone && all[n-1].like == w.like && bytes+size <= togetherBytes {
+		size := len(w.Stored.RequestBody) + len(w.Stored.AnswerBody)
+		if n := len(all); n > 0 && !apart && w.Like != LikeNone && all[n-1].like == w.Like && bytes+size <= togetherBytes {
 			last := all[n-1].writes
 			// Of one row, a statement makes one version.
-			if before := last[len(last)-1].before; before == nil || before.Op.Handle != w.before.Op.Handle {
-				all[n-1].writes = batch[all[n-1].first : i+1]
+			if before := last[len(last)-1].Before; before == nil || before.Op.Handle != w.Before.Op.Handle {
+				all[n-1].writes = batch[all[n-1].First : i+1]
 				bytes += size
 				continue
 			}
 		}
 		bytes = size
-		all = append(all, part{first: i, writes: batch[i : i+1], like: w.like})
+		all = append(all, Part{First: i, writes: batch[i : i+1], like: w.Like})
 	}
 	return all
 }
@@ -96,49 +96,49 @@ const (
 		SELECT handle FROM o ORDER BY handle`
 )
 
-// queue adds the statement of the part to the pgx.Batch.
-func (p part) queue(b *pgx.Batch, s *writeSQL) {
+// AddTo adds the statement of the part to the pgx.Batch.
+func (p Part) AddTo(b *pgx.Batch, s *SQL) {
 	w := p.writes
-	if !p.together() {
-		if w[0].object != 0 {
-			b.Queue(s.lockObject, w[0].object)
+	if !p.Together() {
+		if w[0].Object != 0 {
+			b.Queue(s.lockObject, w[0].Object)
 		}
 		sql, args := w[0].statement(s)
 		b.Queue(sql, args...)
 		return
 	}
 	var (
-		identities = column(w, func(w *write) []byte { return w.stored.Identity })
-		aliases    = column(w, func(w *write) []byte { return w.stored.Alias })
-		providers  = column(w, func(w *write) []byte { return []byte(w.op.Provider) })
-		states     = column(w, func(w *write) int16 { return int16(w.op.State) })
-		holders    = orNull[string](w, func(w *write) any { return w.stored.Holder })
-		wakes      = orNull[int64](w, func(w *write) any { return w.stored.WakeAt })
-		settled    = orNull[int64](w, func(w *write) any { return w.stored.SettledAt })
-		delivered  = column(w, func(w *write) bool { return w.op.Delivered })
-		tombstones = column(w, func(w *write) bool { return w.op.Tombstone })
-		facts      = column(w, func(w *write) []byte { return w.stored.Facts })
+		identities = column(w, func(w *Write) []byte { return w.Stored.Identity })
+		aliases    = column(w, func(w *Write) []byte { return w.Stored.Alias })
+		providers  = column(w, func(w *Write) []byte { return []byte(w.Op.Provider) })
+		states     = column(w, func(w *Write) int16 { return int16(w.Op.State) })
+		holders    = orNull[string](w, func(w *Write) any { return w.Stored.Holder })
+		wakes      = orNull[int64](w, func(w *Write) any { return w.Stored.WakeAt })
+		settled    = orNull[int64](w, func(w *Write) any { return w.Stored.SettledAt })
+		delivered  = column(w, func(w *Write) bool { return w.Op.Delivered })
+		tombstones = column(w, func(w *Write) bool { return w.Op.Tombstone })
+		facts      = column(w, func(w *Write) []byte { return w.Stored.Facts })
 	)
-	if p.like == likeFollowed {
+	if p.like == LikeFollowed {
 		b.Queue(s.followRows,
-			column(w, func(w *write) int64 { return w.before.Op.Handle }), column(w, func(w *write) int32 { return w.before.Revision }),
+			column(w, func(w *Write) int64 { return w.Before.Op.Handle }), column(w, func(w *Write) int32 { return w.Before.Revision }),
 			identities, providers, states, holders, wakes, settled, delivered, tombstones, facts, aliases,
-			column(w, func(w *write) []byte { return w.stored.Answer }), column(w, func(w *write) []byte { return w.stored.AnswerBody }))
+			column(w, func(w *Write) []byte { return w.Stored.Answer }), column(w, func(w *Write) []byte { return w.Stored.AnswerBody }))
 		return
 	}
 	sql := s.insertNew
-	if p.like == likeNamed {
+	if p.like == LikeNamed {
 		sql = s.insertNamed
 	}
 	b.Queue(sql, identities, aliases,
-		column(w, func(w *write) []byte { return []byte(w.op.Scope) }), column(w, func(w *write) []byte { return []byte(w.op.Parent) }),
-		column(w, func(w *write) []byte { return []byte(w.op.ID) }), column(w, func(w *write) int16 { return int16(w.op.Naming) }),
+		column(w, func(w *Write) []byte { return []byte(w.Op.Scope) }), column(w, func(w *Write) []byte { return []byte(w.Op.Parent) }),
+		column(w, func(w *Write) []byte { return []byte(w.Op.ID) }), column(w, func(w *Write) int16 { return int16(w.Op.Naming) }),
 		providers, states, holders, wakes, settled, delivered, tombstones, facts,
-		column(w, func(w *write) []byte { return w.stored.Request }), column(w, func(w *write) []byte { return w.stored.RequestBody }))
+		column(w, func(w *Write) []byte { return w.Stored.Request }), column(w, func(w *Write) []byte { return w.Stored.RequestBody }))
 }
 
 // column has one argument of each write.
-func column[T any](writes []*write, of func(*write) T) []T {
+func column[T any](writes []*Write, of func(*Write) T) []T {
 	all := make([]T, len(writes))
 	for i, w := range writes {
 		all[i] = of(w)
@@ -147,7 +147,7 @@ func column[T any](writes []*write, of func(*write) T) []T {
 }
 
 // orNull is column for one that may be nil.
-func orNull[T any](writes []*write, of func(*write) any) []*T {
+func orNull[T any](writes []*Write, of func(*Write) any) []*T {
 	all := make([]*T, len(writes))
 	values := make([]T, len(writes))
 	for i, w := range writes {
@@ -159,19 +159,19 @@ func orNull[T any](writes []*write, of func(*write) any) []*T {
 	return all
 }
 
-// read gives each write of the part the handle that the server gave back, 0 where its row was another.
-func (p part) read(results pgx.BatchResults) error {
+// Read gives each write of the part the handle that the server gave back, 0 where its row was another.
+func (p Part) Read(results pgx.BatchResults) error {
 	for _, w := range p.writes {
-		w.handle = 0
+		w.Handle = 0
 	}
-	if !p.together() {
+	if !p.Together() {
 		w := p.writes[0]
-		if w.object != 0 {
+		if w.Object != 0 {
 			if _, err := results.Exec(); err != nil {
 				return err
 			}
 		}
-		if err := results.QueryRow().Scan(&w.handle); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		if err := results.QueryRow().Scan(&w.Handle); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		return nil
@@ -187,15 +187,15 @@ func (p part) read(results pgx.BatchResults) error {
 		if err := rows.Scan(&handle); err != nil {
 			return err
 		}
-		if p.like == likeFollowed {
-			for next < len(p.writes) && p.writes[next].before.Op.Handle != handle {
+		if p.like == LikeFollowed {
+			for next < len(p.writes) && p.writes[next].Before.Op.Handle != handle {
 				next++
 			}
 		}
 		if next == len(p.writes) {
 			return fmt.Errorf("postgres: a statement for %d operations gave back handle %d", len(p.writes), handle)
 		}
-		p.writes[next].handle = handle
+		p.writes[next].Handle = handle
 		next++
 	}
 	return rows.Err()

@@ -1,4 +1,4 @@
-package postgres
+package batching
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 )
 
 // aQueue is one without a database, and what has it be asked for some operations.
-func aQueue(t *testing.T, lanes int) (*queue, func(ids ...string)) {
+func aQueue(t *testing.T, lanes int) (*Queue, func(ids ...string)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	g := newQueue(lanes, ctx.Done())
+	g := NewQueue(lanes, ctx.Done())
 	return g, func(ids ...string) {
 		for _, id := range ids {
-			require.NoError(t, g.submit(t.Context(), &write{op: journal.Operation{Ref: journal.Ref{ID: id}}, done: make(chan struct{})}))
+			require.NoError(t, g.Submit(t.Context(), &Write{Op: journal.Operation{Ref: journal.Ref{ID: id}}, Done: make(chan struct{})}))
 		}
 	}
 }
@@ -30,9 +30,9 @@ func some(prefix string, n int) (ids []string) {
 	return ids
 }
 
-func idsOf(batch []*write) (ids []string) {
+func idsOf(batch []*Write) (ids []string) {
 	for _, w := range batch {
-		ids = append(ids, w.op.ID)
+		ids = append(ids, w.Op.ID)
 	}
 	return ids
 }
@@ -41,25 +41,25 @@ func idsOf(batch []*write) (ids []string) {
 func TestBatchesBesideOthersAreLarge(t *testing.T) {
 	g, ask := aQueue(t, 3)
 	ask("alone")
-	first := g.next(0)
+	first := g.Next(0)
 	assert.Equal(t, []string{"alone"}, idsOf(first))
 	ask(some("a", company-1)...)
 	assert.Empty(t, g.take(1, false), "too few for a batch beside another")
 	ask(some("b", 10)...)
-	second := g.next(1)
+	second := g.Next(1)
 	assert.Len(t, second, company+9)
-	g.landed(0, first)
+	g.Landed(0, first)
 	ask(some("c", company+8)...)
 	assert.Empty(t, g.take(0, false), "fewer than are in flight")
 	ask("d")
-	third := g.next(0)
+	third := g.Next(0)
 	assert.Len(t, third, company+9)
 	ask("last")
 	assert.Empty(t, g.take(2, false))
-	g.landed(1, second)
+	g.Landed(1, second)
 	assert.Empty(t, g.take(2, false))
-	g.landed(0, third)
-	assert.Equal(t, []string{"last"}, idsOf(g.next(0)), "nothing is in flight")
+	g.Landed(0, third)
+	assert.Equal(t, []string{"last"}, idsOf(g.Next(0)), "nothing is in flight")
 }
 
 // Whoever asks for an operation of which something is in flight waits until it is known what became of that; what was
@@ -67,52 +67,52 @@ func TestBatchesBesideOthersAreLarge(t *testing.T) {
 func TestOperationIsInOneBatchAtATime(t *testing.T) {
 	g, ask := aQueue(t, 2)
 	ask("twin")
-	first := g.next(0)
+	first := g.Next(0)
 	ask("twin", "twin")
 	ask(some("other-", company)...)
-	second := g.next(1)
+	second := g.Next(1)
 	assert.Equal(t, some("other-", company), idsOf(second))
-	g.landed(1, second)
+	g.Landed(1, second)
 	assert.Empty(t, g.take(1, true))
-	g.landed(0, first)
-	both := g.next(0)
+	g.Landed(0, first)
+	both := g.Next(0)
 	assert.Equal(t, []string{"twin", "twin"}, idsOf(both))
 	assert.Empty(t, g.waiting)
-	g.landed(0, both)
+	g.Landed(0, both)
 	assert.Empty(t, g.flying)
 }
 
 // Who comes after the end is told so, and so is who waited for a batch.
 func TestGroupThatIsClosedTellsAll(t *testing.T) {
 	g, ask := aQueue(t, 1)
-	first := &write{op: journal.Operation{Ref: journal.Ref{ID: "first"}}, done: make(chan struct{})}
-	require.NoError(t, g.submit(t.Context(), first))
-	batch := g.next(0)
+	first := &Write{Op: journal.Operation{Ref: journal.Ref{ID: "first"}}, Done: make(chan struct{})}
+	require.NoError(t, g.Submit(t.Context(), first))
+	batch := g.Next(0)
 	ask("late")
 	late := g.waiting[0]
 	g.close()
-	<-late.done
-	assert.ErrorIs(t, late.err, journal.ErrClosed)
-	assert.ErrorIs(t, g.submit(t.Context(), &write{}), journal.ErrClosed)
-	g.landed(0, batch)
+	<-late.Done
+	assert.ErrorIs(t, late.Err, journal.ErrClosed)
+	assert.ErrorIs(t, g.Submit(t.Context(), &Write{}), journal.ErrClosed)
+	g.Landed(0, batch)
 	assert.Empty(t, g.take(0, true))
 }
 
 // What is large shares a batch as far as there is room, in the order in which it was asked; what is larger than that is alone.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	g, ask := aQueue(t, 1)
-	body := make([]byte, 2*maxBatchBytes)
+	body := make([]byte, 2*MaxBytes)
 	for _, w := range []struct {
 		id   string
 		size int
-	}{{"a", maxBatchBytes / 3}, {"b", maxBatchBytes / 3}, {"c", maxBatchBytes / 2}, {"d", 1}, {"huge", 2 * maxBatchBytes}, {"e", 1}} {
+	}{{"a", MaxBytes / 3}, {"b", MaxBytes / 3}, {"c", MaxBytes / 2}, {"d", 1}, {"huge", 2 * MaxBytes}, {"e", 1}} {
 		ask(w.id)
-		g.waiting[len(g.waiting)-1].stored.AnswerBody = body[:w.size]
+		g.waiting[len(g.waiting)-1].Stored.AnswerBody = body[:w.size]
 	}
 	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"huge"}, {"e"}} {
-		batch := g.next(0)
+		batch := g.Next(0)
 		assert.Equal(t, want, idsOf(batch))
-		g.landed(0, batch)
+		g.Landed(0, batch)
 	}
 	assert.Empty(t, g.waiting)
 }
