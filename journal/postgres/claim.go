@@ -317,7 +317,7 @@ type readRow struct {
 const wholeOfThese = `SELECT ` + record.Columns + `, o.request_body, o.answer, o.answer_body FROM (
 		SELECT o.*, r.head AS request, r.body AS request_body, a.head AS answer, a.body AS answer_body,
 			sum(coalesce(octet_length(r.body), 0) + coalesce(octet_length(a.body), 0)) OVER (ORDER BY h.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-		FROM pg_catalog.unnest($1::bigint[]) WITH ORDINALITY h (handle, n) CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = h.handle OFFSET 0) o` + besides + `) o
+		FROM pg_catalog.unnest($1::bigint[]) WITH ORDINALITY h (handle, n) CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = h.handle OFFSET 0) o` + record.Besides + `) o
 	CROSS JOIN LATERAL (SELECT o.request AS head) r WHERE coalesce(o.before, 0) < $2`
 
 // whole reads operations that are locked, in that order; nil for one that is gone. It reads the first of them, as many as are

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/reader"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -102,8 +102,8 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"claim flows: due":             {record.SelectFlow + fmt.Sprintf(dueFlows, "") + " FOR UPDATE SKIP LOCKED", []any{by, [][]byte{[]byte("ride")}, []int64{1}, 100, []int64{0}}},
 		"look":                         {dueLooks, []any{nil, by, 100, []int64{0}}},
 		"reap":                         {settledBy, []any{by, 0, 0, reapRead}},
-		"get":                          {wholeFrom + "WHERE " + byRef, []any{record.Digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
-		"find by a key or a reference": {findBy, []any{77, true, []byte("ledger"), lengthAndKey("key-77"), []byte("key-77")}},
+		"get":                          {record.WholeFrom + "WHERE " + record.ByRef, []any{record.Digest(ref), []byte(ref.ID), []byte(""), []byte("")}},
+		"find by a key or a reference": {reader.FindBySQL, []any{77, true, []byte("ledger"), reader.LengthAndKey("key-77"), []byte("key-77")}},
 		"heard":                        {"SELECT EXISTS (SELECT 1 FROM {{schema}}.heard WHERE digest = $1)", []any{record.Digest(ref)}},
 		"flow":                         {record.SelectFlow + " WHERE identity = $1", []any{record.Digest(ref)}},
 		"sweep":                        {unanswered, []any{1, sweepPage}},
@@ -112,7 +112,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"sweep: revisions":             {revisions, nil},
 		"sweep: flows that are due":    {flowsDue, []any{by}},
 		"sweep: flows":                 {flowsDueAfter, []any{by, 1, sweepPage}},
-		"steps":                        {stepsOfFlows, []any{[]int64{7, 8, 9}}},
+		"steps":                        {record.StepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}
 	for name, filter := range map[string]journal.Filter{
 		"all": {}, "newest": {Newest: true}, "pending": {States: []journal.State{journal.StatePending}},
@@ -120,13 +120,13 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"unknown, newest": {States: []journal.State{journal.StateUnknown}, Newest: true},
 		"undelivered":     {Undelivered: true}, "needs attention": {NeedsAttention: time.Now()}, "by wake": {ByWake: true}, "woken before": {WakeBefore: time.UnixMilli(by)},
 	} {
-		sql, args := newPage(filter).statement(1, math.MaxInt64, pageSize)
+		sql, args := reader.ListSQL(filter)
 		all["list: "+name] = Statement{sql, args}
 	}
 	for name, filter := range map[string]journal.FlowFilter{
 		"all": {}, "due": {ByDue: true}, "of a function, open": {States: []journal.FlowState{journal.FlowStateRunning, journal.FlowStateWaiting}, Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}},
 	} {
-		sql, args := flowPage(store.FlowPage(filter, 1, 1, pageSize))
+		sql, args := reader.FlowsSQL(filter)
 		all["list flows: "+name] = Statement{sql, args}
 	}
 	for name, s := range all {

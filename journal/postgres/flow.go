@@ -153,7 +153,7 @@ func (t *tx) stepsOf(flow int64) (steps []journal.StepRecord, err error) {
 		step, err := record.ScanStep(row, &of)
 		steps = append(steps, step)
 		return err
-	}, stepsOfFlows, []int64{flow})
+	}, record.StepsOfFlows, []int64{flow})
 	return steps, err
 }
 

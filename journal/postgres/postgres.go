@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
+	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -395,8 +396,8 @@ func newStatements(s string) statements {
 		// The lane's view of the time goes along. A row that lacks batches stays, for the guard to report.
 		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, last_at, least_margin) " +
 			"INSERT INTO " + s + ".lanes (process, lane, tenure, last_at, least_margin) SELECT $1, $3, tenure, last_at, least_margin FROM o RETURNING batch, tenure",
-		find:      "(" + in(find) + ")",
-		findNamed: "(" + in(findNamed) + ")",
+		find:      "(" + in(record.Find) + ")",
+		findNamed: "(" + in(record.FindNamed) + ")",
 		byHandle:  "SELECT 1 FROM " + s + ".operations WHERE handle = ",
 	}
 }

@@ -24,7 +24,7 @@ const (
 	// settledBy selects operations that were settled by then and may be reaped, after those that were looked at already.
 	settledBy = `SELECT o.settled_at, ` + record.Columns + ` FROM (SELECT * FROM {{schema}}.operations o
 		WHERE (o.state = 3 OR o.state = 5) AND o.delivered AND NOT o.tombstone AND o.settled_at <= $1
-		AND (o.settled_at, o.handle) > ($2, $3) ORDER BY o.settled_at, o.handle LIMIT $4) o` + besides + `ORDER BY o.settled_at, o.handle`
+		AND (o.settled_at, o.handle) > ($2, $3) ORDER BY o.settled_at, o.handle LIMIT $4) o` + record.Besides + `ORDER BY o.settled_at, o.handle`
 	lockThese = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE SKIP LOCKED`
 
 	takeLease = `INSERT INTO {{schema}}.leases (name, session, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -33,9 +32,7 @@ const (
 	// A column behind a row that is written. The commit waits for the disk, even if the application's other commits do not.
 	soundly = `, CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS sound`
 
-	selectReceipt = `SELECT ` + format.ReceiptColumns + ` FROM {{schema}}.receipts `
-	receiptHere   = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
-	wholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
+	receiptHere = `SELECT ` + format.ReceiptColumns + `, body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{schema}}.receipts WHERE identity = $1`
 
 	// newReceipt is one statement, and so one round trip. It writes the receipt if the transaction is one of the
 	// journal's database, that has not gone back, the key can be locked, and it has no committed receipt.
@@ -48,14 +45,11 @@ const (
 	completeReceipt = updateReceipt + ` AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
 	returning       = ` RETURNING handle` + soundly
 	deleteReceipt   = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2`
-	endedReceipts   = wholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+	endedReceipts   = record.WholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 
 	advance = `INSERT INTO {{schema}}.heads AS h (identity, source, entity, seq) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
 )
-
-// receiptPage is how many receipts a list reads at once.
-const receiptPage = 500
 
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
@@ -271,7 +265,7 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 	if err := j.checkTime(ev.At); err != nil {
 		return journal.ReceiptResult{}, err
 	}
-	r, err := j.readReceipt(ctx, ev.ReceiptKey)
+	r, err := j.reader().Receipt(ctx, ev.ReceiptKey)
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
@@ -284,79 +278,6 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 		}
 	}
 	return result, err
-}
-
-// readReceipt reads a receipt that is committed, the zero one if there is none.
-func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
-	err = j.read(ctx, func(row record.Scanner) error {
-		whole, err := record.ScanWholeReceipt(row)
-		r = whole.Receipt
-		return err
-	}, wholeReceipt+"WHERE identity = $1", record.ReceiptID(key))
-	return r, err
-}
-
-// GetReceipt returns a receipt that is committed, or journal.ErrNotFound.
-func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
-	r, err := j.readReceipt(ctx, key)
-	if err == nil && r.State == journal.ReceiptAbsent {
-		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
-	}
-	return r, err
-}
-
-// ListReceipts yields receipts in the order of their handles, or against it, without the bodies of their answers.
-func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
-	return func(yield func(journal.Receipt, error) bool) {
-		order, after, before := store.ReceiptOrder(&f, "$")
-		for n, read := 0, receiptPage; read == receiptPage; {
-			var page []journal.Receipt
-			var last int64
-			read = 0
-			err := j.read(ctx, func(row record.Scanner) error {
-				r, _, err := record.ScanReceipt(row)
-				read, last = read+1, r.Handle
-				if err == nil && store.TakesReceipt(&f, &r.Receipt) {
-					page = append(page, r.Receipt)
-				}
-				return err
-			}, selectReceipt+order, after, before, receiptPage)
-			for _, r := range page {
-				if n++; !yield(r, nil) || n == f.Limit {
-					return
-				}
-			}
-			if err != nil {
-				yield(journal.Receipt{}, err)
-				return
-			}
-			if after = last; f.Newest {
-				after, before = f.After, last
-			}
-		}
-	}
-}
-
-var _ journal.ReceiptCounter = (*Journal)(nil)
-
-// CountReceipts counts the receipts. It reads the whole table, since no index has the state in it.
-func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
-	made, err := j.madeReceipts(ctx)
-	if err != nil || !made {
-		return c, err
-	}
-	var ends *int64
-	err = j.read(ctx, func(row record.Scanner) error { return row.Scan(&c.Completed, &c.Reserved, &ends) },
-		"SELECT count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), min(ends_at) FILTER (WHERE state = 2) FROM {{schema}}.receipts")
-	if c.NextEnd = record.TimeOf(ends); err == nil && c.Reserved > 0 {
-		c.OldestReserved, err = store.OldestReserved(ctx, j)
-	}
-	return c, err
-}
-
-// madeReceipts reports whether the tables are there. A journal that was migrated by an earlier release alone has none.
-func (j *Journal) madeReceipts(ctx context.Context) (made bool, err error) {
-	return made, j.read(ctx, func(row record.Scanner) error { return row.Scan(&made) }, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", j.schema+".receipts")
 }
 
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It passes over

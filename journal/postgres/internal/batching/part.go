@@ -84,7 +84,7 @@ const (
 	insertNamed = newRows + ` ON CONFLICT DO NOTHING RETURNING handle),
 		r AS (INSERT INTO {{schema}}.requests (handle, head, body) SELECT n.handle, n.head, n.body FROM n JOIN o ON o.handle = n.handle)
 		SELECT coalesce(o.handle, 0) FROM n LEFT JOIN o ON o.handle = n.handle ORDER BY n.handle`
-	// The rows are found by their handles, whatever the server knows of the table's size (see togetherSettings).
+	// The rows are found by their handles, whatever the server knows of the table's size (see connection.TogetherSettings).
 	followRows = `WITH o AS (UPDATE {{schema}}.operations o SET provider = n.provider, state = n.state, holder = n.holder, wake_at = n.wake_at, settled_at = n.settled_at,
 			delivered = n.delivered, tombstone = n.tombstone, facts = n.facts, alias = n.alias, revision = o.revision + 1
 			FROM unnest($1::bigint[], $2::int[], $3::bytea[], $4::bytea[], $5::smallint[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[], $10::boolean[],

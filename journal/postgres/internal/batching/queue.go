@@ -114,8 +114,8 @@ func (q *Queue) Next(i int) []*Write {
 }
 
 // take returns a batch of waiting writes, as many as it has room for. It leaves out operations that have a write in
-// flight. So the writes of one operation go in order, and two batches never begin the same name at once (see reread).
-// If no batch is due, take returns none, unless anyhow is set.
+// flight. So the writes of one operation go in order. And two batches never begin the same name at once, which a lane
+// that lost its answer could not tell apart. If no batch is due, take returns none, unless anyhow is set.
 func (q *Queue) take(i int, anyhow bool) (batch []*Write) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

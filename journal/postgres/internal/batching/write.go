@@ -21,7 +21,7 @@ const (
 
 // Write is a row on its way into the database.
 type Write struct {
-	Event       journal.Event
+	Event    journal.Event
 	Before   *record.Row    // nil means that it is inserted
 	Seen     *member.Member // this process when it wrote or read before
 	Op       journal.Operation

@@ -8,6 +8,13 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
+// SelectReceipt selects receipts without the bodies of their answers, and WholeReceipt with them behind the others.
+// {{schema}} stands for the schema's quoted name.
+const (
+	SelectReceipt = `SELECT ` + format.ReceiptColumns + ` FROM {{schema}}.receipts `
+	WholeReceipt  = `SELECT ` + format.ReceiptColumns + `, body FROM {{schema}}.receipts `
+)
+
 // ReceiptRow is a receipt with the columns of its row.
 type ReceiptRow struct {
 	journal.Receipt

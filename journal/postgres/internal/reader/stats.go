@@ -1,4 +1,4 @@
-package postgres
+package reader
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
-
-var _ journal.StatsReader = (*Journal)(nil)
 
 // counts counts the operations that are not over, by their indices. Handles count the begun operations, in each epoch
 // from its beginning.
@@ -37,15 +35,14 @@ const counts = `SELECT
 	FROM (SELECT count(*) AS n, min(settled_at) AS earliest FROM {{schema}}.operations
 		WHERE state > 2 AND NOT delivered AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)) u`
 
-// ReadStats returns the Stats, for all processes. Begun counts since the journal was last adopted or confirmed,
-// including rolled-back operations. A damaged operation is counted, but has no age.
-func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
+// Stats returns the Stats at that time by the database's clock, as far as the tables record them. A damaged operation
+// is counted, but has no age.
+func (read Reader) Stats(ctx context.Context, now time.Time) (journal.Stats, error) {
 	var s journal.Stats
 	var unknown, undelivered *int64
 	var last int64
 	var restored *string
-	now := j.Now()
-	err := j.read(ctx, func(row record.Scanner) error {
+	err := read(ctx, func(row record.Scanner) error {
 		return row.Scan(&s.Pending, &s.InFlight, &s.Unknown, &s.Cancelled, &s.Due, &s.NeedsAttention, &unknown, &s.Undelivered, &undelivered,
 			&s.Sessions, &last, &restored, &s.Begun, &s.FlowsRunning, &s.FlowsWaiting, &s.FlowsSetAside, &s.FlowsBegun)
 	}, counts, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli())
@@ -56,15 +53,12 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	if last > 0 {
 		s.Last = time.UnixMilli(last).UTC()
 	}
-	switch r := j.restored.Load(); {
-	case restored != nil:
+	if restored != nil {
 		s.Restored = *restored
-	case r != nil && j.opts.Existing: // which has written it down nowhere
-		s.Restored = r.why
 	}
 	for after, sought := int64(0), true; sought && err == nil; {
 		sought = false
-		err = j.read(ctx, func(row record.Scanner) error {
+		err = read(ctx, func(row record.Scanner) error {
 			r, err := record.Scan(record.KeepFirst(row, &after))
 			if sought = record.IsDamaged(err); sought {
 				return nil
@@ -73,10 +67,10 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 				s.OldestPending = r.Op.CreatedAt
 			}
 			return err
-		}, "SELECT "+record.Columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+besides, after)
+		}, "SELECT "+record.Columns+" FROM (SELECT * FROM {{schema}}.operations o WHERE o.state = 1 AND o.handle > $1 ORDER BY o.handle LIMIT 1) o"+record.Besides, after)
 	}
 	if err == nil && s.FlowsSetAside+s.FlowsRunning > 0 {
-		err = j.read(ctx, func(row record.Scanner) error {
+		err = read(ctx, func(row record.Scanner) error {
 			f, err := record.ScanFlow(row)
 			if record.IsDamaged(err) {
 				return nil

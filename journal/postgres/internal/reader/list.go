@@ -1,4 +1,4 @@
-package postgres
+package reader
 
 import (
 	"context"
@@ -24,53 +24,14 @@ const (
 	windowSize = 10_000
 )
 
-// findNamed selects the handle of an operation by its name, or its second one.
-const findNamed = `SELECT handle FROM (
-	SELECT handle FROM {{schema}}.operations WHERE identity = $1
-	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1) n LIMIT 1`
-
-// find is findNamed, or by the generated key. It looks through the operations in flight by their holders: they are no
-// more than are sent at a time. The others are indexed by portions of 65,536 handles. A random key anywhere in a
-// large index would cost a page of it in the log. The search goes through the portions from the latest on. It reads
-// no table from end to end, however young the table was when the plan was made.
-const find = `SELECT handle FROM (
-	SELECT handle FROM {{schema}}.operations WHERE identity = $1
-	UNION ALL SELECT handle FROM {{schema}}.operations WHERE alias = $1
-	UNION ALL SELECT found FROM (
-		WITH RECURSIVE holders (id) AS (
-			SELECT min(holder) FROM {{schema}}.operations WHERE holder IS NOT NULL
-			UNION ALL SELECT (SELECT min(holder) FROM {{schema}}.operations WHERE holder > h.id) FROM holders h WHERE h.id IS NOT NULL)
-		SELECT (SELECT handle FROM {{schema}}.operations WHERE holder = h.id AND state = 2 AND identity IS NULL AND id = $2 AND scope = $3 AND parent = $4 LIMIT 1) AS found
-		FROM holders h WHERE h.id IS NOT NULL) sent WHERE found IS NOT NULL
-	UNION ALL SELECT found FROM (
-		WITH RECURSIVE portions (portion) AS (
-			(SELECT handle >> 16 FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 ORDER BY handle >> 16 DESC LIMIT 1)
-			UNION ALL SELECT (SELECT handle >> 16 FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 AND handle >> 16 < p.portion
-				ORDER BY handle >> 16 DESC LIMIT 1) FROM portions p WHERE p.portion IS NOT NULL)
-		SELECT (SELECT handle FROM {{schema}}.operations WHERE identity IS NULL AND state <> 2 AND handle >> 16 = p.portion
-			AND substr(id, 1, 100) = substr($2, 1, 100) AND id = $2 AND scope = $3 AND parent = $4 LIMIT 1) AS found
-		FROM portions p WHERE p.portion IS NOT NULL) generated WHERE found IS NOT NULL) n LIMIT 1`
-
-// byRef is for operations o.
-const byRef = `o.handle = (` + find + `)`
-
-// wholeFrom selects whole operations.
-const wholeFrom = `SELECT ` + record.Columns + `, r.body, a.head, a.body FROM {{schema}}.operations o` + besides
-
-// besides looks up the requests and answers of operations o one by one. A plan that was made for a young table might
-// otherwise read all of them from end to end.
-const besides = `
-	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.requests WHERE handle = o.handle OFFSET 0) r ON true
-	LEFT JOIN LATERAL (SELECT head, body FROM {{schema}}.answers WHERE handle = o.handle OFFSET 0) a ON true `
-
 // Get returns the whole operation, or journal.ErrNotFound.
-func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
+func (read Reader) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
 	found := false
-	err = j.read(ctx, func(from record.Scanner) error {
+	err = read(ctx, func(from record.Scanner) error {
 		found = true
 		op, err = record.ScanOperation(from)
 		return err
-	}, wholeFrom+"WHERE "+byRef, record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
+	}, record.WholeFrom+"WHERE "+record.ByRef, record.Digest(ref), []byte(ref.ID), []byte(ref.Scope), []byte(ref.Parent))
 	switch {
 	case err != nil:
 		return journal.Operation{}, err
@@ -82,11 +43,11 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operatio
 
 // List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins nothing.
 // It scans unindexed filters, such as all operations of a scope, 10,000 operations at a time.
-func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+func (read Reader) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		p := newPage(filter)
 		store.InPages(filter, pageSize, func(size int) ([]journal.Operation, bool, error) {
-			err := p.read(ctx, j, size)
+			err := p.read(ctx, read, size)
 			return p.ops, p.last, err
 		})(yield)
 	}
@@ -168,8 +129,8 @@ const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.
 const isPending = "o.state = 1"
 
 // read reads the next operations, at most size.
-func (p *page) read(ctx context.Context, j *Journal, size int) error {
-	if err := p.seek(ctx, j); err != nil {
+func (p *page) read(ctx context.Context, read Reader, size int) error {
+	if err := p.seek(ctx, read); err != nil {
 		return err
 	}
 	p.ops = p.ops[:0]
@@ -177,12 +138,12 @@ func (p *page) read(ctx context.Context, j *Journal, size int) error {
 		p.last = true
 		return nil
 	}
-	from, to, err := p.window(ctx, j)
+	from, to, err := p.window(ctx, read)
 	if err != nil {
 		return err
 	}
 	query, args := p.statement(from, to, size)
-	err = j.read(ctx, func(from record.Scanner) error {
+	err = read(ctx, func(from record.Scanner) error {
 		var head []byte
 		r, err := record.Scan(from, &head)
 		if err != nil {
@@ -231,12 +192,12 @@ func (p *page) statement(from, to int64, size int) (query string, args []any) {
 		order = "o.handle DESC"
 	}
 	return `SELECT ` + record.Columns + `, a.head FROM (SELECT * FROM {{schema}}.operations o
-		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT " + arg(size) + ") o" + besides + "ORDER BY " + order, args
+		WHERE ` + strings.Join(where, " AND ") + " ORDER BY " + order + " LIMIT " + arg(size) + ") o" + record.Besides + "ORDER BY " + order, args
 }
 
 // window returns the bounds of the search for the next page. If no index covers the filter, they hold the next
 // windowSize operations.
-func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err error) {
+func (p *page) window(ctx context.Context, read Reader) (from, to int64, err error) {
 	if p.narrow || len(p.where) == 0 {
 		return p.from, p.to, nil
 	}
@@ -246,7 +207,7 @@ func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err erro
 	}
 	var last *int64
 	n := 0
-	err = j.read(ctx, func(row record.Scanner) error { return row.Scan(&last, &n) }, "SELECT "+end+", count(*) FROM (SELECT handle FROM {{schema}}.operations "+
+	err = read(ctx, func(row record.Scanner) error { return row.Scan(&last, &n) }, "SELECT "+end+", count(*) FROM (SELECT handle FROM {{schema}}.operations "+
 		"WHERE handle >= $1 AND handle <= $2 ORDER BY "+order+" LIMIT $3) w", p.from, p.to, windowSize)
 	switch {
 	case err != nil || n < windowSize:
@@ -259,27 +220,27 @@ func (p *page) window(ctx context.Context, j *Journal) (from, to int64, err erro
 
 // seek sets the first and the last handle by the filter's bounds of CreatedAt. Handles are in the order of creation,
 // as far as clocks stand no more than journal.ClockSpread apart.
-func (p *page) seek(ctx context.Context, j *Journal) error {
+func (p *page) seek(ctx context.Context, read Reader) error {
 	f := &p.filter
 	if p.sought || f.CreatedFrom.IsZero() && f.CreatedBefore.IsZero() || f.ByWake {
 		p.sought = true
 		return nil
 	}
 	var least, most *int64
-	err := j.read(ctx, func(from record.Scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
+	err := read(ctx, func(from record.Scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
 	if err != nil || least == nil {
 		p.sought = true
 		return err
 	}
 	if !f.CreatedFrom.IsZero() {
-		first, err := createdSince(ctx, j, *least, *most, f.CreatedFrom.Add(-journal.ClockSpread))
+		first, err := createdSince(ctx, read, *least, *most, f.CreatedFrom.Add(-journal.ClockSpread))
 		if err != nil {
 			return err
 		}
 		p.from = max(p.from, first)
 	}
 	if !f.CreatedBefore.IsZero() {
-		first, err := createdSince(ctx, j, *least, *most, f.CreatedBefore.Add(journal.ClockSpread))
+		first, err := createdSince(ctx, read, *least, *most, f.CreatedBefore.Add(journal.ClockSpread))
 		if err != nil {
 			return err
 		}
@@ -291,17 +252,17 @@ func (p *page) seek(ctx context.Context, j *Journal) error {
 
 // createdSince returns the first handle, of those from least to most, whose operation was created at that time or
 // later. If there is none, it returns most+1.
-func createdSince(ctx context.Context, j *Journal, least, most int64, at time.Time) (int64, error) {
+func createdSince(ctx context.Context, read Reader, least, most int64, at time.Time) (int64, error) {
 	for least <= most {
 		middle := least + (most-least)/2
 		var op *record.Row
-		err := j.read(ctx, func(from record.Scanner) (err error) {
+		err := read(ctx, func(from record.Scanner) (err error) {
 			op, err = record.Scan(from)
 			if errors.Is(err, pgx.ErrNoRows) {
 				err = nil
 			}
 			return err
-		}, `SELECT `+record.Columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+besides, middle)
+		}, `SELECT `+record.Columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+record.Besides, middle)
 		switch {
 		case err != nil:
 			return 0, err
@@ -312,4 +273,9 @@ func createdSince(ctx context.Context, j *Journal, least, most int64, at time.Ti
 		}
 	}
 	return least, nil
+}
+
+// ListSQL returns the statement of a first page of List.
+func ListSQL(filter journal.Filter) (query string, args []any) {
+	return newPage(filter).statement(1, math.MaxInt64, pageSize)
 }
