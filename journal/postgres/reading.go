@@ -19,7 +19,7 @@ var (
 func (j *Journal) reader() reader.Reader { return j.read }
 
 // Get returns the whole operation, or journal.ErrNotFound.
-func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
 	return j.reader().Get(ctx, ref)
 }
 
@@ -30,12 +30,12 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 }
 
 // FindBy returns the operations of the provider that have the value, in the order of their creation.
-func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	return j.reader().FindBy(ctx, provider, by, value)
 }
 
 // GetFlow returns the whole flow, or journal.ErrNotFound.
-func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error) {
+func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, err error) {
 	return j.reader().GetFlow(ctx, ref)
 }
 
@@ -65,8 +65,8 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 }
 
 // CountReceipts counts the receipts. It reads the whole table, since no index has the state in it.
-func (j *Journal) CountReceipts(ctx context.Context) (journal.ReceiptCounts, error) {
-	c, err := j.reader().CountReceipts(ctx, j.schema)
+func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
+	c, err = j.reader().CountReceipts(ctx, j.schema)
 	if err == nil && c.Reserved > 0 {
 		c.OldestReserved, err = store.OldestReserved(ctx, j)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// aQueue is one without a database, and what has it be asked for some operations.
+// aQueue returns a queue without a database, and a function that submits writes of some operations.
 func aQueue(t *testing.T, lanes int) (*Queue, func(ids ...string)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

@@ -11,8 +11,8 @@ import (
 )
 
 // maxBatch limits the writes of a transaction, and MaxBytes their size, except for a single larger one. All of them must
-// arrive within the transaction's time, and are in memory several times, also on the server. riderWait is how long a
-// write without a waiting caller waits for others.
+// arrive within the transaction's time, and are in memory several times, also on the server. A write without a waiting
+// caller waits riderWait for others.
 const (
 	maxBatch  = 1024
 	MaxBytes  = 16 << 20

@@ -85,8 +85,8 @@ type Conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Kept returns the clock's state as the tables of the schema record it, and how often it was reset. lock is behind the
-// statement, for a lock of the journal's row.
+// Kept returns the clock's state as the tables of the schema record it, and how often it was reset. lock is a clause that
+// locks the journal's row, or "".
 func Kept(ctx context.Context, conn Conn, schema, lock string) (is store.Clock, resets int, err error) {
 	var last, margin, laneLast, laneMargin int64
 	var jumped *int64
