@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -29,20 +31,15 @@ func TestMain(m *testing.M) {
 
 func storms(t *testing.T, args ...string) {
 	t.Helper()
+	orders, kills := soak.Times(8, 60), soak.Times(3, 40)
 	var out, errs bytes.Buffer
-	status := run(t.Context(), append([]string{"-seed", "1", "-orders", "8", "-kills", "3"}, args...), &out, &errs)
+	status := run(t.Context(), append([]string{"-seed", fmt.Sprint(soak.Seed(t, 1)), "-orders", fmt.Sprint(orders), "-kills", fmt.Sprint(kills)}, args...), &out, &errs)
 	require.Zero(t, status, "%s%s", &out, &errs)
-	for _, row := range []string{
-		`orders +8 +0 +0`,
-		`bookings, by webhook +8 +0 +0`,
-		`deliveries, by the flow +8 +0 +0`,
-		`charges at Stripe +8 +0 +0`,
-		`parcels at the courier +8 +0 +0`,
-		`answers to a key +16 +0 +0`,
-		`kills +3`,
-	} {
-		assert.Regexp(t, `(?m)^`+row+`$`, out.String())
+	for _, row := range []string{"orders", "bookings, by webhook", "deliveries, by the flow", "charges at Stripe", "parcels at the courier"} {
+		assert.Regexp(t, fmt.Sprintf(`(?m)^%s +%d +0 +0$`, row, orders), out.String())
 	}
+	assert.Regexp(t, fmt.Sprintf(`(?m)^answers to a key +%d +0 +0$`, 2*orders), out.String())
+	assert.Regexp(t, fmt.Sprintf(`(?m)^kills +%d$`, kills), out.String())
 }
 
 func TestStormOnSQLite(t *testing.T) {
