@@ -176,6 +176,25 @@ func TestKeysAndEndpoints(t *testing.T) {
 	}
 }
 
+// Below a request without a key, a name is the tenant's: no other tenant gets the answer of that call.
+func TestNamesBelowRequestsWithoutAKey(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	h := c.server.Repeatable("charges.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := c.post(onceward.WithOperation(r.Context(), "charge "+r.Method), "/charges")
+		assert.NoError(t, err)
+	}), server.Endpoint{Optional: true})
+	for i, method := range []string{"POST", "PUT", "GET"} {
+		for range 2 {
+			for _, tenant := range []string{"acme", "globex"} {
+				assert.Equal(t, http.StatusOK, ask(h, method, "/charges", "1", with("X-Tenant", tenant)).Code)
+			}
+		}
+		assert.Len(t, c.provider.Effects(), 2*(i+1), method)
+		assert.Equal(t, http.StatusInternalServerError, ask(h, "POST", "/charges", "1", with("X-Tenant", "?")).Code)
+	}
+}
+
 // A handler of Atomic makes no call while its transaction is open. Before that, the call is a step of the key.
 func TestCallsBelowAtomic(t *testing.T) {
 	t.Parallel()

@@ -54,9 +54,8 @@ type endpoint struct {
 	*Server
 	Endpoint
 	name   string
-	places []string // name, and those that it had before
-	next   http.Handler
-	keyed  http.Handler // next, below a key
+	places []string     // name, and those that it had before
+	next   http.Handler // names the calls below it, if there is Options.Client
 
 	repeatable bool
 
@@ -107,11 +106,10 @@ func (s *Server) endpoint(name string, h http.Handler, e Endpoint, repeatable bo
 		}
 		s.names[place] = true
 	}
-	keyed := h
 	if s.inbound != nil {
-		keyed = s.inbound(h)
+		h = s.inbound(h)
 	}
-	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h, keyed: keyed, repeatable: repeatable}
+	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h, repeatable: repeatable}
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -340,7 +338,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	inner.Header = req.Header.Clone()
 	inner.Header.Del("Accept-Encoding") // a recorded answer has no coding: the next caller may not read it
 	answer := newRecorder(w, e.MaxAnswer)
-	e.handle(e.keyed, r, answer, inner)
+	e.handle(e.next, r, answer, inner)
 	e.conclude(w, req, caller, r, answer)
 }
 
@@ -352,7 +350,7 @@ func (r *run) firstPlace() string { return r.places[len(r.places)-1] }
 func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
 	defer cancel()
-	r := &run{server: e.Server, held: e.Held, keyless: true, repeatable: e.repeatable}
+	r := &run{server: e.Server, held: e.Held, places: e.places, keyless: true, repeatable: e.repeatable}
 	r.under(ctx)
 	answer := newRecorder(w, e.MaxAnswer)
 	e.handle(e.next, r, answer, req.WithContext(r.ctx))

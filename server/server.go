@@ -35,7 +35,8 @@ type Options struct {
 	// journal of package journal/sqlite does. The caller closes it, after the HTTP server has ended.
 	Journal journal.Journal
 
-	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500.
+	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500. It is
+	// called for a request without a key too, if Options.Client is set and the request has an effect.
 	Caller func(*http.Request) (Caller, error)
 
 	// Secrets are the keys of the digests that are kept of a request, so that a reader of the table cannot guess a
@@ -156,15 +157,30 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Client != nil {
 		var err error
-		s.inbound, err = o.Client.Inbound(
-			func(r *http.Request) (string, error) { return runUnder(r.Context()).tenant, nil },
-			onceward.InboundOptions{KeysPerEndpoint: o.KeysPerEndpoint, Endpoint: func(r *http.Request) string { return runUnder(r.Context()).firstPlace() }},
-		)
+		s.inbound, err = o.Client.Inbound(s.tenantOf, onceward.InboundOptions{
+			AllowKeyless: true, // an endpoint has judged the key
+			Endpoint: func(r *http.Request) string {
+				if under := runUnder(r.Context()); under != nil {
+					return under.firstPlace()
+				}
+				return ""
+			},
+			KeysPerEndpoint: o.KeysPerEndpoint,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("server: Options.Client: %w", err)
 		}
 	}
 	return s, nil
+}
+
+// tenantOf returns the tenant of calls below a request.
+func (s *Server) tenantOf(r *http.Request) (string, error) {
+	if under := runUnder(r.Context()); under != nil && !under.keyless {
+		return under.tenant, nil
+	}
+	caller, err := s.opts.Caller(r)
+	return caller.Tenant, err
 }
 
 // Run removes expired receipts, in small transactions, until ctx ends, and returns the error of ctx. It may run in several
