@@ -297,17 +297,20 @@ func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.
 // passedOver reports the due operations that this process cannot send. Resume puts them into its report, and Run logs
 // them once for each provider.
 func (p *pass) passedOver(ctx context.Context) error {
+	// The journal need not read those that are due later, which may be many.
+	for op, err := range p.worker.Journal.List(ctx, journal.Filter{WakeBefore: p.started.Add(1)}) {
+		if err != nil {
+			return err
+		}
+		p.passOver(&op)
+	}
 	var unclaimed []string // providers of what is in flight somewhere
-	for op, err := range p.worker.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StatePending, journal.StateInFlight}}) {
+	for op, err := range p.worker.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateInFlight}}) {
 		switch {
 		case err != nil:
 			return err
-		case op.State == journal.StateInFlight:
-			if p.obstacle(&op) != nil && !slices.Contains(unclaimed, op.Provider) {
-				unclaimed = append(unclaimed, op.Provider)
-			}
-		case !op.WakeAt.After(p.started):
-			p.passOver(&op)
+		case p.obstacle(&op) != nil && !slices.Contains(unclaimed, op.Provider):
+			unclaimed = append(unclaimed, op.Provider)
 		}
 	}
 	if len(unclaimed) == 0 {
