@@ -183,7 +183,7 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	}
 	store, ok := c.core.Journal.(journal.Reconciler)
 	if !ok {
-		return errors.New("onceward: Config.Reconcile needs a journal that keeps what was found out: " +
+		return errors.New("onceward: Config.Reconcile needs a journal that keeps findings: " +
 			"use one of journal/sqlite or journal/memory, or implement journal.Reconciler")
 	}
 	r := c.cfg.Reconcile

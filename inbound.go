@@ -59,7 +59,7 @@ const maxInboundEndpoint = 200
 // The error says that tenant or Config.Secret is missing.
 func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
-		return nil, errors.New("onceward: Client.Inbound: tenant is nil: where there is a single tenant, return its name")
+		return nil, errors.New("onceward: Client.Inbound: tenant is nil: if there is a single tenant, return its name")
 	}
 	if _, err := DeriveKey(c.core.Secret, "child"); err != nil {
 		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)

@@ -58,7 +58,7 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 	}
 	for i, pause := range r.Schedule {
 		if pause < shortestPause {
-			return nil, fmt.Errorf("onceward: Config.Reconcile.Schedule[%d] is %v: each look is a request to the provider, so pause for a second at least", i, pause)
+			return nil, fmt.Errorf("onceward: Config.Reconcile.Schedule[%d] is %v: each look-up is a request to the provider, so pause for a second at least", i, pause)
 		}
 	}
 	switch {
@@ -67,7 +67,7 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 	case r.GiveUpAfter == 0:
 		r.GiveUpAfter = defaultGiveUpAfter
 	case r.GiveUpAfter < r.Schedule[0]:
-		return nil, fmt.Errorf("onceward: Config.Reconcile.GiveUpAfter (%v) is less than Schedule[0] (%v), so that nothing would ever be looked for", r.GiveUpAfter, r.Schedule[0])
+		return nil, fmt.Errorf("onceward: Config.Reconcile.GiveUpAfter (%v) is less than Schedule[0] (%v), so no look-up would ever run: raise it", r.GiveUpAfter, r.Schedule[0])
 	}
 	if err := r.Budget.Validate(); err != nil {
 		return nil, fmt.Errorf("onceward: Config.Reconcile.Budget: %w", err)

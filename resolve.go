@@ -98,7 +98,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	case journal.Wait:
 		return result, &Error{Operation: result, Kind: ErrInFlight}
 	case journal.Stale:
-		return result, &Error{Operation: result, Kind: ErrMoved, Err: fmt.Errorf("generation %d, claim %d was looked at", seen.Generation, seen.Claim)}
+		return result, &Error{Operation: result, Kind: ErrMoved, Err: fmt.Errorf("the decision was made on generation %d, claim %d: read it again", seen.Generation, seen.Claim)}
 	case journal.Gone:
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
@@ -157,7 +157,7 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	}
 	if c.cfg.Reconcile == nil {
 		result := operationOf(&op)
-		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so that nothing is looked for: set it")
+		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so no look-up can run: set it")
 	}
 	if op.State == journal.StateUnknown || op.AnswerCut() {
 		if now, err := c.finder.LookNow(ctx, &op, &reconcile.Pass{Actor: "Client.Reconcile"}); err != nil {

@@ -38,7 +38,7 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 	p := c.core.Called(provider)
 	switch {
 	case c.cfg.Reconcile == nil:
-		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so that nothing is taken note of: set it")
+		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so no event is recorded: set it")
 	case p == nil:
 		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
 	}
@@ -77,7 +77,7 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 		panic(fmt.Sprintf("onceward: Webhooks: provider %q signs its events by %s, and the verifier is for %q", provider, strings.Join(p.WebhookSchemes, " or "), v.Scheme()))
 	}
 	if c.cfg.Reconcile == nil {
-		panic("onceward: Webhooks: Config.Reconcile is nil, so that nothing is taken note of: set it, or use webhook.Handler")
+		panic("onceward: Webhooks: Config.Reconcile is nil, so no event would be recorded: set it, or use webhook.Handler")
 	}
 	if next == nil {
 		next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -59,7 +59,7 @@ func seen(r *http.Request, op *journal.Operation) (onceward.Seen, error) {
 	generation, err := strconv.Atoi(r.PostFormValue("generation"))
 	claim, other := strconv.ParseInt(r.PostFormValue("claim"), 10, 64)
 	if errors.Join(err, other) != nil {
-		return onceward.Seen{}, &failure{status: http.StatusBadRequest, says: "The form does not say what was looked at. Nothing was done.", link: back(r)}
+		return onceward.Seen{}, &failure{status: http.StatusBadRequest, says: "The form does not name the version that you read. Nothing was done.", link: back(r)}
 	}
 	return onceward.Seen{Ref: op.Ref, Generation: generation, Claim: claim}, nil
 }
@@ -117,12 +117,12 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	}
 	switch {
 	case errors.Is(err, onceward.ErrMoved):
-		return conflict("It has moved since you looked at it: it is " + stateWord(op.State) + " now, in generation " + strconv.Itoa(op.Generation) +
+		return conflict("It has changed since you read it: it is " + stateWord(op.State) + " now, in generation " + strconv.Itoa(op.Generation) +
 			" and claim " + strconv.FormatInt(op.Claim, 10) + ". Look again.")
 	case errors.Is(err, onceward.ErrInFlight):
-		return conflict("Somebody is sending it just now.")
+		return conflict("A process is sending it now.")
 	case errors.Is(err, onceward.ErrAnswerGone), errors.Is(err, journal.ErrInvalidEvent):
-		return conflict("That can't be said of it: its outcome is known, or there is evidence that says otherwise.")
+		return conflict("This decision is not possible: its outcome is known, or there is evidence against it.")
 	case errors.Is(err, journal.ErrRestored):
 		return conflict("The journal was restored or copied, and decides nothing until it is adopted.")
 	case err != nil:
@@ -170,9 +170,9 @@ func (c *console) sayOfFlow(w http.ResponseWriter, r *http.Request, actor string
 	link := flowLink(&f)
 	switch claim, err := strconv.ParseInt(r.PostFormValue("claim"), 10, 64); {
 	case err != nil:
-		return &failure{status: http.StatusBadRequest, says: "The form does not say what was looked at. Nothing was done.", link: link}
+		return &failure{status: http.StatusBadRequest, says: "The form does not name the version that you read. Nothing was done.", link: link}
 	case claim != f.Claim || r.PostFormValue("h") != strconv.FormatInt(f.Handle, 10):
-		return &failure{status: http.StatusConflict, says: "It was run since you looked at it: it is " + flowWord(f.State) + " now. Nothing was done.", link: link}
+		return &failure{status: http.StatusConflict, says: "It was run since you read it: it is " + flowWord(f.State) + " now. Nothing was done.", link: link}
 	}
 	ev.Ref, ev.Handle, ev.At = f.Ref, f.Handle, c.now()
 	res, err := c.flows.ApplyFlow(r.Context(), ev)

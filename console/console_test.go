@@ -341,7 +341,7 @@ func TestResolve(t *testing.T) {
 		assert.Equal(t, "ann", now.Resolved.By)
 		assert.NotContains(t, a.Header.Get("Location"), "/", "it is relative, so that it works under a prefix")
 		page := s.get(a.Header.Get("Location")).text
-		assert.Contains(t, page, "What you said is recorded.")
+		assert.Contains(t, page, "Your decision is recorded.")
 		assert.Contains(t, page, "the dashboard shows ch_9")
 	})
 	t.Run("sent again, under another key", func(t *testing.T) {

@@ -49,7 +49,7 @@ type moment struct {
 func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
-		return journal.Operation{}, bad("Which operation is not said.")
+		return journal.Operation{}, bad("The request names no operation.")
 	}
 	for op, err := range c.Journal.List(r.Context(), journal.Filter{After: n - 1, Before: n + 1, Limit: 1}) {
 		if err != nil {
@@ -69,7 +69,7 @@ func (c *console) operation(w http.ResponseWriter, r *http.Request, _ string) er
 }
 
 var notices = map[string]string{
-	"resolved": "What you said is recorded.", "cancelled": "It is cancelled.", "retried": "It goes on as soon as the application comes to it.",
+	"resolved": "Your decision is recorded.", "cancelled": "It is cancelled.", "retried": "The application continues it with its next pass.",
 	"freed": "Its key is free.", "given-up": "It is given up: the application undoes its steps.",
 }
 
@@ -129,7 +129,7 @@ func historyOf(op *journal.Operation) (all []moment) {
 		add(s.At, strings.ReplaceAll(s.Resolution.String(), "_", " ")+", says "+shown.Text(s.By)+": "+shown.Text(s.Why))
 	}
 	if s := op.Unwanted; s != nil {
-		add(s.At, "not wanted any more, says "+shown.Text(s.By)+": "+shown.Text(s.Why))
+		add(s.At, "withdrawn by "+shown.Text(s.By)+": "+shown.Text(s.Why))
 	}
 	add(op.SettledAt, stateWord(op.State))
 	sortByTime(all)

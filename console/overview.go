@@ -56,7 +56,7 @@ func (c *console) findings(ctx context.Context, s *journal.Stats) (list []findin
 	}
 	if n := unsaved(c.Client); n > 0 {
 		list = append(list, finding{true, counted(n, "record is", "records are") +
-			" in this process's memory alone, since the journal takes none. Don't stop it before the journal is mended.", ""})
+			" only in this process's memory, since the journal fails. Repair the journal before you stop the process.", ""})
 	}
 	if ahead := s.Last.Sub(now); !s.Last.IsZero() && ahead > clockMargin {
 		list = append(list, finding{true, "This machine's clock stands " + shown.Duration(ahead) +

@@ -227,7 +227,7 @@ func (c *console) reserved(ctx context.Context, p *page) error {
 func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
-		return journal.Receipt{}, badReceipts("Which receipt is not said.")
+		return journal.Receipt{}, badReceipts("The request names no receipt.")
 	}
 	missing := &failure{status: http.StatusNotFound, says: "There is no such receipt in this journal.", link: "receipts"}
 	if counts, err := c.counted(r.Context()); err != nil {
@@ -302,7 +302,7 @@ func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor s
 		Kind: journal.ReceiptResolve, ReceiptKey: found.ReceiptKey, Handle: found.Handle, At: c.now(), Resolution: words[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
 	}
 	if ev.Claim, err = strconv.ParseInt(r.PostFormValue("claim"), 10, 64); err != nil || ev.Claim < 1 {
-		return refused(http.StatusBadRequest, "The form does not say what was looked at.")
+		return refused(http.StatusBadRequest, "The form does not name the version that you read.")
 	}
 	switch ev.Resolution {
 	case journal.Executed:
@@ -325,7 +325,7 @@ func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor s
 	}
 	switch err := keys.Resolve(r.Context(), c.receipts, c.receipts.BeginTx, ev); {
 	case errors.Is(err, keys.ErrMoved):
-		return refused(http.StatusConflict, "Its key has been used anew since you looked at it. Look again.")
+		return refused(http.StatusConflict, "Its key has been used again since you read it. Read it again.")
 	case errors.Is(err, keys.ErrBusy):
 		return refused(http.StatusConflict, "Another transaction works on it just now.")
 	case errors.Is(err, journal.ErrInvalidEvent):

@@ -121,7 +121,7 @@ func TestResolveReceipt(t *testing.T) {
 
 	a := s.post("resolvereceipt", form())
 	require.Equal(t, http.StatusSeeOther, a.StatusCode, a.text)
-	assert.Contains(t, s.get(a.Header.Get("Location")).text, "What you said is recorded.")
+	assert.Contains(t, s.get(a.Header.Get("Location")).text, "Your decision is recorded.")
 	r, err = get(reservedKey)
 	require.NoError(t, err)
 	assert.Equal(t, 201, r.Answer.Status)

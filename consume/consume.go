@@ -78,7 +78,7 @@ var (
 
 	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
 	// find out.
-	ErrUnknown = errors.New("consume: it is not known whether the message took effect: its function has committed the transaction by itself")
+	ErrUnknown = errors.New("consume: it is not known whether the message took effect: its function committed the transaction itself")
 )
 
 // Consumer runs functions for messages. It is safe for concurrent use.
@@ -148,7 +148,7 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
 	switch {
 	case m.ID == "" || m.Source == "":
-		return "", errors.New("consume: Message.ID or Message.Source is empty: give what tells the message from all others")
+		return "", errors.New("consume: Message.ID or Message.Source is empty: give the message's own identifier and the name of its source")
 	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Generation, "\x00"):
 		return "", errors.New("consume: Message.Source or Message.Generation holds a zero byte")
 	}

@@ -17,7 +17,7 @@ import (
 type Identity func(m webhook.Message, body []byte) ([]Message, error)
 
 var (
-	errHint    = errors.New("consume: the webhook proves nothing, since anybody can send it: fetch its object and act on the object's state")
+	errHint    = errors.New("consume: the webhook does not prove its sender: fetch its object and act on the object's state")
 	errNoEvent = errors.New("consume: the webhook's scheme signs no identifier: use WholeBody if each event has a body of its own, or write an Identity")
 )
 

@@ -141,7 +141,7 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 			p.strangers[f.Handle] = true
 			cause := fmt.Errorf("it needs %s, version %d", f.Function.Name, f.Function.Version)
 			if f.Function.Name == "" {
-				cause = errors.New("no worker continues it: ask for it by Runner.Do")
+				cause = errors.New("no worker continues it: call Runner.Do")
 			}
 			p.count(seam.Unregistered, &Error{Flow: flowOf(f), Kind: ErrUnregistered, Err: cause})
 		}

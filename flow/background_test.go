@@ -101,7 +101,7 @@ func TestResumeRunsWhatWasCutOff(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, onceward.FlowReport{Claimed: 1, Finished: 1, Unregistered: 2, Problems: report.Flows.Problems}, report.Flows)
 		require.Len(t, report.Flows.Problems, 2)
-		for i, says := range []string{"it needs order, version 1", "ask for it by Runner.Do"} {
+		for i, says := range []string{"it needs order, version 1", "call Runner.Do"} {
 			require.ErrorIs(t, report.Flows.Problems[i], flow.ErrUnregistered)
 			assert.ErrorContains(t, report.Flows.Problems[i], says)
 		}

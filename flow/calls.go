@@ -63,13 +63,13 @@ func (c *stepCalls) take(named bool) error {
 	defer c.mu.Unlock()
 	switch {
 	case c.over:
-		return errors.New("its step has ended: make it in one that has not")
+		return errors.New("its step has ended: make it in a step that still runs")
 	case named:
 		return nil
 	case c.unnamed == underWay:
-		return errors.New("another unnamed one runs at the same time in its step; a step makes one")
+		return errors.New("another unnamed operation runs in its step at the same time: name it by WithOperation")
 	case c.unnamed == answered:
-		return errors.New("it is the second unnamed one in its step; a step makes one")
+		return errors.New("it is the second unnamed operation in its step: name it by WithOperation")
 	}
 	c.unnamed = underWay
 	return nil
@@ -188,7 +188,7 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 		case !op.State.Settled():
 			return fmt.Errorf("%w: operation %s of its step is %s, and has to have an outcome first", onceward.ErrNotSent, op.ID, op.State)
 		case r.client.TookEffect(op):
-			return fmt.Errorf("%w: operation %s of its step took effect, and has to be asked for first", onceward.ErrNotSent, op.ID)
+			return fmt.Errorf("%w: operation %s of its step took effect, and the step has to return its outcome first", onceward.ErrNotSent, op.ID)
 		}
 	}
 	return nil
@@ -313,7 +313,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 			why = "took effect in an earlier run"
 		}
 		if why != "" {
-			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("operation %s %s, and do ends before it asks for it", op.ID, why)}}
+			f = &fault{fails: true, told: &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("operation %s %s, and the step ended without its outcome: make it again in the step", op.ID, why)}}
 			if err != nil {
 				f.told.Err = fmt.Errorf("%w: %w", f.told.Err, st.lacking(err))
 			}

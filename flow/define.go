@@ -48,7 +48,7 @@ func Define[In, Out any](name string, version int, do func(context.Context, In) 
 			}
 			encoded, err := json.Marshal(out)
 			if err != nil {
-				return nil, &Error{Kind: ErrStep, Err: fmt.Errorf("what the flow returns can't be recorded: %w", err)}
+				return nil, &Error{Kind: ErrStep, Err: fmt.Errorf("the flow's result can't be recorded: %w", err)}
 			}
 			return encoded, nil
 		},
@@ -77,7 +77,7 @@ func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (O
 	}
 	if err := decodeStrictly(result, &out); err != nil {
 		return zero, &Error{Flow: Flow{Ref: ref, Function: d.f.Name, Version: d.f.Version, State: StateFinished}, Kind: ErrChanged,
-			Err: fmt.Errorf("what is recorded of its result does not fit: %w", err)}
+			Err: fmt.Errorf("its recorded result does not fit: %w", err)}
 	}
 	return out, nil
 }

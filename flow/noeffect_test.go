@@ -126,7 +126,7 @@ func TestNoEffectIsToldByTheAnswer(t *testing.T) {
 			err = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return p.undoable(ctx, "create") })
 			if !row.undone {
 				require.ErrorIs(t, err, flow.ErrUndoBlocked)
-				assert.ErrorContains(t, err, "does not come to the step")
+				assert.ErrorContains(t, err, "does not reach the step")
 				assert.Len(t, l.Sent(), 2)
 				return
 			}

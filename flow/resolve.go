@@ -55,7 +55,7 @@ func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string
 		return flowOf(&f), r.unstated(flow, step, err)
 	}
 	note, err := r.mayState(ctx, &n.flow, step)
-	ev := journal.FlowEvent{Kind: journal.FlowEventPark, Cause: "the result of step " + step + " was stated by hand"}
+	ev := journal.FlowEvent{Kind: journal.FlowEventPark, Cause: "the result of step " + step + " was given by hand"}
 	if err == nil {
 		rec.Seq, rec.At = n.seq+1, r.client.Now()
 		if !undoes {

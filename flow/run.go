@@ -188,7 +188,7 @@ func (r *run) replayed(err error) error {
 	case r.fault != nil:
 		return r.tell(r.fault.told)
 	case err != nil:
-		return r.tell(&Error{Kind: ErrChanged, Err: fmt.Errorf("it came to its end, and fails when it is run through its recorded steps, in which an error of its own is found by its Reason: %w", err)})
+		return r.tell(&Error{Kind: ErrChanged, Err: fmt.Errorf("it has ended, and its function fails on the recorded steps (tell their errors apart by Reason): %w", err)})
 	}
 	return nil
 }

@@ -296,7 +296,7 @@ func (r *Runner) ask(ctx context.Context, id string, input []byte, function *fun
 		a.event.Trace = seam.TraceParent(hook(ctx))
 	}
 	if placeOf(ctx) != nil {
-		return nil, a.fail(ErrStep, errors.New("a flow is not begun in another one: make its steps there, or begin it with another context"))
+		return nil, a.fail(ErrStep, errors.New("a flow can't begin in another flow: make its steps there, or begin it with another context"))
 	}
 	if err != nil {
 		return nil, a.fail(onceward.ErrInvalidRequest, err)

@@ -170,7 +170,7 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, sp
 		encoded = slices.Concat([]byte(`{"result":`), encoded, []byte("}"))
 	}
 	if st.stated && string(encoded) == "null" && !takesNull(reflect.TypeFor[T]()) {
-		return zero, st.changed(errors.New("it was stated by hand without a result, and the step returns one: state it by ResolveStep"))
+		return zero, st.changed(errors.New("it was resolved by hand without a result, and the step returns one: give it by ResolveStep"))
 	}
 	if err := decodeStrictly(encoded, &result); err != nil {
 		return zero, st.changed(fmt.Errorf("its recorded result does not fit: %w", err))

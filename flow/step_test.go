@@ -107,7 +107,7 @@ func TestAStepThatCanNotBeResumedIsRefused(t *testing.T) {
 			require.NoError(p.T, err)
 			_, err = flow.Step(ctx, "a", do)
 			return err
-		}, "one of that name before"},
+		}, "an earlier step has its name"},
 		"in another": {func(p *process, ctx context.Context) error {
 			_, err := flow.Step(ctx, "a", func(ctx context.Context) (int, error) { return flow.Step(ctx, "b", do) })
 			return err

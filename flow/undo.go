@@ -150,7 +150,7 @@ func (r *run) unaccounted(ctx context.Context) error {
 		}
 		if len(effects) > 0 {
 			return r.fail(ctx, &Error{Step: name, Kind: ErrUndoBlocked,
-				Err: fmt.Errorf("operation %s took effect, and the function does not come to the step that could tell what undoes it", effects[0].ID)})
+				Err: fmt.Errorf("operation %s took effect, and the function does not reach the step that undoes it", effects[0].ID)})
 		}
 	}
 	return nil

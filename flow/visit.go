@@ -61,11 +61,11 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 		return nil, st.misuse("it is not among the steps that Parallel was given", nil)
 	}
 	if r.visited[name] {
-		return nil, st.misuse("there was one of that name before", nil)
+		return nil, st.misuse("an earlier step has its name", nil)
 	}
 	if !st.parallel {
 		if r.sequent != "" {
-			return nil, st.misuse("it runs at the same time as the step "+r.sequent+": have them get a context by Parallel", nil)
+			return nil, st.misuse("it runs at the same time as the step "+r.sequent+": run both by Parallel", nil)
 		}
 		r.position++
 		st.position = r.position
@@ -87,7 +87,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 		return nil, st.changedTo(name, fmt.Errorf("it is recorded as %s, and is %s now", rec.Kind, kind))
 	}
 	if kind != journal.StepDone && len(r.called[name]) > 0 {
-		return nil, st.changedTo(name, fmt.Errorf("it has begun an operation, which no %s step asks for", kind))
+		return nil, st.changedTo(name, fmt.Errorf("it has begun an operation, and a %s step makes none", kind))
 	}
 	r.visited[name] = true
 	switch {
@@ -255,7 +255,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	case err != nil && len(st.effects) > 0 && !st.spare && !saysNoEffect(err):
 		defer r.mu.Unlock()
 		return nil, r.stop(&fault{fails: true, told: &Error{Step: st.name, Kind: ErrUndoBlocked,
-			Err: fmt.Errorf("operation %s took effect, and the step fails, so that nothing tells what undoes it (NoEffect says of a refusal that it is one, ResolveStep what the step would have returned): %w", st.effects[0].ID, err)}})
+			Err: fmt.Errorf("operation %s took effect, and its step fails, so its undo is unknown: mark a refusal by NoEffect, or give the step's result by ResolveStep: %w", st.effects[0].ID, err)}})
 	case err != nil:
 		defer r.mu.Unlock()
 		rec.Kind, rec.Result = journal.StepFailed, encodeFailure(err)
@@ -285,7 +285,7 @@ func (st *step) lacking(err error) error {
 		return err
 	}
 	return &Error{Flow: Flow{Ref: st.run.ref}, Step: st.name, Kind: onceward.ErrAnswerGone,
-		Err: fmt.Errorf("supply it by Resolve, or state what step %q returned by ResolveStep: %w", st.id, err)}
+		Err: fmt.Errorf("supply it by Resolve, or give the result of step %q by ResolveStep: %w", st.id, err)}
 }
 
 // note adds a record that is saved with the next commit, not at once. It is durable before any later operation is

@@ -74,7 +74,7 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	case e.Finding.TookEffect() && ev.Object == "":
 		return op, Ignored, invalid(op, ev, "needs the object that took effect")
 	case e.Finding == FindingAbsent && ev.Absence == nil:
-		return op, Ignored, invalid(op, ev, "needs what is known of the look")
+		return op, Ignored, invalid(op, ev, "needs the look-up's own facts (Absence)")
 	case ofAnotherAccount(op, ev):
 		return op, Ignored, nil
 	}
@@ -185,7 +185,7 @@ func own(op Operation, e *Evidence) bool {
 const (
 	answeredRefused = "it was answered as refused, and took effect"
 
-	twoObjects    = "more than one object may be this operation's: perhaps it took effect twice"
+	twoObjects    = "more than one object may be this operation's: it may have taken effect twice"
 	tookEarlier   = "an earlier round of it took effect after all, though a later one was begun"
 	tookTwice     = "an effect was found beside its own: it took effect twice"
 	usedElsewhere = "nothing of it was sent, and an object was found with its key or reference: another program may have used it"
@@ -433,7 +433,7 @@ func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 	case onHold(op):
 		why = "it is on hold"
 	case r != nil && r.Generation == op.Generation && r.Resolution != Release:
-		why = "an operator has decided on it before"
+		why = "an operator has resolved it before"
 	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over):
 		why = "the program's own look-up was asked too early: the provider may still be working on it"
 	case hasEffect(op):
@@ -459,27 +459,27 @@ func unproven(op Operation, ev Event) string {
 	case onHold(op):
 		return "it is on hold"
 	case op.Adopted:
-		return "the journal was restored, and what it lacks may have sent this"
+		return "the journal was restored, and an attempt that it lacks may have sent this"
 	case clockWasWrong(op, ev) || a.Skewed:
-		return "a clock was wrong between its creation and the look"
+		return "a clock was wrong between its creation and the look-up"
 	case op.Terms.Handling <= 0 || a.Handling <= 0:
-		return "no handling time is stated, and the provider may still be working on it"
+		return "no handling time is declared, and the provider may still be working on it"
 	case !a.Whole:
 		return cmp.Or(ev.Evidence.Why, "the answer was not whole")
 	case !a.ByRequest:
 		return "its request did not have what was looked for"
 	case !a.Consistent && a.VisibleAfter <= 0:
-		return "it is not stated when what exists can be seen"
+		return "it is not declared how soon a look-up shows a new object"
 	case a.Account == "" || a.Account != op.Account:
-		return "it is not proven that the look was made in its account"
+		return "it is not proven that the look-up was made in its account"
 	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
 		return "it was looked for too early"
 	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, marginOf(a.Horizon)))):
-		return "it was looked for so late that it may be shown no more"
+		return "it was looked for so late that the provider may no longer show it"
 	case stamp(a.Control).Before(over):
-		return "no control was found: no completed operation that was first sent after it"
+		return "no canary was found: it takes a completed operation that was first sent after this one"
 	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
-		return "something of it was seen before"
+		return "an earlier look-up or webhook saw a trace of it"
 	}
 	return ""
 }
@@ -612,17 +612,17 @@ func withdraw(op Operation, ev Event) (Operation, Decision, error) {
 	case op.State == StateCancelled || op.State == StateUnknown:
 		return op, Recorded, nil
 	case op.MayHaveRun:
-		op.Cause = "not wanted any more, and it may have run"
+		op.Cause = "an operator withdrew it, and it may have run"
 		return settle(op, ev, StateUnknown), Recorded, nil
 	}
-	op.Cause = "not wanted any more"
+	op.Cause = "an operator withdrew it"
 	return settle(op, ev, StateCancelled), Recorded, nil
 }
 
 // want lifts the withdrawal.
 func want(op Operation, ev Event) (Operation, Decision, error) {
 	if op.Unwanted == nil {
-		return op, Ignored, invalid(op, ev, "it was never marked as not wanted")
+		return op, Ignored, invalid(op, ev, "it was never withdrawn")
 	}
 	op.Unwanted = nil
 	return op, Recorded, nil

@@ -792,12 +792,12 @@ func TestUnwantedIsNotSent(t *testing.T) {
 	dead := inFlight(journal.Named, stated)
 	left, _ := next(t, dead, false, say(dead, journal.Unwanted))
 	assert.Equal(t, journal.StateUnknown, left.State)
-	assert.Equal(t, "not wanted any more, and it may have run", left.Cause)
+	assert.Equal(t, "an operator withdrew it, and it may have run", left.Cause)
 	assert.Equal(t, noon, left.LastEndedAt)
 	unsent := pending(journal.Named, false)
 	left, _ = next(t, unsent, false, say(unsent, journal.Unwanted))
 	assert.Equal(t, journal.StateCancelled, left.State)
-	assert.Equal(t, "not wanted any more", left.Cause)
+	assert.Equal(t, "an operator withdrew it", left.Cause)
 
 	never := journal.MaySend(journal.Question{Unwanted: true})
 	assert.Equal(t, journal.Never, never.Answer)
@@ -998,7 +998,7 @@ func TestWhatWasSeenIsNotCrowdedOut(t *testing.T) {
 		op := crowded(goneBefore(), finding)
 		op, _ = next(t, op, true, gone(op))
 		require.Equal(t, journal.StateUnknown, op.State)
-		assert.Equal(t, "something of it was seen before", op.Evidence[len(op.Evidence)-1].Why)
+		assert.Equal(t, "an earlier look-up or webhook saw a trace of it", op.Evidence[len(op.Evidence)-1].Why)
 	}
 }
 

@@ -17,8 +17,8 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(int(op.Naming) < len(namingNames), "its naming is one of the namings")
 	v.must(op.Terms.Remembers.Valid(), "its terms are readable")
 	v.must(op.Claim >= 1 || op.Claim == 0 && op.Enqueued, "it was claimed when it was begun, unless it was enqueued")
-	v.must(op.Claim >= 1 || op.State != StateInFlight && op.Attempts == 0 && op.Found == (Found{}), "what was never claimed was not sent")
-	v.must(!op.Enqueued || op.Naming == Named, "what was enqueued has a name")
+	v.must(op.Claim >= 1 || op.State != StateInFlight && op.Attempts == 0 && op.Found == (Found{}), "an operation that was never claimed was not sent")
+	v.must(!op.Enqueued || op.Naming == Named, "an enqueued operation has a name")
 	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
 	v.must(op.SecondEffects == 0 || op.Generation > 0 || len(op.Evidence) > 0 || op.Object != "", "a second effect is of an earlier generation, or another object")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
@@ -28,19 +28,19 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
 	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "only an operator's decision clears that a claim found it to have run")
 	v.must(op.Alias == (Ref{}) || op.Alias != op.Ref, "its second name is another")
-	v.must(!op.ByHand || op.State.Settled(), "what was cancelled by hand is settled")
+	v.must(!op.ByHand || op.State.Settled(), "an operation cancelled by hand is settled")
 	v.must((op.Answer != nil) == (op.State == StateCompleted && !op.Tombstone), "it has an answer if and only if it is completed and not reaped")
 	v.must(!op.Tombstone || op.State == StateCompleted && op.Delivered && op.Naming == Named && op.Request.Method == "",
 		"a tombstone is of a completed, delivered, named operation, and has no request")
 	v.must(!op.Tombstone || op.Fingerprint == "", "a tombstone has no digest of a request")
 
-	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "what was seen of it is bounded")
-	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "what is looked for is unknown, and needs no attention")
+	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "its evidence is bounded")
+	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "an operation with a next look-up is unknown, and needs no attention")
 	v.must(op.Attention == "" || op.State > StateInFlight || op.State == StatePending && !op.ParkedSince.IsZero(),
-		"what needs attention has an outcome, or was parked")
-	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || int(op.State) >= len(stateNames), "what has an outcome is not parked")
-	v.must(op.Object == "" || op.State == StateCompleted, "an object proves what is completed")
-	v.must(op.Unwanted == nil || op.State > StateInFlight, "what is not wanted is neither sent nor to be sent")
+		"an operation that needs attention has an outcome, or was parked")
+	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || int(op.State) >= len(stateNames), "an operation with an outcome is not parked")
+	v.must(op.Object == "" || op.State == StateCompleted, "only a completed operation has an object that proves it")
+	v.must(op.Unwanted == nil || op.State > StateInFlight, "a withdrawn operation is neither sent nor due")
 	for _, e := range op.Evidence {
 		v.must(e.Generation >= 0 && e.Generation <= op.Generation && e.Finding > 0 && int(e.Finding) < len(findingNames) && int(e.Basis) < len(basisNames),
 			"evidence is of one of its generations")
@@ -56,28 +56,28 @@ func Violations(op Operation, last time.Time) []string {
 		v.must((op.DueAt.IsZero() || op.State == StateUnknown) && op.WakeAt.IsZero(), "an outcome is not due")
 		v.must(!op.Delivered || op.Holder == "", "a delivered outcome has no holder")
 	default:
-		v.must(op.SettledAt.IsZero() && !op.Delivered, "what has no outcome is neither settled nor delivered")
+		v.must(op.SettledAt.IsZero() && !op.Delivered, "an operation without an outcome is neither settled nor delivered")
 	}
 	switch op.State {
 	case StatePending:
 		v.must(op.Holder == "", "a pending operation has no holder")
-		v.must(!op.DueAt.IsZero() && !op.WakeAt.IsZero(), "what is pending is due, and woken, at some time")
-		v.must(!op.MayHaveRun || op.Terms.Window() > 0 && !op.FirstSentAt.IsZero(), "what is pending and may have run has a window that has begun")
+		v.must(!op.DueAt.IsZero() && !op.WakeAt.IsZero(), "a pending operation is due, and woken, at some time")
+		v.must(!op.MayHaveRun || op.Terms.Window() > 0 && !op.FirstSentAt.IsZero(), "a pending operation that may have run has a window that has begun")
 	case StateInFlight:
-		v.must(op.Holder != "", "what is in flight is held by a session")
-		v.must(op.MayHaveRun && !op.FirstSentAt.IsZero(), "what is in flight counts as sent")
-		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "what is in flight is not due")
+		v.must(op.Holder != "", "an operation in flight is held by a session")
+		v.must(op.MayHaveRun && !op.FirstSentAt.IsZero(), "an operation in flight counts as sent")
+		v.must(op.DueAt.IsZero() && op.WakeAt.IsZero(), "an operation in flight is not due")
 	case StateCompleted:
-		v.must(op.MayHaveRun, "what is completed has run")
+		v.must(op.MayHaveRun, "a completed operation has run")
 		if a := op.Answer; a != nil {
 			v.must(a.Generation >= 0 && a.Generation <= op.Generation, "an answer is of one of its generations")
 			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || op.Terms.Remembers == memory.Everything,
-				"a refusal is an answer only where nothing else may have run, or the provider remembers everything")
+				"a refusal is an answer only if nothing else may have run, or the provider remembers everything")
 		}
 	case StateUnknown:
-		v.must(op.MayHaveRun || onHold(op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "what is unknown may have run, is on hold, or was seen")
+		v.must(op.MayHaveRun || onHold(op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")
 	case StateCancelled:
-		v.must(!op.MayHaveRun, "what is cancelled has not run")
+		v.must(!op.MayHaveRun, "a cancelled operation has not run")
 	}
 	return v
 }
@@ -93,10 +93,10 @@ func FlowViolations(f Flow) []string {
 	v.must(f.Failures >= 0 && len(f.History) <= maxFlowHistory, "its failures are counted")
 	v.must((f.State == FlowStateRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")
 	v.must((f.State == FlowStateWaiting) == !f.DueAt.IsZero(), "it is due at some time if and only if it waits")
-	v.must(f.ParkedSince.IsZero() || f.State == FlowStateWaiting || f.State == FlowStateRunning, "what ended or is set aside is not parked")
+	v.must(f.ParkedSince.IsZero() || f.State == FlowStateWaiting || f.State == FlowStateRunning, "a flow that ended or is set aside is not parked")
 	v.must(f.State.Ended() == !f.EndedAt.IsZero(), "it says when it ended if and only if it did")
-	v.must(f.State != FlowStateFinished || !f.Undoing, "what is undone is not finished")
-	v.must(f.State != FlowStateGivenUp || f.Undoing, "what was given up was undone")
+	v.must(f.State != FlowStateFinished || !f.Undoing, "an undone flow is not finished")
+	v.must(f.State != FlowStateGivenUp || f.Undoing, "a flow that was given up was undone")
 	v.must(!f.Tombstone || f.State.Ended() && len(f.Steps) == 0, "a tombstone is of an ended flow, and has no steps")
 	for i, step := range f.Steps {
 		v.must(step.Kind > 0 && int(step.Kind) < len(stepKindNames), "step %d is of one of the kinds", step.Seq)
@@ -115,7 +115,7 @@ func ReceiptViolations(r Receipt) []string {
 	v.must(!r.CreatedAt.IsZero(), "it says when it was created")
 	v.must(!r.ExpiresAt.Before(r.CreatedAt) && !r.RefusedUntil.Before(r.ExpiresAt), "it is created, then expires, and then is not refused any more")
 	v.must((r.State == ReceiptCompleted) == !r.SettledAt.IsZero(), "it says when its answer was recorded if and only if it is completed")
-	v.must(r.State == ReceiptCompleted || r.Answer == nil && r.Cause == "", "what is reserved has no answer, and was not resolved")
+	v.must(r.State == ReceiptCompleted || r.Answer == nil && r.Cause == "", "a reserved receipt has no answer, and was not resolved")
 	return v
 }
 

@@ -243,7 +243,7 @@ func enqueue(op Operation, ev Event) (Operation, Decision, error) {
 	case in == nil:
 		return op, Ignored, invalid(op, ev, "needs an intent")
 	case in.Naming != Named:
-		return op, Ignored, invalid(op, ev, "needs a name, by which it is the same when it is enqueued again")
+		return op, Ignored, invalid(op, ev, "needs a name, which identifies it when it is enqueued again")
 	case in.BodyWithheld:
 		return op, Ignored, invalid(op, ev, "its body is a secret and is not recorded, so no process could send it later")
 	case op.State == StateAbsent || op.State == StateCancelled:
@@ -466,7 +466,7 @@ func leave(op Operation, ev Event) (Operation, Decision, error) {
 		op.WakeAt = ends
 		return op, Later, nil
 	}
-	op.Cause = because(op.Cause, "its caller did not ask for it again while it could be sent")
+	op.Cause = because(op.Cause, "its caller did not repeat it while it could be sent")
 	if op.MayHaveRun {
 		return settle(op, ev, StateUnknown), Stop, nil
 	}
@@ -800,7 +800,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
 		return op, Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
-		return op, Ignored, invalid(op, ev, "it is not wanted any more: say that it is wanted first")
+		return op, Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Wanted first")
 	}
 	heard := false
 	if op.State == StateInFlight {
@@ -810,7 +810,7 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case heard:
 		return op, Weighed, nil
 	case against(op, ev):
-		return op, Ignored, invalid(op, ev, "there is evidence that it took effect: look at it, and force this if that is wrong")
+		return op, Ignored, invalid(op, ev, "there is evidence that it took effect: read it, and force the decision if it is wrong")
 	case ev.Resolution == Unwanted:
 		return withdraw(op, ev)
 	}
@@ -925,7 +925,7 @@ func settle(op Operation, ev Event, to State) Operation {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	case to == StateUnknown && !onHold(op):
-		op = die(op, Event{}, "nothing of it was sent, so that there is nothing to look for")
+		op = die(op, Event{}, "it was never sent, so there is nothing to look for")
 	}
 	return op
 }
@@ -988,7 +988,7 @@ func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		}
 	}
 	op.Adopted = true
-	const missing = "the journal was restored, and what it lacks may have sent this"
+	const missing = "the journal was restored, and an attempt that it lacks may have sent this"
 	switch op.State {
 	case StateUnknown:
 		return op, Recorded, nil

@@ -198,7 +198,7 @@ func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
 	flying := written()
 	flying.State, flying.Holder, flying.DueAt, flying.WakeAt = journal.StateInFlight, "A", time.Time{}, time.Time{}
 	op, _ = next(t, flying, true, ev)
-	assert.Zero(t, op.DueAt, "what is in flight is not due")
+	assert.Zero(t, op.DueAt, "an operation in flight is not due")
 	assert.Zero(t, op.WakeAt)
 	overdue := written()
 	overdue.DueAt = ahead.Add(-time.Minute)

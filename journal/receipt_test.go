@@ -176,8 +176,8 @@ func TestEveryBrokenInvariantOfAReceiptIsNamed(t *testing.T) {
 		{completed, func(r *journal.Receipt) { r.RefusedUntil = receivedAt }, "it is created, then expires, and then is not refused any more"},
 		{completed, func(r *journal.Receipt) { r.SettledAt = time.Time{} }, "it says when its answer was recorded if and only if it is completed"},
 		{reserved, func(r *journal.Receipt) { r.SettledAt = receivedAt }, "it says when its answer was recorded if and only if it is completed"},
-		{reserved, func(r *journal.Receipt) { r.Answer = created }, "what is reserved has no answer, and was not resolved"},
-		{reserved, func(r *journal.Receipt) { r.Cause = "by ada" }, "what is reserved has no answer, and was not resolved"},
+		{reserved, func(r *journal.Receipt) { r.Answer = created }, "a reserved receipt has no answer, and was not resolved"},
+		{reserved, func(r *journal.Receipt) { r.Cause = "by ada" }, "a reserved receipt has no answer, and was not resolved"},
 	} {
 		require.Empty(t, journal.ReceiptViolations(row.of))
 		broken := row.of

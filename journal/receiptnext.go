@@ -98,7 +98,7 @@ func completeReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	switch {
 	case r.State != ReceiptReserved:
-		return invalidReceipt(r, ev, "only what is reserved can be resolved")
+		return invalidReceipt(r, ev, "only a reserved receipt can be resolved")
 	case ev.By == "" && ev.Why == "":
 		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
 	case ev.Claim != 0 && (ev.Claim != r.Claim || ev.Handle != r.Handle): // a key that was freed has claim 1 again

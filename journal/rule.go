@@ -175,14 +175,14 @@ func (p PermissionAnswer) String() string {
 // over, and only if the journal's time says so too.
 func MaySend(q Question) Permission {
 	if q.Unwanted {
-		return never("it was marked as not wanted any more")
+		return never("an operator withdrew it")
 	}
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
 	}
 	switch {
 	case q.Doubted:
-		return never("its caller was told that its outcome is unknown")
+		return never("its caller got the error that its outcome is unknown")
 	case q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers:
 		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
 	}
@@ -201,7 +201,7 @@ func (q *Question) inside() Permission {
 	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
 		return never(retentionPassed)
 	case !q.Unconfirmed.IsZero():
-		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has kept on for a while"}
+		return Permission{Answer: NotBefore, At: later(q.Clock, q.Unconfirmed), Reason: "the clock has jumped, and nothing is resent until it has run steadily for a while"}
 	}
 	behind := q.Last.Sub(q.Clock) > q.Terms.Margin()
 	if behind && q.FirstSentAt.After(q.Clock) {
@@ -238,7 +238,7 @@ func (t Terms) noWindow() string {
 	case t.Retention <= 0:
 		return "the provider's retention is not known"
 	}
-	return "the provider has no in-flight guard, and no handling time is stated"
+	return "the provider has no in-flight guard, and no handling time is declared"
 }
 
 func earlier(a, b time.Time) time.Time {

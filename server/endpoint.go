@@ -81,7 +81,7 @@ func (e Endpoint) checked(name string) Endpoint {
 	}
 	for _, header := range e.KeepHeaders {
 		if neverKept.MatchString(textproto.CanonicalMIMEHeaderKey(header)) {
-			panic(fmt.Sprintf("server: endpoint %s: Endpoint.KeepHeaders has %s, which is of one exchange alone", name, header))
+			panic(fmt.Sprintf("server: endpoint %s: Endpoint.KeepHeaders has %s, which belongs to a single exchange: leave it out", name, header))
 		}
 	}
 	switch {

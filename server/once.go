@@ -102,7 +102,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return result, nil
 	}
 	if body, err = json.Marshal(result); err != nil {
-		return none, fmt.Errorf("server: once: what it returned is not JSON: %w", err)
+		return none, fmt.Errorf("server: once: the result is not JSON: %w", err)
 	}
 	if int64(len(body)) > e.MaxAnswer {
 		return none, errAnswerTooLarge
@@ -129,7 +129,7 @@ func (s *Server) below(ctx context.Context, key string) (under context.Context) 
 // resultOf returns the recorded result.
 func resultOf[T any](r *journal.Receipt) (result T, err error) {
 	if err = json.Unmarshal(r.Answer.Body, &result); err != nil {
-		return result, fmt.Errorf("server: once: what was recorded at %s can't be read as %T: %w", r.SettledAt.Format(time.RFC3339), result, err)
+		return result, fmt.Errorf("server: once: the result recorded at %s can't be read as %T: %w", r.SettledAt.Format(time.RFC3339), result, err)
 	}
 	return result, nil
 }

@@ -303,7 +303,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	for {
 		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
 		if err != nil {
-			e.failed(ctx, "a receipt could not be read", err)
+			e.failed(ctx, "a receipt could not be read, so the request is refused", err)
 			e.refuseKey(w, req, caller.Tenant, *problemOf(err))
 			return
 		}
@@ -429,7 +429,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		e.replay(w, req, caller, r.replay)
 	case r.problem != nil:
 		if r.problem.Status >= 500 && r.failed != nil {
-			e.failed(r.ctx, "a request could not be recorded", r.failed)
+			e.failed(r.ctx, "a request could not be recorded, so it is refused", r.failed)
 		}
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
 	case r.ctx.Err() != nil:
@@ -461,11 +461,11 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		e.refuseKey(w, req, caller.Tenant, *refusals[result.Decision])
 		return
 	case err == nil && result.Decision != journal.Recorded:
-		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler has rolled the request's transaction back by itself, and begun another: nothing of that is kept", "endpoint", e.name)
+		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler rolled the request's transaction back itself, and began another: its writes are not kept", "endpoint", e.name)
 		e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		return
 	case err != nil:
-		e.failed(r.ctx, "an answer could not be recorded", err)
+		e.failed(r.ctx, "an answer could not be recorded; the receipt is read again", err)
 		if settled, p := e.settle(r); p == nil {
 			e.replay(w, req, caller, settled)
 		} else {
@@ -480,7 +480,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 	case !touched && !r.repeatable:
 		what = Untouched
 		e.untouched.Do(func() {
-			e.opts.Logger.WarnContext(r.ctx, "onceward server: a handler has succeeded without the request's transaction: what it did is not in one commit with its answer", "endpoint", e.name)
+			e.opts.Logger.WarnContext(r.ctx, "onceward server: a handler has succeeded without the request's transaction, so its writes are not in one commit with its answer", "endpoint", e.name)
 		})
 	}
 	answer.give(w, expiring(&result.Receipt))

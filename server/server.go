@@ -119,7 +119,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	case !ok:
 		return nil, fmt.Errorf("server: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
 	case o.Caller == nil:
-		return nil, errors.New("server: Options.Caller is nil: return whose request it is, after authentication; where there is one tenant, its name")
+		return nil, errors.New("server: Options.Caller is nil: set a function that returns the request's tenant, after authentication")
 	case len(o.Secrets) == 0:
 		return nil, errors.New("server: Options.Secrets is empty: give at least one of 16 random bytes or more, the same on all hosts")
 	}

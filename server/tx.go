@@ -14,10 +14,10 @@ var (
 	ErrNoTransaction = errors.New("server: the context is not of a request that Atomic or Once serves")
 
 	// ErrReplayed says that another process has answered the request meanwhile: return, and that answer is given.
-	ErrReplayed = errors.New("server: another process has answered the request: return, and its answer is given")
+	ErrReplayed = errors.New("server: another process has answered the request: return, and the client gets its answer")
 
 	// ErrRefused says that the request is refused for its key: return, and the refusal is given.
-	ErrRefused = errors.New("server: the request is refused for its key: return, and the refusal is given")
+	ErrRefused = errors.New("server: the request is refused for its key: return, and the client gets the refusal")
 
 	// ErrInTransaction says that Once was called within an open transaction, for whose end it would wait.
 	ErrInTransaction = errors.New("server: Once was called in an open transaction, such as that of a request of Atomic: write in that transaction, or call Once before it is begun")

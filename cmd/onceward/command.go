@@ -200,7 +200,7 @@ func (c *command) confirm(yes bool, what, word string) error {
 		return usage("nothing was typed, and nothing is done")
 	}
 	if typed := strings.TrimRight(line, "\r\n"); typed != word && typed != shown.Text(word) {
-		return usage("that is not what was to be typed, and nothing is done")
+		return usage("the typed text is another one, and nothing is done")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (d *database) examineServer(ctx context.Context, tx pgx.Tx, x *examination)
 	}
 	switch {
 	case fsync != "on" || pages != "on":
-		x.finds(levelFail, "durability", fmt.Sprintf("fsync is %s and full_page_writes %s: what was acknowledged is lost with the machine's power", fsync, pages),
+		x.finds(levelFail, "durability", fmt.Sprintf("fsync is %s and full_page_writes %s: acknowledged commits are lost with the machine's power", fsync, pages),
 			"set both on, and reload the server's configuration; where the provider's storage keeps what it acknowledges, see Options.Durability", "journal")
 	case commit == "off" || commit == "local":
 		x.finds(levelWarn, "durability", "synchronous_commit is "+commit+" by default; the journal's own commits set it",
@@ -89,11 +89,11 @@ func (d *database) examineConnection(ctx context.Context, tx pgx.Tx, x *examinat
 	case near:
 		x.ok("tls", "the connection stays on this machine")
 	default:
-		x.finds(levelWarn, "tls", "the connection is not encrypted, or ends at a pooler: who is on the way reads bodies", "set sslmode=verify-full, for the application too", "journal")
+		x.finds(levelWarn, "tls", "the connection is not encrypted, or ends at a pooler: others on the network can read bodies", "set sslmode=verify-full, for the application too", "journal")
 	}
 	if used*5 > most*4 {
 		x.finds(levelWarn, "connections", fmt.Sprintf("%d of %d connections are taken: a process that can't connect loses its sessions", used, most),
-			"raise max_connections, or see who has so many", "journal")
+			"raise max_connections, or find the program that holds so many", "journal")
 	} else {
 		x.ok("connections", "%d of %d are taken", used, most)
 	}

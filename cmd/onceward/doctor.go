@@ -28,7 +28,7 @@ const (
 
 // checked is one line of doctor's.
 type checked struct {
-	Check   string `json:"check" doc:"what was looked at; a stable word"`
+	Check   string `json:"check" doc:"the subject of the check; a stable word"`
 	Level   string `json:"level" doc:"ok, warn or fail"`
 	Says    string `json:"says"`
 	ToDo    string `json:"to_do,omitempty"`
@@ -154,13 +154,13 @@ func (x *examination) data(ctx context.Context, s store) {
 		if ctx.Err() != nil {
 			x.failed("stats", err)
 		} else {
-			x.finds(levelFail, "stats", "what is in the journal can't be read: "+err.Error(), "see what verify says of it; keep a copy, and restore a backup if it is damaged", "journal")
+			x.finds(levelFail, "stats", "the journal's content can't be read: "+err.Error(), "run verify; keep a copy, and restore a backup if it is damaged", "journal")
 		}
 		return
 	}
 	if now.Restored != "" {
 		x.finds(levelFail, "restored", "it "+now.Restored+", and sends nothing until it is adopted",
-			"see to it that no other copy is in use, then adopt it", "restore")
+			"make sure that no other copy is in use, then adopt it", "restore")
 	} else {
 		x.ok("restored", "it is not a copy")
 	}
@@ -170,7 +170,7 @@ func (x *examination) data(ctx context.Context, s store) {
 			since = ", the first of them for " + shown.Duration(x.now.Sub(now.OldestUnknown))
 		}
 		x.finds(levelWarn, "unknown", fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, since),
-			"looks tells when each is looked for, attention which of them a person has to resolve", "unknown")
+			"looks lists when each is looked for; attention lists those that a person has to resolve", "unknown")
 	} else {
 		x.ok("unknown", "nothing is unknown")
 	}
@@ -210,7 +210,7 @@ func (x *examination) receipts(ctx context.Context, s store) {
 			since = ", the first of them for " + shown.Duration(x.now.Sub(*n.OldestReserved))
 		}
 		x.finds(levelWarn, "receipts", fmt.Sprintf("%d of %d receipts are reserved without an answer%s", n.Reserved, n.all(), since),
-			"attention lists them: find out whether each took effect, and say so by receipt resolve", "receipt-reserved")
+			"attention lists them: find whether each took effect, and resolve it by receipt resolve", "receipt-reserved")
 	} else {
 		x.ok("receipts", "%d receipts, each with its answer recorded", n.all())
 	}
@@ -245,7 +245,7 @@ func (x *examination) windows(ctx context.Context, s store) {
 	switch {
 	case closed > 0:
 		x.finds(levelWarn, "window", fmt.Sprintf("%d pending operations may not be resent any more: their provider may have forgotten them", closed),
-			"does Run or Resume run? It makes them unknown; then they are for a person", "pending")
+			"does Run or Resume run? It makes them unknown; then a person resolves them", "pending")
 	case closing > 0:
 		x.finds(levelWarn, "window", fmt.Sprintf("%d pending operations have less than a quarter of their window left, the first of them %s", closing, shown.Duration(soonest)),
 			"why says for each what it waits for", "pending")
@@ -271,7 +271,7 @@ func (x *examination) seconds(ctx context.Context, s store) {
 	}
 	if n > 0 {
 		x.finds(levelFail, "second-effect", fmt.Sprintf("%d operations took effect twice, the latest is %s", n, first),
-			"show says what is known of each: refund the second one at the provider", "second-effect")
+			"show prints the evidence of each: refund the second one at the provider", "second-effect")
 		return
 	}
 	x.ok("second-effect", "none among the newest %d operations", maxExamined)

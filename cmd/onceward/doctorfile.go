@@ -193,7 +193,7 @@ func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 	if err == nil {
 		_, err = fmt.Sscanf(string(text), "onceward-sidecar %d %s %d", &version, &whose, &says)
 	}
-	const adopt = "see to it that no other copy is in use, then adopt it"
+	const adopt = "make sure that no other copy is in use, then adopt it"
 	switch {
 	case backups > 0:
 		return "the file is a backup that was not adopted", adopt, nil

@@ -349,7 +349,7 @@ func (c *command) receiptResolveCommand() *cobra.Command {
 	flags.BoolVar(&how.executed, "executed", false, "it took effect")
 	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: the key is free")
 	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded with an answer")
-	flags.StringVar(&how.seen, "seen", "", "what was looked at, as receipt prints it (3.1); needed with --yes")
+	flags.StringVar(&how.seen, "seen", "", "the life and claim that you read, as receipt prints them (3.1); needed with --yes")
 	flags.StringVar(&how.by, "by", "", "who says so; else the user of the system")
 	flags.BoolVar(&how.sure, "yes", false, "don't ask")
 	flags.StringVar(&how.answer, "answer", "", "with --executed: a file with the body that callers get; - for standard input")
@@ -367,7 +367,7 @@ func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, ar
 	case strings.TrimSpace(how.because) == "":
 		return usage("receipt resolve needs --because: how that is known")
 	case how.sure && how.seen == "":
-		return usage("receipt resolve --yes needs --seen: what was looked at, as receipt prints it")
+		return usage("receipt resolve --yes needs --seen: the life and claim that you read, as receipt prints them")
 	case how.notExecuted && given:
 		return usage("--answer and --answer-status go with --executed")
 	case how.status < 200 || how.status > 599:

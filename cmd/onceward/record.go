@@ -49,9 +49,9 @@ type operation struct {
 	SecondEffects int        `json:"second_effects,omitempty" doc:"answers that prove a second effect"`
 	Looks         int        `json:"looks,omitempty" doc:"how often it was looked for since it became unknown"`
 	LookAt        *time.Time `json:"look_at,omitempty" doc:"when it is looked for next"`
-	Object        string     `json:"object,omitempty" doc:"kind and id of what proves that it took effect"`
-	Unwanted      *word      `json:"unwanted,omitempty" doc:"who said that it is not wanted any more"`
-	Resolved      *word      `json:"resolved,omitempty" doc:"who said last what became of it"`
+	Object        string     `json:"object,omitempty" doc:"kind and id of the object that proves its effect"`
+	Unwanted      *word      `json:"unwanted,omitempty" doc:"the operator who withdrew it"`
+	Resolved      *word      `json:"resolved,omitempty" doc:"the operator who resolved it last"`
 }
 
 // word is a person's decision about an operation.
@@ -70,7 +70,7 @@ type detail struct {
 	Terms    terms          `json:"terms" doc:"what its provider promised when it was begun"`
 	Request  *message       `json:"request,omitempty"`
 	Answer   *message       `json:"answer,omitempty"`
-	Evidence []evidence     `json:"evidence,omitempty" doc:"what was seen of it elsewhere than in an answer, oldest first"`
+	Evidence []evidence     `json:"evidence,omitempty" doc:"evidence from look-ups and webhooks, oldest first"`
 	Rounds   []earlierRound `json:"earlier_generations,omitempty"`
 }
 

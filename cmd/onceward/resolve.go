@@ -32,9 +32,9 @@ func (c *command) resolveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve REF --executed|--not-executed|--send-again --because WHY",
 		Short: "Say what became of an operation that is unknown or pending",
-		Long: "resolve records what an operator has found out at the provider. --not-executed and --send-again assert that it had no effect:\n" +
-			"if the provider did execute it, the next one is a second effect. What was looked at (show prints it as seen) is compared: if the operation\n" +
-			"has moved since, nothing is changed. Nothing is sent by this command: the application sends what is to be sent again.",
+		Long: "resolve records an operator's finding at the provider. --not-executed and --send-again assert that it had no effect:\n" +
+			"if the provider did execute it, the next one is a second effect. The version that you read (show prints it as seen) is compared: if the operation\n" +
+			"has changed since, nothing is recorded. This command sends nothing: the application sends the operation again.",
 		Args: exactly(1, "the name of an operation, or its handle"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.resolve(cmd.Context(), &r, args[0], how) },
 	}
@@ -44,7 +44,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	flags.BoolVar(&how.notExecuted, "not-executed", false, "it had no effect: it is cancelled, and its name may be asked again")
 	flags.BoolVar(&how.sendAgain, "send-again", false, "it had no effect: the application sends its next generation, under a new key")
 	flags.StringVar(&how.because, "because", "", "how that is known, which is recorded")
-	flags.StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
+	flags.StringVar(&how.seen, "seen", "", "generation and claim that you read, as show prints them (0.3); needed with --yes")
 	flags.StringVar(&how.by, "by", "", "your name, which is recorded (default: the name of the system's user)")
 	flags.BoolVar(&how.sure, "yes", false, "don't ask")
 	flags.StringVar(&how.candidate, "candidate", "", "with --executed: the id of the object that it made, one of those that show lists as seen of it")
@@ -71,7 +71,7 @@ func (how *resolution) resolution() (journal.Resolution, error) {
 	case strings.TrimSpace(how.because) == "":
 		return 0, usage("resolve needs --because: how that is known, which is recorded")
 	case how.sure && how.seen == "":
-		return 0, usage("resolve --yes needs --seen: the generation and claim that were looked at, as show prints them")
+		return 0, usage("resolve --yes needs --seen: the generation and claim that you read, as show prints them")
 	case how.candidate != "" && said[0] != journal.Executed:
 		return 0, usage("--candidate goes with --executed")
 	case how.answer != "" && said[0] != journal.Executed:
@@ -223,7 +223,7 @@ func (c *command) cancelCommand() *cobra.Command {
 		Args: exactly(1, "the name of an operation, or its handle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if how.sure && how.seen == "" {
-				return usage("cancel --yes needs --seen: the generation and claim that were looked at, as show prints them")
+				return usage("cancel --yes needs --seen: the generation and claim that you read, as show prints them")
 			}
 			if how.because == "" {
 				how.because = "cancelled before anything was sent"
@@ -235,7 +235,7 @@ func (c *command) cancelCommand() *cobra.Command {
 				case op.State.Settled():
 					return refused("it is %s", op.State)
 				case op.State != journal.StatePending || op.MayHaveRun:
-					return refused("something of it may have been sent, so that cancelling it would assert that it had no effect: look at the provider, and say what was found by resolve")
+					return refused("it may have been sent, so cancelling it would assert that it had no effect: look it up at the provider, and resolve it")
 				}
 				return nil
 			})
@@ -243,7 +243,7 @@ func (c *command) cancelCommand() *cobra.Command {
 	}
 	r.operationFlags(cmd)
 	cmd.Flags().StringVar(&how.because, "because", "", "why, which is recorded")
-	cmd.Flags().StringVar(&how.seen, "seen", "", "generation and claim that were looked at, as show prints them (0.3); needed with --yes")
+	cmd.Flags().StringVar(&how.seen, "seen", "", "generation and claim that you read, as show prints them (0.3); needed with --yes")
 	cmd.Flags().StringVar(&how.by, "by", "", "your name, which is recorded (default: the name of the system's user)")
 	cmd.Flags().BoolVar(&how.sure, "yes", false, "don't ask")
 	return cmd

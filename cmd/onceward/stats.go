@@ -19,16 +19,16 @@ type stats struct {
 	InFlight       int64      `json:"in_flight"`
 	Unknown        int64      `json:"unknown"`
 	Cancelled      int64      `json:"cancelled"`
-	Begun          int64      `json:"begun" doc:"all that were ever begun; what is in none of the states above is completed, or was reaped"`
-	Due            int64      `json:"due" doc:"of the pending ones: that the application is to send by now"`
+	Begun          int64      `json:"begun" doc:"all that were ever begun; operations in none of the states above are completed, or were reaped"`
+	Due            int64      `json:"due" doc:"of the pending ones: due to be sent"`
 	Undelivered    int64      `json:"undelivered" doc:"operations with an outcome that is still to be delivered; an unknown one that is looked for has none yet"`
 	Flows          flowCounts `json:"flows"`
 	NeedsAttention int64      `json:"needs_attention" doc:"operations, flows and receipts that need attention: as many as attention lists"`
 
 	Receipts *receiptCounts `json:"receipts,omitempty" doc:"left out: there are none"`
 
-	OldestPending *time.Time `json:"oldest_pending,omitempty" doc:"when the pending operation that was begun first was begun"`
-	OldestUnknown *time.Time `json:"oldest_unknown,omitempty" doc:"since when the unknown operation is unknown that is so longest"`
+	OldestPending *time.Time `json:"oldest_pending,omitempty" doc:"when the oldest pending operation was begun"`
+	OldestUnknown *time.Time `json:"oldest_unknown,omitempty" doc:"when the oldest unknown operation became unknown"`
 
 	OldestUndelivered *time.Time `json:"oldest_undelivered,omitempty"`
 	OldestSetAside    *time.Time `json:"oldest_set_aside,omitempty" doc:"of flows"`
@@ -99,7 +99,7 @@ func (c *command) statsCommand() *cobra.Command {
 	var failIf []string
 	cmd := &cobra.Command{
 		Use: "stats", Short: "Count what there is", Args: exactly(0, ""),
-		Long: "stats counts what there is. With --fail-if it exits with 5 where a condition holds, for health checks: " + measureNames() +
+		Long: "stats counts what there is. With --fail-if it exits with 5 if a condition holds, for health checks: " + measureNames() +
 			", compared by > with a number or, ages, a duration: --fail-if 'unknown-age>1h'.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conditions, err := parsedConditions(failIf)

@@ -173,7 +173,7 @@ func (c *command) adoptCommand() *cobra.Command {
 			}
 			c.tell("Its %d operations without an answer will count as sent; those that may not be resent become unknown, and so do its %d cancelled ones.",
 				before.Pending+before.InFlight, before.Cancelled)
-			if err := c.confirm(sure, "Whoever adopts it asserts that no other copy of it is in use, nor will be", soleCopy); err != nil {
+			if err := c.confirm(sure, "By adopting it you assert that no other copy of it is in use, nor will be", soleCopy); err != nil {
 				return err
 			}
 			if err := s.adopt(ctx, deployment); err != nil {

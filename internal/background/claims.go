@@ -181,7 +181,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		}
 		op := k.op
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
-			Unsent: true, Due: op.DueAt, Cause: "its claim was not surely recorded", LookAfter: claim.LookAfter}
+			Unsent: true, Due: op.DueAt, Cause: "its claim may not have been recorded", LookAfter: claim.LookAfter}
 		_, err := b.worker.Journal.Apply(context.WithoutCancel(ctx), back)
 		if core.IsUndone(err) {
 			continue
@@ -268,9 +268,9 @@ func (b *booking) rest() {
 
 var (
 	errListedSince = errors.New("it was begun before Config.Providers listed its host: ask for it again by its name to have it sent")
-	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without that")
-	errWorkedOn    = errors.New("the provider may still be working on what another process has sent, or the clock was set since")
-	errRests       = errors.New("the last attempts there have failed one after another, and it is probed from time to time by Run")
+	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without NamedOnly")
+	errWorkedOn    = errors.New("the provider may still be working on another process's attempt, or the clock was set since")
+	errRests       = errors.New("the last attempts at the provider have failed one after another; Run tries again from time to time")
 )
 
 // barred returns why this process cannot send an operation that no session holds, or else its contract and target. If

@@ -163,7 +163,7 @@ func (k *call) heed(until time.Time) error {
 	case e.Lifecycle.IsShutdown():
 		return k.fail(fault.ErrShutdown, nil)
 	}
-	return k.notBegun(fmt.Errorf("its provider asked not to be asked again before %s", until.UTC().Format(time.RFC3339)))
+	return k.notBegun(fmt.Errorf("its provider asked for a pause until %s", until.UTC().Format(time.RFC3339)))
 }
 
 // look looks once for an operation that is unknown or has a cut-off answer, within the call's time. It returns how that stands
@@ -267,7 +267,7 @@ func (k *call) applyInStep(step seam.Step, ev *journal.Event) (res journal.Resul
 // undo cancels an intent whose commit failed and may have landed all the same.
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
-		Unsent: true, Told: true, Delivered: true, Cause: "its intent was not surely recorded"}
+		Unsent: true, Told: true, Delivered: true, Cause: "its intent may not have been recorded"}
 	_, again := k.engine.Journal.Apply(context.WithoutCancel(k.ctx), cancel)
 	if core.IsUndone(again) {
 		return // a journal whose files were moved away may have them back

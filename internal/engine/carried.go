@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-var errKeyHeld = errors.New("another operation has the key that the request brings along, and the provider would take the two for one")
+var errKeyHeld = errors.New("another operation has the request's key, and the provider would take the two for one: give each operation a key of its own")
 
 // byItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
 // and the same request. The call then goes on under that name.

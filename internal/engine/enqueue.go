@@ -55,9 +55,9 @@ func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.
 }
 
 var (
-	errNoEffect    = errors.New("it has no effect, so that there is nothing to enqueue: send it by the client")
+	errNoEffect    = errors.New("it has no effect, so there is nothing to enqueue: send it by the client")
 	errFlow        = errors.New("it is enqueued in a flow, which would not know of it: take its context out of the flow by WithParent(ctx, \"\"), or make the call in a Step")
-	errBringsKey   = errors.New("it brings an idempotency key along: leave that out, Operation.Key is the one that is made for its name")
+	errBringsKey   = errors.New("it carries an idempotency key: leave it out, since Onceward makes one for its name (Operation.Key)")
 	errSecretBody  = errors.New("its body is a secret and is not recorded, so no process could send it later: make the call after the commit")
 	errNotByItself = errors.New("another call is sending it, and may cancel it: enqueue it again once that has ended")
 )

@@ -56,7 +56,7 @@ func (k *call) gap() error {
 	if !k.engine.gaps.isFirst(host) {
 		return nil
 	}
-	k.engine.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once; nothing more is said of this host. Config.Strict refuses such requests",
+	k.engine.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once: name it, or list its endpoint in a table. Config.Strict rejects such requests; this host is not logged again",
 		"host", host, "request", core.Target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }
@@ -81,7 +81,7 @@ func (k *call) misses() string {
 			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
 	}
 	if tidy := cleaned(u); tidy != nil && k.engine.Router.Route(k.req.Method, tidy).Listed {
-		return fmt.Sprintf("a server may read its path as another one, so that no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
+		return fmt.Sprintf("a server may read its path as another one, so no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
 	}
 	if named {
 		return ""
@@ -148,7 +148,7 @@ func looksLikeAKey(header string) bool {
 		slices.ContainsFunc(keyHeaders, func(name string) bool { return strings.EqualFold(header, name) })
 }
 
-var errSecretInQuery = errors.New("the URL's query holds what is a secret in a body (a card's number): give it there")
+var errSecretInQuery = errors.New("the URL's query holds a secret, such as a card's number: give it in the body")
 
 // withholdBody keeps a secret body (a card's number) out of the journal. Only a caller that brings the body along can have the
 // operation sent. If no table says that it is one, the first of an endpoint is logged.
@@ -161,6 +161,6 @@ func (k *call) withholdBody() {
 	if field == "" || !k.engine.gaps.isFirst("body of "+host+" "+k.intent.Endpoint) {
 		return
 	}
-	k.engine.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since a field has the name of a credential, or it can't be read: only its caller can have the operation sent again. "+
-		"Nothing more is said of this endpoint. List the field in Endpoint.OpenRequest if it is no secret", "host", host, "endpoint", k.intent.Endpoint, "field", field)
+	k.engine.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since it can't be read or a field has a credential's name, so only its caller can repeat the operation. "+
+		"List the field in Endpoint.OpenRequest if it is no secret; this endpoint is not logged again", "host", host, "endpoint", k.intent.Endpoint, "field", field)
 }

@@ -300,7 +300,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	}
 	if !busy && !r.permit.Stays(now) {
 		at, wake = r.rest(at, asked, busy)
-		r.park(at, "attempts there fail, and are made one by one: "+cause, err)
+		r.park(at, "attempts at the provider fail, and are made one at a time: "+cause, err)
 		r.end.own, r.end.wake = !asked, wake
 		return
 	}

@@ -112,7 +112,7 @@ func (k *call) message() tables.Message {
 	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: core.AsRead(k.body)}
 }
 
-var errStreams = errors.New("a CONNECT, an Upgrade, or a chunked request or one with a trailer can't be repeated: give it a plain body, or neither name nor parent")
+var errStreams = errors.New("a CONNECT, an Upgrade, a chunked request or a request with a trailer can't be repeated: give it a plain body, or neither name nor parent")
 
 // maxHead bounds what is journaled of a request besides its body: its URL and headers,
 // in bytes. Servers take a hundredth of it.

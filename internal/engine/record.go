@@ -92,7 +92,7 @@ func (r *run) recorded(res journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
 		second := res.Decision == journal.SecondEffect
-		r.engine.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came", op, "status", r.end.answer.Status, "second_effect", second)
+		r.engine.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came, and the recorded one counts; compare the two at the provider", op, "status", r.end.answer.Status, "second_effect", second)
 		r.engine.Conflicted(r.ctx, op, r.end.answer.Status, second)
 	}
 	if op.State == journal.StatePending {
@@ -130,7 +130,7 @@ func describe(err error, unsent bool) string {
 	case errors.Is(err, wire.ErrAttemptTimeout), errors.Is(err, wire.ErrOutOfTime):
 		return "timed out"
 	case errors.Is(err, fault.ErrShutdown):
-		return "broken off by shutdown"
+		return "interrupted by shutdown"
 	case unsent && fault.IsMarkedNotSent(err):
 		return "refused locally, not sent"
 	case unsent && errors.As(err, &timeout) && timeout.Timeout():

@@ -15,10 +15,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-var errHeldBack = errors.New("its provider has failed, or has as much under way as it gets, and is sent less for a while")
+var errHeldBack = errors.New("its provider fails, or has reached its limit of concurrent requests, and is sent less for a while")
 
 // ErrLimited is why the background sends a provider less that has answered 429.
-var ErrLimited = errors.New("the provider has asked to be sent less, and is probed from time to time by Run")
+var ErrLimited = errors.New("the provider asked for fewer requests; Run tries again from time to time")
 
 // isBackground reports whether a flow makes the call that Run or Resume runs.
 func (k *call) isBackground() bool {

@@ -22,7 +22,7 @@ func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Look
 		return false, "the table does not say what kind of object the endpoint creates"
 	}
 	if e.HandlingTime <= 0 {
-		return false, "no handling time is stated for the endpoint"
+		return false, "no handling time is declared for the endpoint"
 	}
 	if !control.First.After(other.Last.Add(e.HandlingTime)) {
 		return false, "it was sent before the other operation's last attempt was certainly over"
@@ -49,7 +49,7 @@ func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Look
 		}
 	}
 	if exact(look, control) != exact(look, other) {
-		return false, "the two are not told by the same"
+		return false, "the two are not identified by the same fields"
 	}
 	return true, ""
 }

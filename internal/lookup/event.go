@@ -147,7 +147,7 @@ func says(texts tables.Texts, same providers.Same, want string) bool {
 // of this operation alone identifies it. why says which comparison failed.
 func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
 	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {
-		return false, false, "it speaks of requests to another endpoint"
+		return false, false, "its rule is of requests to another endpoint"
 	}
 	byReference := false
 	switch {

@@ -171,7 +171,7 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	case exact(look, about), look.By == providers.ByParent && look.Items == "":
 		return ""
 	case look.Created == "":
-		return "objects that only look alike are told by their time of creation, and the look-up shows none"
+		return "similar objects differ by their time of creation, and the look-up shows none"
 	}
 	parent := look.Items == "" && strings.Contains(look.Path, "{reference}") || strings.Contains(look.Path, "{path.") || strings.Contains(look.Path, "{request.")
 	if !parent && !compares(look.Same, about) {
@@ -431,7 +431,7 @@ func withField(body string, next providers.Paging, value string) (string, error)
 		inner, ok := at[name].(map[string]any)
 		if !ok {
 			if at[name] != nil {
-				return "", errors.New("its body has no place for the page")
+				return "", errors.New("its body has no place for the page's parameter")
 			}
 			inner = map[string]any{}
 			at[name] = inner

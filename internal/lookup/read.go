@@ -30,7 +30,7 @@ func (s *Sweep) Why() string {
 	case len(s.windows) > 0:
 		return "the list was not read to its end"
 	case s.long:
-		return "the list is longer than what is read of it"
+		return "the list is longer than Onceward reads"
 	}
 	return ""
 }
@@ -84,13 +84,13 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 		s.windows = s.windows[1:]
 		s.reopen()
 	case goesOn == another && !fresh:
-		s.Fail("a page has nothing but what was on pages before it, and goes on: the list goes in circles")
+		s.Fail("a page repeats earlier items only, and names a next page: the list goes in circles")
 	case goesOn == cut, s.page.number >= MaxPages:
 		s.halve()
 	default:
 		at := s.page.param + "\x00" + s.page.link
 		if s.page.asked[at] {
-			s.Fail("a page says that it is followed by one that was read before: the list goes in circles")
+			s.Fail("a page names an earlier page as the next one: the list goes in circles")
 		}
 		s.page.asked[at] = true
 	}
@@ -258,7 +258,7 @@ func answerUnfit(p *providers.Provider, status int, header http.Header, body []b
 	case len(body) > MaxBody:
 		return fmt.Sprintf("the answer is longer than %d MiB: ask for fewer items a page", MaxBody>>20)
 	case !tables.Recognises(p, status, header, body):
-		return "the answer is not the provider's by its media type: something on the way answered"
+		return "the answer's media type is not the provider's: a proxy may have answered"
 	}
 	return ""
 }

@@ -21,7 +21,7 @@ var (
 	// ErrBusy means that another transaction works on the receipt.
 	ErrBusy = errors.New("another transaction works on the receipt: try again")
 	// ErrMoved means that the key has begun a new life since the person looked at it.
-	ErrMoved = errors.New("the key has been used anew since it was looked at: look again")
+	ErrMoved = errors.New("the key has been used again since it was read: read it again")
 )
 
 // Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts. Its error is ErrBusy, ErrMoved, or the journal's.
@@ -49,7 +49,7 @@ func Run(ctx context.Context, receipts journal.Receipts, now func() time.Time, l
 		for {
 			n, err := receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: now()}, AtATime)
 			if err != nil && ctx.Err() == nil {
-				log.ErrorContext(ctx, "onceward: receipts could not be reaped; it is tried again", "error", err)
+				log.ErrorContext(ctx, "onceward: receipts could not be reaped; the next pass tries again", "error", err)
 			}
 			if err != nil || n < AtATime {
 				break

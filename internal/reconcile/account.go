@@ -32,8 +32,8 @@ type identity struct {
 
 const ownCredential = journal.OwnCredential
 
-const errWhose = "it is not proven that the credential is of the account that it was sent for: look with the credential that it was sent with, " +
-	"or state how the provider tells whose one is (providers.Provider.Identity)"
+const errWhose = "it is not proven that the credential is of the account that it was sent for: look it up with that credential, " +
+	"or declare how the provider identifies an account (providers.Provider.Identity)"
 
 // admits reports whether a found object counts as the operation's. An object with the operation's key, or with a
 // reference made at random for it, can be in no other account. Any other object may be.

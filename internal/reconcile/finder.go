@@ -159,7 +159,7 @@ func newPace(b backoff.Budget, now time.Time) *pace {
 	return &pace{bucket: retry.NewBucket(b, now), slots: make(chan struct{}, looksAtOnce)}
 }
 
-var errLookBudget = errors.New("the provider was looked at often enough for the time being (Config.Reconcile.Budget), or asked for a pause")
+var errLookBudget = errors.New("the provider's budget of look-ups is used up for now (Config.Reconcile.Budget), or it asked for a pause")
 
 // take lets a request go, or returns when the next one may.
 func (p *pace) take(now time.Time) (bool, time.Time) {
@@ -337,13 +337,13 @@ func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evid
 	case res.Decision == journal.SecondEffect:
 		level, event, msg = slog.LevelError, core.LogConflict, "it took effect twice"
 	case res.Decision == journal.Contradicted:
-		level, event, msg = slog.LevelError, core.LogContradicted, "what was found contradicts what is recorded"
+		level, event, msg = slog.LevelError, core.LogContradicted, "the finding contradicts the record"
 	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
-		level, msg = slog.LevelDebug, "what was found changes nothing"
+		level, msg = slog.LevelDebug, "the finding changes nothing"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
 		level, event, msg = slog.LevelInfo, core.LogFound, "found out"
 	case op.Attention != "":
-		level, event, msg = slog.LevelWarn, core.LogDead, "it can't be found out, and needs attention"
+		level, event, msg = slog.LevelWarn, core.LogDead, "no look-up can settle it, and it needs attention"
 	}
 	c.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
 	if res.Decision == journal.SecondEffect {
@@ -368,7 +368,7 @@ func (c *Finder) StillLooks(op *journal.Operation) bool {
 // lackedControl reports whether an operation was given up for want of a canary, and there is one now.
 func (c *Finder) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
-		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "control") })
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "canary") })
 }
 
 // lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.

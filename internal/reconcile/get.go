@@ -114,9 +114,9 @@ func (l *Pass) compose(ctx context.Context, op *journal.Operation, route tables.
 	return req, nil
 }
 
-var errAnotherCredential = errors.New("Config.Authorize gave another credential than to the look's first request, by which its account is told")
+var errAnotherCredential = errors.New("Config.Authorize gave another credential than for the look-up's first request, which identified the account")
 
-var errNoAnswer = errors.New("the provider gave no answer that can be used")
+var errNoAnswer = errors.New("the provider gave no usable answer")
 
 const errWithheld = "the credential that it was sent with is withheld from the journal, and nothing here adds it: " +
 	"give Config.Authorize, or ask for the operation with it"

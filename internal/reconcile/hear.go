@@ -30,7 +30,7 @@ func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy strin
 	}
 	heard, problem := lookup.ReadEvents(p, header, e.Body)
 	if problem != "" {
-		c.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read", "provider", calledBy, "why", problem)
+		c.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read in full", "provider", calledBy, "why", problem)
 	}
 	var about []journal.Operation
 	for len(heard) > 0 {
@@ -279,11 +279,11 @@ func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	switch {
 	case !e.Evidence:
-		why = "its signature, or the lack of one, proves nothing of it"
+		why = "its signature, or the lack of one, does not prove its sender"
 	case h.Rule.Thin:
-		why = "it says no more than that something happened"
+		why = "it only says that something happened"
 	case !told || h.Object == "":
-		why = "it does not say what became of which object"
+		why = "it does not name an object and its state"
 	case undated && !hasUniqueMarker(op):
 		why = "it does not say when, and the key is the caller's"
 	case op.Mode != "" && h.Rule.Live != "" && !h.Told:
@@ -292,7 +292,7 @@ func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 		why = "its object is one of those that may be the operation's"
 	case !c.inAccount(op, h, basis > journal.BasisPerson):
 		// A permission may be missing.
-		return "it is not known to be of the operation's account: providers.Provider.Identity, and what its Needs names, tell whose the credential is", slog.LevelInfo
+		return "it is not known to be of the operation's account: set providers.Provider.Identity, and grant the permissions that its Needs lists", slog.LevelInfo
 	}
 	return why, slog.LevelDebug
 }

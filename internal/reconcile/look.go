@@ -112,7 +112,7 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		s := inconclusive(bodyTells + byHand)
 		best = &s
 	case route.Endpoint.Pattern != op.Endpoint:
-		s := inconclusive(fmt.Sprintf("it was begun by the row %q of its provider's table, which has %q for it by now: what its object could be told by was not recorded", op.Endpoint, route.Endpoint.Pattern) + byHand)
+		s := inconclusive(fmt.Sprintf("it was begun by the row %q of its provider's table, which has %q for it by now: the fields that identify its object were not recorded", op.Endpoint, route.Endpoint.Pattern) + byHand)
 		best = &s
 	default:
 		for i := range route.Endpoint.Lookups {
@@ -136,7 +136,7 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 	if best != nil {
 		return *best
 	}
-	why := noLookup + ": state one (providers.Endpoint.Lookups), or give Config.Reconcile a Lookup, or have the provider's webhooks heard"
+	why := noLookup + ": declare one (providers.Endpoint.Lookups), set Config.Reconcile.Lookup, or record the provider's webhooks"
 	if len(passed) > 0 {
 		why = unservedBy + ": " + strings.Join(passed, "; ")
 	}
@@ -156,9 +156,9 @@ func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
 }
 
 // byHand is the advice for an operation that no row of a table can look for any more.
-const byHand = ". Find it at the provider and resolve it (Client.Resolve), or give Config.Reconcile a Lookup, which is asked"
+const byHand = ". Find it at the provider and resolve it (Client.Resolve), or set Config.Reconcile.Lookup"
 
-const bodyTells = "only its body, which is not kept, tells by which row of its provider's table it was sent"
+const bodyTells = "only its body, which is not kept, shows which row of its provider's table sent it"
 
 // The reasons why an operation that no look-up can find needs attention.
 const (
@@ -260,7 +260,7 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 		}
 		if seam.IsUndo(op) {
 			s.absence.Whole = false
-			s.evidence.Why = "it undoes a step of a flow, and what is not found of that is not undone again by itself: resolve it"
+			s.evidence.Why = "it undoes a step of a flow, and an undo that was not found is not repeated automatically: resolve it"
 		}
 		if look.Absent != (providers.Absence{}) {
 			s.absence.Control = l.canary(ctx, op, route, u, look, w, whose)
@@ -289,7 +289,7 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 	switch {
 	case err != nil:
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
-		c.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed", op, "error", secret.Text(err.Error()))
+		c.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed; it is called again later", op, "error", secret.Text(err.Error()))
 		return s
 	case f.Found == 0:
 		s.evidence.Finding = journal.FindingInconclusive

@@ -23,7 +23,9 @@ var update = flag.Bool("update", false, "rewrite testdata/texts.txt")
 var speaking = []string{
 	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
-	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook",
+	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
+	"internal/fingerprint", "internal/middlewares", "journal/internal/store", "journal/internal/format", "journal/sqlite/internal/conn",
+	"journal/sqlite/internal/osfile",
 }
 
 // The places of a text: the functions that take it, and the fields and variables that hold it.
@@ -32,7 +34,8 @@ var places = map[string]string{
 	"Say": "Log lines", "Note": "Log lines", "Warn": "Log lines", "Error": "Log lines", "ErrorContext": "Log lines",
 	"WarnContext": "Log lines", "PassFailed": "Log lines", "JournalFailed": "Log lines", "failed": "Log lines",
 	"park": "Causes", "doubt": "Causes", "retryOrEnd": "Causes", "inconclusive": "Causes", "cancelsUnsent": "Causes", "misuse": "Causes",
-	"looksRestored": "Causes", "isOlder": "Causes", "Fail": "Causes",
+	"looksRestored": "Causes", "isOlder": "Causes", "Fail": "Causes", "because": "Causes", "die": "Causes", "alert": "Causes",
+	"invalid": "Causes", "invalidFlow": "Causes", "invalidReceipt": "Causes", "must": "Causes",
 	"Reason": "Causes", "Cause": "Causes", "cause": "Causes", "Why": "Causes", "Because": "Causes", "Advice": "Causes", "Invariant": "Causes",
 }
 

@@ -23,7 +23,7 @@ func (w Why) Restored() Why {
 	if w.Answer != journal.Never.String() {
 		w.Answer, w.At = journal.Never.String(), time.Time{}
 		w.Because = "the journal was restored or copied, and sends nothing until it is adopted"
-		w.Advice = "see to it that no other copy is in use, and adopt it"
+		w.Advice = "make sure that no other copy is in use, and adopt it"
 	}
 	return w
 }
@@ -43,7 +43,7 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		w.Because = "it is cancelled, and had no effect"
 		w.Advice = "to have it sent, ask for it again by its name"
 		if op.Unwanted != nil {
-			w.Advice = "no process sends it until an operator says that it is wanted again"
+			w.Advice = "an operator withdrew it; Client.Wanted lifts that"
 		}
 		return w
 	case journal.StateInFlight:
@@ -52,10 +52,10 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		return w
 	case journal.StateUnknown:
 		w.Because = "it is unknown: it may have taken effect, and nothing unknown is sent"
-		w.Advice = "it is looked for by itself; if you know better, resolve it"
+		w.Advice = "wait for the next look-up, or resolve it if you know its outcome"
 		if why := op.NeedsAttention(now); why != "" {
 			w.Because += "; it needs attention: " + Text(why)
-			w.Advice = "find out at the provider, and say what was found: resolve"
+			w.Advice = "find it at the provider, and resolve it"
 		}
 		return w
 	}
@@ -74,10 +74,10 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		if op.DueAt.After(w.At) {
 			w.At = op.DueAt
 		}
-		w.Advice = "nothing: it waits by itself"
+		w.Advice = "nothing: it goes on by itself"
 	default:
 		w.Because = w.Rule.Reason
-		w.Advice = "the next pass of Run or Resume makes it unknown; then find out at the provider, and resolve it"
+		w.Advice = "the next pass of Run or Resume makes it unknown; then find it at the provider, and resolve it"
 	}
 	return w
 }

@@ -321,11 +321,11 @@ const (
 	notJSON      = "the body is not JSON"
 	notObject    = "the body is not a JSON object"
 	batched      = "the body is a JSON array: send each operation in a request of its own"
-	emptyBody    = "the body is empty: send a JSON object, {} at least, for the key to stand in"
+	emptyBody    = "the body is empty: send a JSON object, at least {}, to hold the key"
 	ambiguous    = "the body has the field, or one on the way to it, twice"
 	noParent     = "the body does not have the object that the field belongs to"
 	notAString   = "the field is there and not a string"
-	isCompressed = "the body has a Content-Encoding: send it as it is, for the key to stand in"
+	isCompressed = "the body has a Content-Encoding: send it without one, so that it can hold the key"
 )
 
 // locate finds the member at a path of names. It returns a problem for a path that occurs twice, however the names

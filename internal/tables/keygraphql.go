@@ -70,7 +70,7 @@ func readGraphQL(m Message) (r gqlRequest, problem string) {
 		r.others = append(r.others, o.span)
 	}
 	if found != 1 {
-		return r, "the document has several operations: say in operationName which one is meant"
+		return r, "the document has several operations: name one in operationName"
 	}
 	return r, ""
 }

@@ -79,4 +79,4 @@ func firstOf(body []byte) byte {
 
 func success(status int) bool { return status >= 200 && status <= 299 }
 
-const sourceForeign = "a success of another kind than the provider's: something in front of it answered"
+const sourceForeign = "a success of another kind than the provider's: a proxy may have answered"

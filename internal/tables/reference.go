@@ -56,7 +56,7 @@ func (r Reference) Set(m *Message, reference string) error {
 	case r.Place == providers.KeyNone:
 		return k.invalid("the endpoint's requests carry no reference")
 	case r.Visible:
-		return k.invalid("payers can see it, so that it is never filled in")
+		return k.invalid("payers can see it, so it is never filled in")
 	case m.parted():
 		return k.invalid("the body is multipart: write the reference into it")
 	}

@@ -25,7 +25,7 @@ var unlisted = func() listed {
 	return listed{Endpoint: e, form: Key(e.Key).Form(), reader: newReader(e.Rules)}
 }()
 
-const sourceUnlisted = "no provider describes this host and path: nothing is known of its answers beyond RFC 9110"
+const sourceUnlisted = "no provider's table describes this host and path, so only RFC 9110 reads its answers"
 
 // rules returns the facts as rules of one verdict.
 func rules(facts []status.Fact, v providers.Verdict) (rules []providers.Rule) {

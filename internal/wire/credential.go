@@ -25,7 +25,7 @@ var ErrCredentialChanged = errors.New("the credential is another one than the op
 
 // ErrCredentialUnrecorded: an earlier table did not scope keys to the credential. The credential that was sent is not
 // recorded, and may be another one.
-var ErrCredentialUnrecorded = fmt.Errorf("no credential was recorded when it was sent, so that perhaps %w", ErrCredentialChanged)
+var ErrCredentialUnrecorded = fmt.Errorf("no credential was recorded when it was sent, and perhaps %w", ErrCredentialChanged)
 
 // ErrModeChanged: in another mode it would be another effect, such as a charge that is
 // live in place of a test's.

@@ -54,7 +54,7 @@ func (g *group) run(i int) {
 // errLeave makes a write take the slow path. errApart makes each write of a batch a statement of its own. errLate
 // makes a batch smaller.
 var (
-	errLeave = errors.New("postgres: it is decided by what the database has")
+	errLeave = errors.New("postgres: the database's rows decide")
 	errApart = errors.New("postgres: one of several writes failed")
 	errLate  = errors.New("postgres: a batch was not committed in time")
 )

@@ -62,7 +62,7 @@ func (j *Journal) dial(ctx context.Context, told *connection.Notices) (*pgx.Conn
 	return conn, nil
 }
 
-var errMoved = errors.New("postgres: another server was in the place of the one that was looked at")
+var errMoved = errors.New("postgres: another server took the place of the one that was checked")
 
 // checkAgain repeats check if the connection may have reached another server, or a restarted one: the server's start
 // is another, or unknown.
@@ -128,7 +128,7 @@ func (j *Journal) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if deployment != nil && j.opts.Deployment != "" && *deployment != j.opts.Deployment {
-		return fmt.Errorf("%w: it is that of %q, and Options.Deployment is %q", ErrDeployment, *deployment, j.opts.Deployment)
+		return fmt.Errorf("%w: it is the journal of %q, and Options.Deployment is %q", ErrDeployment, *deployment, j.opts.Deployment)
 	}
 	j.takeRestored(ended, restored, promoted)
 	if err := conn.QueryRow(ctx, "SELECT last_value, (SELECT coalesce(max(handle), 0) FROM "+j.schema+".operations) FROM "+j.schema+".handles").Scan(&next, &highest); err != nil {

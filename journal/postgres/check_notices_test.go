@@ -40,7 +40,7 @@ func TestNoticesThatAreKeptAreRefused(t *testing.T) {
 	opts.Migrate = false
 	_, err = postgres.Open(within(t, soon), url, opts)
 	require.ErrorIs(t, err, postgres.ErrUnsafe)
-	require.ErrorContains(t, err, "notices")
+	require.ErrorContains(t, err, "notice of a commit")
 	p.Mute(false)
 	waits, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()

@@ -72,8 +72,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 			if apart = true; len(c.results) == 1 {
 				handle := c.results[0].Operation.Handle
 				j.refused.add(handle)
-				j.log.Warn("onceward: the server refuses to have an operation claimed; it is passed over for a minute", "handle", handle, "error", err)
-				damaged = cmp.Or(damaged, fmt.Errorf("operation %d, which is passed over for a minute: %w", handle, err))
+				j.log.Warn("onceward: the server rejects the claim of an operation; the operation is passed over for a minute", "handle", handle, "error", err)
+				damaged = cmp.Or(damaged, fmt.Errorf("operation %d is passed over for a minute: %w", handle, err))
 			}
 			continue
 		case err != nil && len(results) == 0:
@@ -168,7 +168,7 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 		}
 		if r.err != nil {
 			c.passed = true
-			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handles[i], r.err)
+			c.damaged = fmt.Errorf("operation %d is passed over: %w", handles[i], r.err)
 			continue
 		}
 		if r.row == nil {

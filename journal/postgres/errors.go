@@ -23,7 +23,7 @@ var (
 	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
 	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's. Stamp events by Now.
-	ErrClockAhead = errors.New("postgres: the asker's clock is ahead of the database's")
+	ErrClockAhead = errors.New("postgres: the caller's clock is ahead of the database's")
 )
 
 // Error is the server's error, without parts that may hold secrets or personal data: no detail, no parameters, no

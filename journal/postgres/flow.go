@@ -231,7 +231,7 @@ func (p *passedFlows) pass(handle int64, err error) bool {
 	if !record.IsDamaged(err) {
 		return false
 	}
-	p.handles, p.damaged = append(p.handles, handle), fmt.Errorf("postgres: flow %d, which is passed over: %w", handle, err)
+	p.handles, p.damaged = append(p.handles, handle), fmt.Errorf("postgres: flow %d is passed over: %w", handle, err)
 	return true
 }
 

@@ -35,7 +35,7 @@ func TestFlowsBesideADamagedOne(t *testing.T) {
 		assert.Equal(t, want, results[0].Flow.ID)
 	}
 	_, err := j.ClaimFlows(t.Context(), claim, 1)
-	require.ErrorContains(t, err, "which is passed over")
+	require.ErrorContains(t, err, "is passed over")
 }
 
 // And it keeps no other from being reaped.
@@ -62,5 +62,5 @@ func TestReapsFlowsBesideADamagedOne(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
 	_, err = reap()
-	require.ErrorContains(t, err, "which is passed over")
+	require.ErrorContains(t, err, "is passed over")
 }

@@ -287,7 +287,7 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 }
 
 // errInDoubt means that the result of the commit is unknown.
-var errInDoubt = errors.New("postgres: the connection broke at the commit, which may have landed all the same")
+var errInDoubt = errors.New("postgres: the connection broke at the commit, which may have succeeded")
 
 // resolve finds out whether batch n of the lane, whose connection broke, was committed. It raises the lane's tenure,
 // so that a transaction that is still on its way fails at its guard. Then it reads the number of the last batch. If

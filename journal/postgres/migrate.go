@@ -159,7 +159,7 @@ func checkVersion(version, leastWriter int) error {
 	case version < leastSchema:
 		return fmt.Errorf("%w: its schema has version %d, and this release needs %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, leastSchema)
 	case leastWriter > writer:
-		return fmt.Errorf("%w: it asks for a release that writes it as number %d, and this is number %d", journal.ErrVersion, leastWriter, writer)
+		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
 	}
 	return nil
 }

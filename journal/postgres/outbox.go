@@ -201,7 +201,7 @@ var errHandler = errors.New("postgres: the handler failed")
 
 // errSlowHandler says what to do about a handler that took too long. Otherwise each retry of the delivery would end
 // the same way.
-var errSlowHandler = errors.New("postgres: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it write alone, and do what is slow elsewhere")
+var errSlowHandler = errors.New("postgres: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it only write, and do slow work elsewhere")
 
 // DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
 // pgx.Tx. After f, it resets settings of the session, such as a role or a search_path, except behind a pooler
@@ -298,7 +298,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.Flo
 	}
 	defer leave()
 	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
+		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the caller's clock"}
 	}
 	t, err := j.theirs(ctx, tx, journal.Event{At: ev.At})
 	if err != nil {

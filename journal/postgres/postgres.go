@@ -347,7 +347,7 @@ func (j *Journal) Close() error {
 	}
 	j.pool.Close()
 	if err != nil {
-		j.log.Warn("onceward: the sessions of a journal that was closed are left to expire", "error", explain("close", err))
+		j.log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", explain("close", err))
 	}
 	return nil
 }

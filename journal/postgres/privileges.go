@@ -44,6 +44,6 @@ func (j *Journal) warnOfLoss() {
 	if j.awaited.Load() || j.opts.Existing || j.opts.Unsafe || j.opts.Durability != ServersDisk || j.opts.Failover != FailoverUnknown {
 		return
 	}
-	j.log.Warn("onceward: commits wait for no standby (synchronous_standby_names is empty): where this server is lost, so are the last of what was acknowledged, " +
-		"and the journal refuses to send until an operator adopts it; set Options.Failover if this is intended")
+	j.log.Warn("onceward: commits wait for no standby (synchronous_standby_names is empty): if this server is lost, so are its last commits, " +
+		"and nothing is sent until an operator adopts the journal. Set Options.Failover if this is intended")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errNoWorker is explained at Options.Existing.
-var errNoWorker = errors.New("postgres: a journal that was opened with Options.Existing has no sessions: open it without, to work for it")
+var errNoWorker = errors.New("postgres: a journal that was opened with Options.Existing has no sessions: open it without Options.Existing to send")
 
 // enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.
 func (j *Journal) enterToWrite(ctx context.Context) (leave func(), err error) {

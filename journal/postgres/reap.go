@@ -197,7 +197,7 @@ func (r *reaper) passOver(is expired, err error) bool {
 	if !record.IsDamaged(err) {
 		return false
 	}
-	r.damaged = cmp.Or(r.damaged, fmt.Errorf("operation %d, which is passed over: %w", is.handle, err))
+	r.damaged = cmp.Or(r.damaged, fmt.Errorf("operation %d is passed over: %w", is.handle, err))
 	return true
 }
 

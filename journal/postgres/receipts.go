@@ -52,7 +52,7 @@ const (
 )
 
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
-var errEndedBefore = errors.New("postgres: receive a request: the transaction that reserved the key was committed before the answer was recorded; what it did is not in one commit with the answer, and the key stays reserved until it is resolved")
+var errEndedBefore = errors.New("postgres: receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
 
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
 func (j *Journal) receiptLock(id []byte) int64 {
@@ -89,7 +89,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 		return t.one("UPDATE {{schema}}.receipt_naming SET naming = CASE naming WHEN '' THEN $1 ELSE naming END RETURNING naming", naming).Scan(&recorded)
 	})
 	if err == nil && naming != "" && recorded != naming {
-		err = fmt.Errorf("postgres: the receipts of this journal were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", recorded, naming)
+		err = fmt.Errorf("postgres: the receipts of this journal were made with keys named %q, not %q; give the setting that they were made with", recorded, naming)
 	}
 	return err
 }
@@ -289,7 +289,7 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 	}
 	defer leave()
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
-		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
+		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
 	var damaged, unarchived error
 	err = j.tx(ctx, ask{doing: "reap receipts", at: ev.At, decides: true}, func(t *tx) error {

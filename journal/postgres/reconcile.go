@@ -63,7 +63,7 @@ func (t *tx) looks(ev journal.Event, limit int) (results []journal.Result, damag
 		seen = append(seen, handles...)
 		for i, r := range rows {
 			if r.err != nil {
-				damaged = cmp.Or(damaged, fmt.Errorf("operation %d, which is passed over: %w", handles[i], r.err))
+				damaged = cmp.Or(damaged, fmt.Errorf("operation %d is passed over: %w", handles[i], r.err))
 				continue
 			}
 			result, _, err := t.next(r.row, ev)

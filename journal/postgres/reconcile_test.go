@@ -166,7 +166,7 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 				assert.Equal(t, []string{want}, ids)
 			}
 			_, err := looks(t, j, 10)
-			require.ErrorContains(t, err, "which is passed over")
+			require.ErrorContains(t, err, "is passed over")
 		})
 	}
 }

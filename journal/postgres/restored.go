@@ -94,7 +94,7 @@ func (j *Journal) takeRestored(ended int, restored, promoted *string) {
 	case restored != nil:
 		j.restored.Store(&restoration{why: *restored})
 	case promoted != nil:
-		j.restored.Store(&restoration{why: "the server was promoted, and not all who are alive have answered yet whether it has everything"})
+		j.restored.Store(&restoration{why: "the server was promoted, and not every live process has checked yet that it has everything"})
 	default:
 		j.restored.Store(nil)
 	}
@@ -135,7 +135,7 @@ func (j *Journal) answer(ctx context.Context, conn *pgx.Conn) error {
 	if why, err := j.lacking(ctx, conn); err != nil {
 		return err
 	} else if why != "" {
-		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks what it acknowledged: "+why)
+		return j.isRestored(ctx, conn, epoch, "the server was promoted, and lacks acknowledged commits: "+why)
 	}
 	err := connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+j.schema+".sessions SET timeline = $2 WHERE id = $1", j.member.Load().ID, *promoted)
@@ -180,7 +180,7 @@ func (j *Journal) lacking(ctx context.Context, conn *pgx.Conn) (why string, err 
 	// A lane that got another row meanwhile has lost nothing.
 	for number, batch := range j.acknowledged.Of(m) {
 		if told[number] == batch && batch > 0 {
-			return fmt.Sprintf("lane %d of session %s was told of batch %d", number, m.ID, batch), nil
+			return fmt.Sprintf("lane %d of session %s has acknowledged batch %d", number, m.ID, batch), nil
 		}
 	}
 	return "", nil
@@ -192,7 +192,7 @@ func (j *Journal) recall(ctx context.Context, conn *pgx.Conn, was, is member.Sig
 	switch {
 	case is.Epoch > was.Epoch: // there is no earlier sighting, or the journal was adopted or confirmed since
 	case is.Epoch < was.Epoch:
-		return fmt.Sprintf("it was adopted or confirmed %d times, and is as if that had been %d times", was.Epoch-1, is.Epoch-1), nil
+		return fmt.Sprintf("it was adopted or confirmed %d times, and now counts %d times", was.Epoch-1, is.Epoch-1), nil
 	case is.Witnessed < was.Witnessed:
 		return fmt.Sprintf("it is at %d, after %d", is.Witnessed, was.Witnessed), nil
 	case check.Differs(&was.Place.System, is.Place.System), check.Differs(&was.Place.Database, is.Place.Database), check.Differs(&was.Place.Table, is.Place.Table):
@@ -401,7 +401,7 @@ func (t *tx) cutOff(word, restored string) error {
 	if w := t.j.opts.Witness; w != nil {
 		var err error
 		if told, err = w.Load(t.ctx); err != nil {
-			return fmt.Errorf("postgres: Options.Witness can't be asked how far it is: %w", err)
+			return fmt.Errorf("postgres: Options.Witness does not give its position: %w", err)
 		}
 	}
 	if _, err := t.exec("UPDATE "+s+".journal SET witnessed = greatest(witnessed + $2, $1)", told, witnessStep); err != nil {

@@ -514,7 +514,7 @@ func (j *Journal) watch(ctx context.Context, conn *pgx.Conn) error {
 	if promoted, err := j.silent(ctx, conn, dead); err != nil || promoted {
 		return err
 	}
-	j.log.Warn("onceward: sessions are taken to be dead, and what they held is left for others", "sessions", len(dead))
+	j.log.Warn("onceward: sessions are considered dead, and other processes take over their operations", "sessions", len(dead))
 	return j.bury(ctx, dead, func(t *tx, id string) (still bool, err error) {
 		err = t.conn.QueryRow(t.ctx, "SELECT count(*) = 1 FROM "+j.schema+".sessions WHERE id = $1 AND beats = $2 AND "+leaseOver+
 			" AND NOT EXISTS (SELECT 1 FROM "+j.schema+".journal WHERE promoted IS NOT NULL AND restored IS NULL)", // see silent
@@ -546,7 +546,7 @@ func (j *Journal) silent(ctx context.Context, conn *pgx.Conn, dead []string) (pr
 	if err != nil || !promoted || silent == 0 {
 		return promoted, err
 	}
-	return true, j.isRestored(ctx, conn, epoch, "the server was promoted, and a process has died that could have told whether any commits are missing")
+	return true, j.isRestored(ctx, conn, epoch, "the server was promoted, and a process died that could have checked for missing commits")
 }
 
 // upkeep removes, once an hour, rows of dead sessions that no process needs any more.

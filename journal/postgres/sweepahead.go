@@ -126,7 +126,7 @@ func (j *Journal) sweepBehind(at time.Time) {
 			return
 		}
 		if !errors.Is(err, errSweptElsewhere) && j.background.Err() == nil {
-			j.log.Warn("onceward: the clock has changed, and the operations could not be swept by it; it is tried again", "error", err)
+			j.log.Warn("onceward: the clock has changed, and the operations' times could not be corrected; this is tried again", "error", err)
 		}
 		select {
 		case <-time.After(sweepAgain):

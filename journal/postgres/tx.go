@@ -125,7 +125,7 @@ const mostUndone = 50
 
 func undoneFor(doing string, err error) error {
 	if pgerr.Code(err) == "" {
-		return &Error{Doing: doing, Reason: "other transactions were faster, or the server undid it at its COMMIT, each of 50 times: ask again"}
+		return &Error{Doing: doing, Reason: "other transactions were faster, or the server undid it at its COMMIT, each of 50 times: try again"}
 	}
 	return explain(doing, err)
 }

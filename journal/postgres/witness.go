@@ -74,7 +74,7 @@ func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if number < told {
-		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the database has gone back: it is at %d, and the witness was told of %d", number, told))
+		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the database has gone back: it is at %d, and the witness has seen %d", number, told))
 	}
 	return j.testify(ctx, conn)
 }
@@ -89,7 +89,7 @@ func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 	j.observed.testify = now.Add(j.pace.testify)
 	told, err := j.opts.Witness.Load(ctx) // before the number is raised, as others raise it too
 	if err != nil {
-		j.log.Warn("onceward: the journal's witness could not be asked whether the database has gone back", "error", err)
+		j.log.Warn("onceward: the journal's witness does not say whether the database has gone back; it is asked again later", "error", err)
 		return nil
 	}
 	var number, epoch int64
@@ -101,7 +101,7 @@ func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if number <= told {
-		return j.isOlder(ctx, conn, epoch, fmt.Sprintf("it is at %d, and the witness was told of %d", number-1, told))
+		return j.isOlder(ctx, conn, epoch, fmt.Sprintf("it is at %d, and the witness has seen %d", number-1, told))
 	}
 	if err := j.opts.Witness.Store(ctx, number); err != nil {
 		j.log.Warn("onceward: the journal's position could not be written to the witness", "error", err)

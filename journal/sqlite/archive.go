@@ -21,7 +21,7 @@ func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles
 	var ops []journal.Operation
 	take := func(handle int64, op journal.Operation, err error) error {
 		if errors.Is(err, format.ErrDamaged) {
-			damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
+			damaged = fmt.Errorf("operation %d is passed over: %w", handle, err)
 			return nil
 		}
 		if err != nil || len(ops) == limit {

@@ -80,7 +80,7 @@ func TestArchiveBesideADamagedBody(t *testing.T) {
 	at := time.Now().Add(25 * time.Hour)
 	seenAt(t, j, at.Add(-journal.Confirmation))
 	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, 10)
-	require.ErrorContains(t, err, "operation 2, which is passed over")
+	require.ErrorContains(t, err, "operation 2 is passed over")
 	assert.Equal(t, 2, n)
 	assert.Equal(t, 2, bytes.Count(archive.Bytes(), []byte("\n")))
 }

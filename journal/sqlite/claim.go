@@ -72,7 +72,7 @@ func (b *batch) claim(p *prepared, limit int, c *claiming) ([]outcome, error) {
 		}
 		switch {
 		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-			c.damaged = fmt.Errorf("operation %d, which is passed over: %w", handle, err)
+			c.damaged = fmt.Errorf("operation %d is passed over: %w", handle, err)
 		case err != nil:
 			return nil, b.giveUp(err) // the earlier claims of this batch are undone
 		case out.decision != journal.Ignored: // else it was passed over

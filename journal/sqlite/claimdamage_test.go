@@ -38,7 +38,7 @@ func TestClaimBesideADamagedBody(t *testing.T) {
 	require.Len(t, results, 2)
 	assert.Equal(t, []string{"a", "c"}, []string{results[0].Operation.ID, results[1].Operation.ID})
 	_, err = j.Claim(t.Context(), ev, 10)
-	require.ErrorContains(t, err, "operation 2, which is passed over")
+	require.ErrorContains(t, err, "operation 2 is passed over")
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
 		assert.Equal(t, op.ID == "b", op.State == journal.StatePending, "it is nobody's: %s", op.ID)
@@ -74,7 +74,7 @@ func aDamagedFlowStrandsNone(t *testing.T, damage string) {
 	require.NoError(t, err, "the sound ones are their asker's")
 	assert.Equal(t, []string{"a", "c"}, taken)
 	_, err = claimFlows(t, j, s)
-	require.ErrorContains(t, err, "flow 2, which is passed over")
+	require.ErrorContains(t, err, "flow 2 is passed over")
 	var held string
 	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(),
 		"SELECT group_concat(id, ' ' ORDER BY id) FROM onceward_flows WHERE holder = ?", s.ID()).Scan(&held))
@@ -101,7 +101,7 @@ func TestClaimBesideADamagedAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1, 3}, claimed(t, j, claim(s), 10), damage)
 		_, err = j.Claim(t.Context(), claim(s), 10)
-		require.ErrorContains(t, err, "operation 2, which is passed over", damage)
+		require.ErrorContains(t, err, "operation 2 is passed over", damage)
 		assert.Zero(t, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_operations WHERE handle = 2 AND holder = '"+s.ID()+"'"), "it is nobody's")
 	}
 }

@@ -105,7 +105,7 @@ func TestContentsAreVerified(t *testing.T) {
 	alter(t, path, "UPDATE onceward_contents SET hashes = x'0102030405'")
 	says := verify(t, j)
 	require.Len(t, says, 1)
-	assert.Contains(t, says[0], "what the segment that begins with operation 0 has is as it was written")
+	assert.Contains(t, says[0], "the contents of the segment that begins with operation 0 are as they were written")
 	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-1, "what is not believed is not gone by")
 }
 
@@ -164,7 +164,7 @@ func TestDamagedContentsStopNobody(t *testing.T) {
 	assert.Equal(t, []int64{1}, handlesOf(t, j, journal.Filter{Provider: "fourth"}))
 	says := verify(t, j)
 	require.Len(t, says, 1)
-	assert.Contains(t, says[0], "what the segment that begins with operation 0 has is as it was written")
+	assert.Contains(t, says[0], "the contents of the segment that begins with operation 0 are as they were written")
 }
 
 // Of a segment of which nothing is left nothing is kept but its row.

@@ -29,8 +29,8 @@ func (f *file) own(opts Options) error {
 	})
 	// Containers of one machine may have different IDs, and a machine that boots has the same.
 	if err == nil && was.Machine != "" && was.Machine != is.Machine && was.Boot != is.Boot {
-		cmp.Or(opts.Logger, slog.Default()).Warn("onceward: another machine had the journal open before: if it was moved, all is well; "+
-			"if it was copied, end this process, and see Options.Deployment", "journal", f.path)
+		cmp.Or(opts.Logger, slog.Default()).Warn("onceward: another machine had the journal open before. "+
+			"If the file was copied rather than moved, end this process, and see Options.Deployment", "journal", f.path)
 	}
 	return err
 }

@@ -280,7 +280,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 			return false
 		}
 		passed[handle] = true
-		damaged = fmt.Errorf("flow %d, which is passed over: %w", handle, err)
+		damaged = fmt.Errorf("flow %d is passed over: %w", handle, err)
 		return true
 	}
 	for {
@@ -407,7 +407,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 				if err == nil {
 					result, err = b.nextFlow(f, ev)
 				} else if errors.Is(err, format.ErrDamaged) {
-					damaged, err = fmt.Errorf("flow %d, which is passed over: %w", handle, err), nil
+					damaged, err = fmt.Errorf("flow %d is passed over: %w", handle, err), nil
 				}
 				if err != nil {
 					return err

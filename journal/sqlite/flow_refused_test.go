@@ -90,7 +90,7 @@ func TestReapOfFlowsKeepsToItsLimit(t *testing.T) {
 	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id = 'a'")
 	for _, want := range []int{2, 2, 1} {
 		n, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}, 2)
-		require.ErrorContains(t, err, "which is passed over")
+		require.ErrorContains(t, err, "is passed over")
 		assert.Equal(t, want, n)
 	}
 }

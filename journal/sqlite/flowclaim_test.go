@@ -65,7 +65,7 @@ func TestFlowClaimTakesTheOldest(t *testing.T) {
 		"past one that is damaged":           {damage, 2, []journal.FlowFunction{rideFunction}, []int64{1, 3}, nil, ""},
 		"others alone":                       {"", 2, nil, nil, []int64{1, 2}, ""},
 		"others past one that is damaged":    {damage, 6, nil, nil, []int64{1, 3, 4, 5, 6}, ""},
-		"another that is damaged, and alone": {damage + "; DELETE FROM onceward_flow_steps WHERE flow <> 2; DELETE FROM onceward_flows WHERE handle <> 2", 6, nil, nil, nil, "flow 2, which is passed over"},
+		"another that is damaged, and alone": {damage + "; DELETE FROM onceward_flow_steps WHERE flow <> 2; DELETE FROM onceward_flows WHERE handle <> 2", 6, nil, nil, nil, "flow 2 is passed over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "journal.db")
@@ -182,7 +182,7 @@ func TestReapPastDamagedFlows(t *testing.T) {
 	reap := journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}
 	for _, want := range []int{1, 1, 0} {
 		n, err := j.ReapFlows(t.Context(), reap, 1)
-		require.ErrorContains(t, err, "which is passed over")
+		require.ErrorContains(t, err, "is passed over")
 		assert.Equal(t, want, n)
 	}
 }

@@ -275,7 +275,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 		return journal.FlowResult{}, err
 	}
 	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the asker's clock"}
+		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the caller's clock"}
 	}
 	ctx, tx, err := j.within(ctx, local)
 	if err != nil {
@@ -309,7 +309,7 @@ func isOpen(ctx context.Context, tx *sql.Tx) error {
 		return ctx.Err()
 	}
 	_, err := tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(errors.New("one of its statements had SQLite roll the transaction back: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), one that was broken off, or a full disk"), err)
+	return errors.Join(errors.New("SQLite rolled the transaction back after one of its statements: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk"), err)
 }
 
 // flowIn reads the flow that ev names, as tx sees it.

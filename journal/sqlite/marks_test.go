@@ -189,7 +189,7 @@ func TestFindBesideAnothersHash(t *testing.T) {
 	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
 	require.NoError(t, err)
 	defer looks.Close()
-	assert.Equal(t, []string{`operation 2 "": what finds it is what it has`, `operation 2 "": what finds it is what it has`}, verify(t, j))
+	assert.Equal(t, []string{`operation 2 "": its index entries are of marks that it has`, `operation 2 "": its index entries are of marks that it has`}, verify(t, j))
 	for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
 		for by, value := range map[journal.By]string{journal.ByReference: "ref-invoice-1", journal.ByKey: "key-of-invoice-1"} {
 			found, err := j.FindBy(t.Context(), "ledger", by, value)
@@ -269,5 +269,5 @@ func TestVerifyNamesAMarkThatIsGone(t *testing.T) {
 	require.NoError(t, sqlite.Fold(j))
 	require.Empty(t, verify(t, j))
 	alter(t, path, "DELETE FROM onceward_marks WHERE hash = (SELECT min(hash) FROM onceward_marks)")
-	assert.Equal(t, []string{`operation 1 "invoice-1": it is found by what it can be recognised by`}, verify(t, j))
+	assert.Equal(t, []string{`operation 1 "invoice-1": its marks find it`}, verify(t, j))
 }

@@ -55,8 +55,8 @@ func oneName(path string) error {
 		case err != nil:
 			return fmt.Errorf("journal %s: %w", path, err)
 		case mount:
-			return fmt.Errorf("%w: %s is a mount point itself, as a single file that is mounted into a container is: "+
-				"what lies beside it is not shared, and its -wal would be another one for everybody; mount the folder that it is in", ErrSecondName, name)
+			return fmt.Errorf("%w: %s is a mount point itself, such as a single file mounted into a container, "+
+				"so each container would have a -wal of its own; mount the folder that it is in", ErrSecondName, name)
 		case links > 1:
 			return fmt.Errorf("%w: %s has %d links, and each name would have a -wal of its own: "+
 				"remove the others (find -samefile finds them), or, to keep a copy, call Backup", ErrSecondName, name, links)

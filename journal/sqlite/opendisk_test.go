@@ -45,7 +45,7 @@ func TestFullDiskFailsAnOpen(t *testing.T) {
 			break
 		}
 		failed++
-		require.ErrorContains(t, err, "may be opened again")
+		require.ErrorContains(t, err, "can be opened again")
 		assert.ErrorContains(t, err, path)
 		goOn(t, open(t, path), "invoice-1") // that is so, wherever it had come to
 	}

@@ -199,7 +199,7 @@ func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
 
 func ended(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("no: it was ended before; begin another: %w", err)
+		return fmt.Errorf("the transaction was ended before; begin another: %w", err)
 	}
 	return err
 }

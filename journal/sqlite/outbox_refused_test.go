@@ -57,7 +57,7 @@ func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
 	require.NoError(t, err)
 	conflicts(tx)
 	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
-	require.ErrorContains(t, err, "had SQLite roll the transaction back")
+	require.ErrorContains(t, err, "SQLite rolled the transaction back")
 	require.Error(t, tx.Commit())
 	assert.Zero(t, left(t, db))
 	assert.Len(t, operationsOf(t, j), 1)
@@ -66,7 +66,7 @@ func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
 		conflicts(tx.Driver().(*sql.Tx))
 		return nil
 	})
-	require.ErrorContains(t, err, "had SQLite roll the transaction back")
+	require.ErrorContains(t, err, "SQLite rolled the transaction back")
 	op, err := j.Get(t.Context(), journal.Ref{ID: "order-3"})
 	require.NoError(t, err)
 	assert.False(t, op.Delivered)

@@ -198,7 +198,7 @@ func (e *expired) passOver(what string, key any, err error) error {
 		return err
 	}
 	e.left++
-	e.damaged = cmp.Or(e.damaged, fmt.Errorf("%s %v, which is passed over: %w", what, key, err))
+	e.damaged = cmp.Or(e.damaged, fmt.Errorf("%s %v is passed over: %w", what, key, err))
 	return nil
 }
 

@@ -148,7 +148,7 @@ func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'op-0'")
 	seenAt(t, j, time.Now().Add(-journal.Confirmation))
 	n, err := reap(t, j, 1<<20)
-	require.ErrorContains(t, err, "which is passed over")
+	require.ErrorContains(t, err, "is passed over")
 	assert.Equal(t, sqlite.SegmentSize-1, n)
 }
 

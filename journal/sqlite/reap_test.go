@@ -42,7 +42,7 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 			}
 			reap := func() int {
 				n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now, Keep: time.Hour}, 1e6)
-				require.ErrorContains(t, err, "which is passed over")
+				require.ErrorContains(t, err, "is passed over")
 				return n
 			}
 			assert.GreaterOrEqual(t, reap(), tc.least)

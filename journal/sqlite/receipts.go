@@ -128,7 +128,7 @@ func (j *Journal) checkReceipts(version int64, recorded, naming string) error {
 	case version > receiptVersion:
 		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, receiptVersion)
 	case naming != "" && recorded != naming:
-		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q: a key would be found under neither; give the setting that it was made with", j.file.path, recorded, naming)
+		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q; give the setting that they were made with", j.file.path, recorded, naming)
 	}
 	return nil
 }
@@ -408,7 +408,7 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 // its answer is removed.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
-		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the asker's clock"}
+		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
 	tx, err := j.BeginTx(ctx)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestReservationThatIsRemembered(t *testing.T) {
 		assert.Equal(t, journal.Stale, again.Decision, key)
 		require.NoError(t, tx.Commit(t.Context()))
 		_, err = j.ReceiveTx(t.Context(), tx, completes)
-		require.ErrorContains(t, err, "it was ended before", key)
+		require.ErrorContains(t, err, "the transaction was ended before", key)
 		stands, err := j.GetReceipt(t.Context(), completes.ReceiptKey)
 		require.NoError(t, err)
 		assert.Equal(t, completes.Answer.Body, stands.Answer.Body, key)

@@ -90,7 +90,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 			}
 			switch {
 			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-				damaged = fmt.Errorf("operation %d, which is passed over: %w", d.handle, err)
+				damaged = fmt.Errorf("operation %d is passed over: %w", d.handle, err)
 			case err != nil:
 				return nil, b.giveUp(err)
 			default:

@@ -274,7 +274,7 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 		until(t, func() bool { return sqlite.Queued(j) == 2 })
 		release()
 		require.NoError(t, <-began, damage)
-		require.ErrorContains(t, <-looked, "operation 1, which is passed over", damage)
+		require.ErrorContains(t, <-looked, "operation 1 is passed over", damage)
 	}
 }
 

@@ -46,8 +46,8 @@ func (b *batch) verify() error {
 	}
 	b.verified, b.restored = true, nil
 	if why != "" {
-		b.restored = fmt.Errorf("%w: %s %s; nothing is sent until it is adopted: "+
-			"see to it that no other copy of it is in use, and call Adopt", journal.ErrRestored, b.path, why)
+		b.restored = fmt.Errorf("%w: %s %s; nothing is sent until it is adopted. "+
+			"Make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, b.path, why)
 	}
 	b.checkpoint.Trusted.Store(b.restored == nil)
 	return nil

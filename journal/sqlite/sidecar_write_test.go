@@ -232,5 +232,5 @@ func TestSidecarOfANewJournalsEpoch(t *testing.T) {
 	require.NoError(t, os.WriteFile(left, nil, 0o600))
 	_, err := sqlite.Open(left, sqlite.Options{})
 	require.ErrorIs(t, err, journal.ErrRestored)
-	assert.ErrorContains(t, err, "the -wal of the newer one")
+	assert.ErrorContains(t, err, "the -wal beside it belongs to the newer one")
 }

@@ -326,7 +326,7 @@ func TestStaleBesideAWALThatStartedOver(t *testing.T) {
 		over.wal = wal
 		_, err := tryOpen(t, over.put(t, nil)) // beside an empty file
 		require.ErrorIs(t, err, journal.ErrRestored)
-		assert.Equal(t, known, strings.Contains(err.Error(), "the -wal of the newer one"), "%d times: %v", times, err)
+		assert.Equal(t, known, strings.Contains(err.Error(), "the -wal beside it belongs to the newer one"), "%d times: %v", times, err)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestStaleIsNotAWALAfterNone(t *testing.T) {
 	binary.BigEndian.PutUint32(k.wal[16:], 1)
 	_, err := tryOpen(t, k.put(t, nil)) // beside an empty file
 	require.ErrorIs(t, err, journal.ErrRestored)
-	assert.NotContains(t, err.Error(), "the -wal of the newer one")
+	assert.NotContains(t, err.Error(), "the -wal beside it belongs to the newer one")
 }
 
 // A commit that can't begin an epoch is none, though it has nothing else to say but the time.
@@ -413,7 +413,7 @@ func TestStaleIsNotAFileWithoutAnEpoch(t *testing.T) {
 	without, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if _, err = tryOpen(t, k.put(t, without)); err != nil {
-		assert.NotContains(t, err.Error(), "the -wal of the newer one")
+		assert.NotContains(t, err.Error(), "the -wal beside it belongs to the newer one")
 	}
 }
 

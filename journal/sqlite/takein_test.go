@@ -66,7 +66,7 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 	delivered := []byte(`{"at":1,"generation":1,"outcome":3}`)
 	const operation, delivery, alias, none = 1, 2, 3, 4
 	damaged := func(seq int64) []string {
-		return []string{fmt.Sprintf("the file: what a transaction has recorded is as it was written: row %d of onceward_outbox", seq)}
+		return []string{fmt.Sprintf("the file: the record of a transaction is as it was written: row %d of onceward_outbox", seq)}
 	}
 	for name, row := range map[string]struct {
 		seq, kind, handle int64

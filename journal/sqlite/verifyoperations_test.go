@@ -184,7 +184,7 @@ func TestVerifyComparesSegments(t *testing.T) {
 			k := *ops[3]
 			k.Op.Delivered = false
 			pack(t, path, first, append([]*format.Record{ops[0], ops[1], ops[2], &k}, ops[4:]...)...)
-		}, []string{of(ops[3], ": what is in a block is completed and delivered")}},
+		}, []string{of(ops[3], ": an operation in a block is completed and delivered")}},
 		"the last of a segment lost":      {lost(2047), []string{is(2047, missing)}},
 		"the first of a segment lost":     {lost(2048), []string{is(2048, missing)}},
 		"the last that is folded lost":    {lost(latest), []string{is(latest, missing)}},

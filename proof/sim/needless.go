@@ -101,12 +101,12 @@ func (l *life) explains(b *book, op *journal.Operation, c contract, first held, 
 		is    bool
 	}{
 		{"on hold", l.has(operators)},
-		{"not wanted any more", l.has(regrets)},
+		{"operator withdrew it", l.has(regrets)},
 		{"the key was sent in another place or form", l.has(quotedKeys)},
 		{"the clock", first.leaps || l.fallsBehind(first.at)},
 		{"retention has passed", agree || l.fallsBehind(first.at)}, // it was sent first, long ago, by that clock
 		{"retention has passed", l.firstLeaps},
-		{"did not ask for it again", agree || l.firstLeaps || l.fallsBehind(first.at)}, // that time is over by that clock
+		{"did not repeat it", agree || l.firstLeaps || l.fallsBehind(first.at)}, // that time is over by that clock
 		{"does not say whether it happened", true},
 		{"the journal was restored", l.disaster != nil},
 		{"the key was used for another request", l.wasRestored() || op.KeyCarried}, // the reference that was made for it is lost, or another has its key

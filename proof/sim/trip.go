@@ -270,7 +270,7 @@ func (l *life) judgeTrip(e *errand) {
 		}
 		fallthrough // it fails, and is set aside if it goes on to
 	case journal.FlowStateSetAside:
-		for _, why := range []string{"500", "answer is not kept", "other steps", "not wanted any more", "now makes", "can't be undone", "303", "307", "200", "declined"} {
+		for _, why := range []string{"500", "answer is not kept", "other steps", "operator withdrew it", "now makes", "can't be undone", "303", "307", "200", "declined"} {
 			if strings.Contains(f.Cause, why) {
 				return
 			}

@@ -699,7 +699,7 @@ func TestPassedOverAtRest(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 2, report.PassedOver)
 		require.Len(t, report.Problems, 1)
-		assert.ErrorContains(t, report.Problems[0], "the last attempts there have failed")
+		assert.ErrorContains(t, report.Problems[0], "the last attempts at the provider have failed")
 		assert.NotContains(t, logged.String(), "not claimed")
 	})
 }

@@ -127,7 +127,7 @@ func TestControlThatIsNotShown(t *testing.T) {
 		l.Runs(9 * 24 * time.Hour)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 		require.NotEmpty(t, l.Told())
-		assert.Contains(t, l.Told()[0].Missing, "control")
+		assert.Contains(t, l.Told()[0].Missing, "canary")
 	})
 }
 

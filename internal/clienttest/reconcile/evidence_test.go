@@ -56,7 +56,7 @@ func TestHearOfWhatCantBeRead(t *testing.T) {
 			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(text)})
 			require.NoError(t, err)
 			assert.Empty(t, ops)
-			assert.Equal(t, !readable, strings.Contains(l.Log.String(), "a webhook could not be read"))
+			assert.Equal(t, !readable, strings.Contains(l.Log.String(), "a webhook could not be read in full"))
 		})
 	}
 }

@@ -342,7 +342,7 @@ func TestRuleContradiction(t *testing.T) {
 		op := l.Stands("invoice-1")
 		assert.Equal(t, 402, op.Answer.Status)
 		assert.Contains(t, op.Attention, "refused, and took effect")
-		assert.Contains(t, l.Log.String(), `level=ERROR msg="what was found contradicts what is recorded"`)
+		assert.Contains(t, l.Log.String(), `level=ERROR msg="the finding contradicts the record"`)
 		assert.NotContains(t, l.Log.String(), "twice")
 		l.Runs(time.Minute)
 		require.Len(t, l.Told(), 1)

@@ -177,7 +177,7 @@ func TestReconcileIsToldAtOnce(t *testing.T) {
 		}
 		assert.Empty(t, ask(), "it is looked for again")
 		oncetest.Pass(10*time.Minute + 1234*time.Millisecond) // no poll of its own comes just then
-		assert.Contains(t, ask(), `level=WARN msg="it can't be found out, and needs attention"`)
+		assert.Contains(t, ask(), `level=WARN msg="no look-up can settle it, and it needs attention"`)
 		assert.Contains(t, l.Stands("invoice-1").Attention, "given up after")
 		oncetest.Pass(20 * time.Millisecond)
 		assert.Len(t, l.Told(), 1)

@@ -122,8 +122,8 @@ func TestTrapNotProven(t *testing.T) {
 		{"no handling time", func(p *providers.Provider) {
 			p.Endpoints[0].HandlingTime, p.Endpoints[0].Lookups[0].Absent = 0, providers.Absence{}
 		}, true, "handling time"},
-		{"not stated when it can be seen", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} }, true, "can be seen"},
-		{"no control", func(*providers.Provider) {}, false, "control"},
+		{"not declared when it can be seen", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} }, true, "shows a new object"},
+		{"no canary", func(*providers.Provider) {}, false, "canary"},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving, row.adjust)

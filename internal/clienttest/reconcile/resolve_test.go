@@ -41,7 +41,7 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, 1, e.Operation.Generation, "it says where it stands")
 			assert.Equal(t, op.Seen, e.Operation.Seen)
-			assert.ErrorContains(t, err, "generation 0, claim 1 was looked at")
+			assert.ErrorContains(t, err, "the decision was made on generation 0, claim 1")
 		}
 		assert.Equal(t, onceward.StateUnknown, p.Recorded(ref).State)
 	})

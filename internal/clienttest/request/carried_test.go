@@ -30,7 +30,7 @@ func TestANameTakesNoOthersCarriedKey(t *testing.T) {
 		for _, options := range [][]option{{carrying("k-1")}, {carrying("k-1"), otherCharge}} {
 			out := p.Ask(named(t, "invoice-2"), options...)
 			require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
-			assert.ErrorContains(t, out.Err, "another operation has the key")
+			assert.ErrorContains(t, out.Err, "another operation has the request's key")
 			assert.Equal(t, "invoice-1", out.Op.ID, "in one scope it says which")
 			assert.Nil(t, out.Op.Answer)
 		}

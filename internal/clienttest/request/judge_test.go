@@ -605,7 +605,7 @@ func TestWhoseDelayIsRecorded(t *testing.T) {
 			stop()
 			probed := 0
 			for _, op := range p.Everything() {
-				if strings.Contains(op.Cause, "attempts there fail, and are made one by one") {
+				if strings.Contains(op.Cause, "attempts at the provider fail, and are made one at a time") {
 					probed++
 					assert.Equal(t, row.own, op.DueOwn)
 					assert.Equal(t, journal.StatePending, op.State)

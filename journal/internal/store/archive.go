@@ -88,7 +88,7 @@ func (a *Archive) WriteReceipts(lines ReceiptLines) error {
 
 func (a *Archive) write(each []any) error {
 	if err := a.writeLines(each); err != nil {
-		return fmt.Errorf("nothing is reaped that is not archived: %w", err)
+		return fmt.Errorf("operations that could not be archived are not reaped: %w", err)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // CheckApply refuses an event that Apply can't take, with a *journal.EventError.
 func CheckApply(ev journal.Event) error {
 	if ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
 	}
 	return nil
 }
@@ -17,7 +17,7 @@ func CheckApply(ev journal.Event) error {
 // CheckClaim does so for Claim.
 func CheckClaim(ev journal.Event) error {
 	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the asker's clock"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the caller's clock"}
 	}
 	return nil
 }
@@ -25,7 +25,7 @@ func CheckClaim(ev journal.Event) error {
 // CheckReap does so for Reap.
 func CheckReap(ev journal.Event) error {
 	if ev.Kind != journal.EventReap || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the asker's clock"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the caller's clock"}
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func CheckReap(ev journal.Event) error {
 // CheckEnqueue does so for EnqueueTx.
 func CheckEnqueue(ev journal.Event) error {
 	if ev.Kind != journal.EventEnqueue || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "EnqueueTx needs an enqueue and the asker's clock"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "EnqueueTx needs an enqueue and the caller's clock"}
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func CheckEnqueue(ev journal.Event) error {
 // CheckDeliver does so for DeliverTx.
 func CheckDeliver(ev journal.Event) error {
 	if ev.Kind != journal.EventDeliver || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "DeliverTx needs a delivery and the asker's clock"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "DeliverTx needs a delivery and the caller's clock"}
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func CheckDeliver(ev journal.Event) error {
 // CheckApplyFlow refuses an event that ApplyFlow can't take, with a *journal.FlowEventError.
 func CheckApplyFlow(ev journal.FlowEvent) error {
 	if ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the asker's clock"}
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func CheckApplyFlow(ev journal.FlowEvent) error {
 // CheckClaimFlows does so for ClaimFlows.
 func CheckClaimFlows(ev journal.FlowEvent) error {
 	if ev.Kind != journal.FlowEventClaim || ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the asker's clock"}
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the caller's clock"}
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func CheckClaimFlows(ev journal.FlowEvent) error {
 // CheckReapFlows does so for ReapFlows.
 func CheckReapFlows(ev journal.FlowEvent) error {
 	if ev.Kind != journal.FlowEventReap || ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the asker's clock"}
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the caller's clock"}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // CheckLooks refuses an event that Looks can't take, with a *journal.EventError.
 func CheckLooks(ev journal.Event) error {
 	if ev.Kind != journal.EventLook || ev.At.IsZero() || ev.Due.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Looks needs a look, the asker's clock and Due, the end of the lease"}
+		return &journal.EventError{Kind: ev.Kind, Reason: "Looks needs a look, the caller's clock and Due, the end of the lease"}
 	}
 	return nil
 }
@@ -22,7 +22,7 @@ func CheckHear(heard journal.Heard, evs []journal.Event) error {
 	}
 	for _, ev := range evs {
 		if ev.Kind != journal.EventEvidence && ev.Kind != journal.EventHint || ev.At.IsZero() {
-			return &journal.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the asker's clock"}
+			return &journal.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the caller's clock"}
 		}
 	}
 	return nil

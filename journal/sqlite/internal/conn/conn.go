@@ -216,7 +216,7 @@ func OfOneStatement(err error) bool {
 
 // advice has the action for an error of SQLite.
 var advice = map[int]string{
-	codes.SQLITE_FULL:     "the disk is full; free some space: a journal that is open then goes on by itself, and one that could not be opened may be opened again",
+	codes.SQLITE_FULL:     "the disk is full; free some space: an open journal then goes on by itself, and another can be opened again",
 	codes.SQLITE_READONLY: "it can't be written; check the permissions of the file and of its directory",
 	codes.SQLITE_PERM:     "it can't be written; check the permissions of the file and of its directory",
 	codes.SQLITE_CANTOPEN: "it can't be opened; check that its directory exists and can be written",

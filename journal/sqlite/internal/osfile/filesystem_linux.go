@@ -46,7 +46,7 @@ func refuseNetwork(magic uint32) error {
 var volatileFilesystems = map[uint32]string{
 	0x01021994: "tmpfs, which is in memory: a restart of the machine loses it; give a path on a disk",
 	0x858458f6: "ramfs, which is in memory: a restart of the machine loses it; give a path on a disk",
-	0x794c7630: "overlayfs, as a container's own layer does, which goes with the container; give a path on a volume",
+	0x794c7630: "overlayfs, such as a container's own layer, which is lost with the container; give a path on a volume",
 }
 
 // Volatile returns the kind of a directory's file system if its files may be lost, or "".

@@ -244,7 +244,7 @@ func Recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 	case ours == 0 && encoding != "UTF-8":
 		// A name is any bytes, and so is an error's text. In another encoding SQLite would return other
 		// bytes.
-		return is, shared, fmt.Errorf("%w: %s keeps its text in %s, and a journal's is kept in UTF-8, which can't be changed: give another path", ErrNotJournal, path, encoding)
+		return is, shared, fmt.Errorf("%w: %s keeps its text in %s, which can't be changed, and a journal needs UTF-8; give another path", ErrNotJournal, path, encoding)
 	case ours == 0 && theirs > 0 && opts.NoMigration:
 		return is, shared, fmt.Errorf("%w: %s is a database with no journal in it, and none is made there (Options.NoMigration); give another path", ErrNotJournal, path)
 	case ours == 0:

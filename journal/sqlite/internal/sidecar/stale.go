@@ -106,9 +106,9 @@ func RefuseStale(path string) error {
 		if again, err := Read(path); err != nil || again != side {
 			continue
 		}
-		return fmt.Errorf("%w: %s was removed, or an older file was put in its place, and the -wal of the newer one still lies beside it; "+
-			"it was not opened, since SQLite would mix the two: end every process that has it open, remove %[2]s-wal and %[2]s-shm, "+
-			"open it again and call Adopt; or put back the file that they belong to", journal.ErrRestored, path)
+		return fmt.Errorf("%w: %s was removed or replaced by an older file, and the -wal beside it belongs to the newer one, which SQLite would mix. "+
+			"Put back the newer file; or end every process that has it open, remove %[2]s-wal and %[2]s-shm, "+
+			"open it again and call Adopt", journal.ErrRestored, path)
 	}
 	return nil
 }

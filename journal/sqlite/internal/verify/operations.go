@@ -178,7 +178,7 @@ func (s *verifiedSegment) readBlocks() error {
 				found := k.Op.Handle == listed && listed > before && listed < past
 				s.must(&k.Op, found, "it is where it is looked for in its block")
 				before, s.packed[k.Op.Handle] = k.Op.Handle, true
-				s.must(&k.Op, k.Closed(), "what is in a block is completed and delivered")
+				s.must(&k.Op, k.Closed(), "an operation in a block is completed and delivered")
 				s.take(k)
 				return nil
 			})
@@ -194,7 +194,7 @@ func (s *verifiedSegment) readBlocks() error {
 // take checks an operation that is not in the log.
 func (s *verifiedSegment) take(k *format.Record) {
 	s.must(&k.Op, s.ops[k.Op.Handle] == nil, "it is in one place")
-	s.must(&k.Op, k.Op.Handle <= s.folded, "what is not folded is in the log alone")
+	s.must(&k.Op, k.Op.Handle <= s.folded, "an operation that is not folded is in the log alone")
 	s.ops[k.Op.Handle] = k
 	s.check(k)
 }
