@@ -102,7 +102,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	if err != nil {
 		return err
 	}
-	if looked.Generation == op.Generation && looked.Claim == op.Claim { // else it has moved, as Resolve says
+	if looked.Generation == op.Generation && looked.Claim == op.Claim { // else it has changed, as Resolve says
 		o, err := c.operationOf(r.Context(), &op)
 		if err == nil {
 			err = allowed(o)
@@ -118,7 +118,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	switch {
 	case errors.Is(err, onceward.ErrMoved):
 		return conflict("It has changed since you read it: it is " + stateWord(op.State) + " now, in generation " + strconv.Itoa(op.Generation) +
-			" and claim " + strconv.FormatInt(op.Claim, 10) + ". Look again.")
+			" and claim " + strconv.FormatInt(op.Claim, 10) + ". Read it again.")
 	case errors.Is(err, onceward.ErrInFlight):
 		return conflict("A process is sending it now.")
 	case errors.Is(err, onceward.ErrAnswerGone), errors.Is(err, journal.ErrInvalidEvent):

@@ -318,7 +318,7 @@ func TestResolve(t *testing.T) {
 		form.Set("claim", "0")
 		a := s.post("resolve", form)
 		assert.Equal(t, http.StatusConflict, a.StatusCode)
-		assert.Contains(t, a.text, "has moved")
+		assert.Contains(t, a.text, "has changed")
 		assert.Contains(t, a.text, "claim 1")
 		assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
 	})

@@ -65,7 +65,7 @@ func TestAStepWhoseAnswerIsGoneHasAWayOut(t *testing.T) {
 			err := p.Flow(t.Context(), "order-991", nil, run)
 			isAnswerGone(t, err)
 			assert.ErrorContains(t, err, "Resolve,")
-			assert.ErrorContains(t, err, `"charge" returned by ResolveStep`)
+			assert.ErrorContains(t, err, `result of step "charge" by ResolveStep`)
 			assert.Equal(t, state, p.flow("order-991").State)
 			pass(time.Hour)
 		}
@@ -140,7 +140,7 @@ func TestAStepWhoseAnswerIsGoneHasAWayOut(t *testing.T) {
 		require.NoError(t, err)
 		err = p.Flow(t.Context(), "order-991", nil, run)
 		isAnswerGone(t, err)
-		assert.ErrorContains(t, err, `"undo/create" returned by ResolveStep`)
+		assert.ErrorContains(t, err, `result of step "undo/create" by ResolveStep`)
 		_, err = p.Flows.ResolveStep(t.Context(), order991, "undo/create", nil, byHand)
 		require.NoError(t, err)
 		err = p.Flow(t.Context(), "order-991", nil, run)

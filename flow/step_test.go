@@ -132,7 +132,7 @@ func TestAStepThatCanNotBeResumedIsRefused(t *testing.T) {
 			_, err := flow.Step(ctx, "a", func(context.Context) (func(), error) { return func() {}, nil })
 			return err
 		}, "can't be recorded"},
-		"a flow in a flow": {func(p *process, ctx context.Context) error { return p.Flow(ctx, "other", nil, p.Sequence()) }, "begun in another"},
+		"a flow in a flow": {func(p *process, ctx context.Context) error { return p.Flow(ctx, "other", nil, p.Sequence()) }, "begin in another"},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			p := startFlows(t, &line{}, onceward.Config{})

@@ -98,7 +98,7 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 		{"the end of the recorded handling time", "early", func(op *journal.Operation) { op.Terms.Handling = 3 * time.Hour }, nil},
 		{"a whole answer", "whole", nil, func(ev *journal.Event) { ev.Absence.Whole = false }},
 		{"a request that had it", "request", nil, func(ev *journal.Event) { ev.Absence.ByRequest = false }},
-		{"a time from which it is seen", "seen", nil, func(ev *journal.Event) { ev.Absence.Consistent = false }},
+		{"a time from which it is shown", "shows a new object", nil, func(ev *journal.Event) { ev.Absence.Consistent = false }},
 		{"the time from which it is seen", "early", nil, func(ev *journal.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 2*time.Hour }},
 		{"an account that is proven", "account", nil, func(ev *journal.Event) { ev.Absence.Account = "" }},
 		{"an account that was", "account", func(op *journal.Operation) { op.Account = "" }, func(ev *journal.Event) { ev.Account, ev.Absence.Account = "", "" }},
@@ -111,12 +111,12 @@ func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
 		{"a look that had begun", "early", nil, func(ev *journal.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
 		{"an object that is shown still", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3 * time.Hour }},
 		{"a margin before it is shown no more", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3*time.Hour + 30*time.Minute }},
-		{"a control", "control", nil, func(ev *journal.Event) { ev.Absence.Control = time.Time{} }},
-		{"a control after it", "control", nil, func(ev *journal.Event) { ev.Absence.Control = noon.Add(-2 * time.Hour) }},
-		{"nothing that was seen", "seen before", func(op *journal.Operation) {
+		{"a canary", "canary", nil, func(ev *journal.Event) { ev.Absence.Control = time.Time{} }},
+		{"a canary after it", "canary", nil, func(ev *journal.Event) { ev.Absence.Control = noon.Add(-2 * time.Hour) }},
+		{"no trace of it", "saw a trace", func(op *journal.Operation) {
 			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInProgress})
 		}, nil},
-		{"nothing that was seen, though it could not be told what it is", "seen before", func(op *journal.Operation) {
+		{"no trace of it, not even an unclear one", "saw a trace", func(op *journal.Operation) {
 			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInconclusive, Object: "payment pay_1"})
 		}, nil},
 	} {
@@ -771,7 +771,7 @@ func TestUnwantedIsNotSent(t *testing.T) {
 		held := op
 		held.Resolved = &journal.Resolved{Resolution: journal.Hold}
 		_, _, err := journal.Next(held, false, say(op, what))
-		assert.ErrorContains(t, err, "not wanted", what)
+		assert.ErrorContains(t, err, "withdrawn", what)
 	}
 	cancelled, _ := next(t, op, false, say(op, journal.NotExecuted))
 	_, decision = next(t, cancelled, false, begin(journal.Named, stated))
@@ -801,7 +801,7 @@ func TestUnwantedIsNotSent(t *testing.T) {
 
 	never := journal.MaySend(journal.Question{Unwanted: true})
 	assert.Equal(t, journal.Never, never.Answer)
-	assert.Contains(t, never.Reason, "not wanted")
+	assert.Contains(t, never.Reason, "withdrew")
 }
 
 // Somebody's word against evidence needs to be forced.

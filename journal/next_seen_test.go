@@ -276,7 +276,7 @@ func TestWithoutItsBodyIsNotSent(t *testing.T) {
 		if decision == journal.Later {
 			assert.Equal(t, ends, op.WakeAt, tc.name)
 		} else {
-			assert.Contains(t, op.Cause, "did not ask for it again", tc.name)
+			assert.Contains(t, op.Cause, "did not repeat it", tc.name)
 		}
 	}
 	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)

@@ -180,7 +180,7 @@ func TestPostgresIsWritten(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"resolve", planted.Hostile, "--scope", "tenant\u2066-x", "--not-executed", "--seen", "0.7"}, exitRefused, "moved"},
+		{[]string{"resolve", planted.Hostile, "--scope", "tenant\u2066-x", "--not-executed", "--seen", "0.7"}, exitRefused, "has changed"},
 		{[]string{"resolve", planted.Held, "--executed", "--seen", "0.1"}, exitRefused, "another caller is sending it"},
 		{[]string{"resolve", planted.Completed, "--not-executed", "--seen", "0.1"}, exitRefused, "outcome is known"},
 		{[]string{"resolve", planted.Closing, "--send-again", "--seen", "0.1"}, exitRefused, "waiting sends it"},
@@ -415,7 +415,7 @@ func TestTablesOfAnotherAreNoJournal(t *testing.T) {
 		server.Exec(t, fmt.Sprintf(breaks, broken))
 		s := says(broken, "doctor")
 		assert.Equal(t, exitFindings, s.code, breaks)
-		assert.Contains(t, s.out, "fail  stats: what is in the journal can't be read")
+		assert.Contains(t, s.out, "fail  stats: the journal's content can't be read")
 	}
 }
 

@@ -441,7 +441,7 @@ func TestGameDayDiskFull(t *testing.T) {
 			require.Len(d.t, d.line.Sent(), sent, "nothing is sent that can't be recorded")
 		})
 		d.fires("Backlog", "JournalNotRecording")
-		assert.Contains(d.t, d.shows(""), "2 records are in this process's memory alone, since the journal takes none")
+		assert.Contains(d.t, d.shows(""), "2 records are only in this process's memory, since the journal fails")
 		assert.Contains(d.t, d.why(name), "it is being sent, by session")
 		assert.Contains(d.t, runbookOf(d.t, "JournalNotRecording"), "(#disk-full)")
 		assert.Contains(d.t, runbookOf(d.t, "Backlog"), "**Don't stop it**")

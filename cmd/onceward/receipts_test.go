@@ -69,8 +69,8 @@ func TestResolveReceipt(t *testing.T) {
 			says string
 		}{
 			{planted.AnsweredKey, ofTenant, "1.1", exitRefused, "only a reserved one"},
-			{planted.ReservedKey, ofTenant, strings.TrimSuffix(reserved, "1") + "2", exitRefused, "look again"},
-			{planted.ReservedKey, ofTenant, "4711.1", exitRefused, "look again"}, // it was freed since, and is reserved anew
+			{planted.ReservedKey, ofTenant, strings.TrimSuffix(reserved, "1") + "2", exitRefused, "read it again"},
+			{planted.ReservedKey, ofTenant, "4711.1", exitRefused, "read it again"}, // it was freed since, and is reserved anew
 			{planted.ReservedKey, []string{"--tenant", "globex"}, "1.1", exitNotFound, "no receipt"},
 			{planted.ReservedKey, nil, "1.1", exitNotFound, "--tenant"},
 			{"#4711", nil, "1.1", exitNotFound, "no receipt"},

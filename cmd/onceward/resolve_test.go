@@ -48,8 +48,8 @@ func TestResolve(t *testing.T) {
 			code int
 			says string
 		}{
-			{[]string{planted.Unknown, "--not-executed", "--seen", "0.7"}, exitRefused, "moved"},
-			{[]string{planted.Unknown, "--executed", "--seen", "3.1"}, exitRefused, "moved"},
+			{[]string{planted.Unknown, "--not-executed", "--seen", "0.7"}, exitRefused, "has changed"},
+			{[]string{planted.Unknown, "--executed", "--seen", "3.1"}, exitRefused, "has changed"},
 			{[]string{planted.Held, "--executed", "--seen", "0.1"}, exitRefused, "another caller is sending it"},
 			{[]string{planted.Completed, "--not-executed", "--seen", "0.1"}, exitRefused, "outcome is known"},
 			{[]string{planted.Closing, "--send-again", "--seen", "0.1"}, exitRefused, "waiting sends it"},

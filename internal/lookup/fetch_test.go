@@ -182,7 +182,7 @@ func TestControls(t *testing.T) {
 			u.Host = "sandbox.example.com"
 			c.URL = &u
 		}, "host"},
-		{"one that is told otherwise", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, "told"},
+		{"one that is identified otherwise", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, "identified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, e := pay()

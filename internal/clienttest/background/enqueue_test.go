@@ -206,7 +206,7 @@ func TestWhatCannotBeEnqueued(t *testing.T) {
 		"no effect":                     {options: []option{func(r *http.Request) { r.Method = http.MethodGet }}, kind: onceward.ErrInvalidRequest, says: "has no effect"},
 		"a stream":                      {options: []option{func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }}, kind: onceward.ErrInvalidRequest, says: "can't be repeated"},
 		"a large body":                  {cfg: onceward.Config{MaxRequestBody: 3}, kind: onceward.ErrInvalidRequest, says: "MaxRequestBody"},
-		"a key":                         {options: []option{carrying("mine")}, kind: onceward.ErrInvalidRequest, says: "leave that out"},
+		"a key":                         {options: []option{carrying("mine")}, kind: onceward.ErrInvalidRequest, says: "leave it out"},
 		"a card":                        {options: []option{body("card[number]=4242424242424242&amount=1")}, kind: onceward.ErrInvalidRequest, says: "secret"},
 		"a credential that nobody adds": {options: []option{with("Authorization", "Bearer sk_test_1")}, kind: onceward.ErrCredentialMissing, says: "Authorization"},
 		"strict":                        {cfg: strict, options: []option{to(http.MethodPost, "https://api.stripe.com:444/v1/charges")}, kind: onceward.ErrUnprotected, says: "another port"},

@@ -579,7 +579,7 @@ func TestLookSaysWhereItLooked(t *testing.T) {
 		l.Loses("invoice-1", providertest.DropBefore())
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		assert.Contains(t, latest(l.Stands("invoice-1")).Why, "the provider's table has no look-up for this request: state one")
+		assert.Contains(t, latest(l.Stands("invoice-1")).Why, "the provider's table has no look-up for this request: declare one")
 	})
 }
 

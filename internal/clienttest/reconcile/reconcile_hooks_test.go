@@ -478,7 +478,7 @@ func TestLookKeepsItsTimeWithAControl(t *testing.T) {
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		l.Runs(25 * time.Minute)
 		before := l.Stands("invoice-1")
-		require.Contains(t, before.Evidence[len(before.Evidence)-1].Why, "control")
+		require.Contains(t, before.Evidence[len(before.Evidence)-1].Why, "canary")
 		require.NoError(t, l.Pays("control").Err)
 		l.Runs(30 * time.Minute)
 		assert.Equal(t, before.LookAt, l.Stands("invoice-1").LookAt)

@@ -217,7 +217,7 @@ func TestLookThatFreesKeepsARetryAfter(t *testing.T) {
 			}
 			if out := <-first; row.hurries > 0 {
 				require.ErrorIs(t, out.Err, onceward.ErrNotSent)
-				assert.ErrorContains(t, out.Err, "asked not to be asked again before")
+				assert.ErrorContains(t, out.Err, "asked for a pause until")
 				assert.Equal(t, 19*time.Minute+time.Second, time.Since(began), "it is told at once")
 			} else {
 				require.NoError(t, out.Err)

@@ -444,7 +444,7 @@ func TestBodyThatCanNotCarryTheKeyIsRefused(t *testing.T) {
 		and    option
 		reason string
 	}{
-		"empty":      {"", jsonType, "{} at least"},
+		"empty":      {"", jsonType, "at least {}"},
 		"compressed": {"{}", with("Content-Encoding", "gzip"), "Content-Encoding"},
 		"an array":   {"[]", jsonType, "in a request of its own"},
 		"no JSON":    {"{", jsonType, "not JSON"},
