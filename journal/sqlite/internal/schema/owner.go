@@ -63,8 +63,8 @@ func (is Owner) Refuses(path string, opts Options) error {
 	if is.Deployment == "" || opts.Deployment == is.Deployment || opts.Deployment == "" && (opts.Existing || opts.ReadOnly) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is that of %q, and Options.Deployment is %q: if it is a copy, such as a snapshot of the volume, start this deployment with a journal of its own; "+
-		"to go on with it on purpose, open it with Options.Existing and without Deployment, and call AdoptAs", ErrDeployment, path, is.Deployment, opts.Deployment)
+	return fmt.Errorf("%w: %s is the journal of %q, and Options.Deployment is %q: give this deployment a journal of its own, if this is a copy, such as a snapshot. "+
+		"To go on with it on purpose, open it with Options.Existing and without Deployment, and call AdoptAs", ErrDeployment, path, is.Deployment, opts.Deployment)
 }
 
 // After is the owner once the file is open with these options here.

@@ -106,7 +106,7 @@ func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
 		}
 		_ = lock.Close()
 	}
-	return "", nil, errors.New("its file was taken away, again and again")
+	return "", nil, errors.New("its file was removed again and again")
 }
 
 // settleFile gives a session's new file its owner and its text, and syncs it: the row must not survive a loss
