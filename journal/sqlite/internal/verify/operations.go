@@ -25,7 +25,7 @@ func (s *verifiedSegment) checkContents() error {
 	return s.Each(sealed.ContentsOf, func(row []driver.Value) error {
 		c, err := format.DecodeContents(s.first, row[0].([]byte))
 		if err != nil {
-			s.file("what the segment that begins with operation %d has is as it was written", s.first)
+			s.file("the contents of the segment that begins with operation %d are as they were written", s.first)
 			return nil
 		}
 		for handle, k := range s.ops {
@@ -52,12 +52,12 @@ func (s *verifiedSegment) checkMarks() error {
 		}
 		for _, m := range store.Marks(&k.Op) {
 			of := mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle}
-			s.must(&k.Op, there[of], "it is found by what it can be recognised by")
+			s.must(&k.Op, there[of], "its marks find it")
 			delete(there, of)
 		}
 	}
 	for stray := range there {
-		s.add(Violation{Handle: stray.handle, Invariant: "what finds it is what it has"})
+		s.add(Violation{Handle: stray.handle, Invariant: "its index entries are of marks that it has"})
 	}
 	return err
 }

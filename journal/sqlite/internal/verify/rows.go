@@ -81,7 +81,7 @@ func (v *verification) outbox() error {
 			err = format.ErrDamaged
 		}
 		if err != nil {
-			v.file("what a transaction has recorded is as it was written: row %v of onceward_outbox", row[0])
+			v.file("the record of a transaction is as it was written: row %v of onceward_outbox", row[0])
 		}
 		return nil
 	})
