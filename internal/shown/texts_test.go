@@ -24,10 +24,7 @@ var speaking = []string{
 	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
 	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
-	"internal/fingerprint", "internal/middlewares", "journal/internal/store", "journal/internal/format", "journal/sqlite/internal/conn",
-	"journal/sqlite/internal/osfile", "journal/sqlite/internal/schema", "journal/sqlite/internal/sessions", "journal/sqlite/internal/sidecar",
-	"journal/sqlite/internal/read", "journal/sqlite/internal/checkpoint", "journal/sqlite/internal/inplace", "journal/sqlite/internal/sealed",
-	"journal/sqlite/internal/memtable",
+	"internal/fingerprint", "internal/middlewares", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*",
 }
 
 // The places of a text: the functions that take it, and the fields and variables that hold it.

@@ -35,7 +35,7 @@ func (j *Journal) evict(ctx context.Context, where string, args ...any) {
 			"AND a.state_change < clock_timestamp() - interval '500 ms' AND a.pid IN (SELECT pg_catalog.unnest(pg_blocking_pids(w.pid)) FROM pg_stat_activity w "+
 			"WHERE w.usename = current_user AND w.wait_event_type = 'Lock' AND w.query LIKE '%' || $1 || '.lanes%')", j.schema).Scan(&ended)
 		if err == nil && ended > 0 {
-			j.log.Warn("onceward: connections that held lanes of the journal, and whose client is gone or stopped, were ended", "connections", ended)
+			j.log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)
 		}
 		select {
 		case <-waits:

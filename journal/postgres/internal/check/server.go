@@ -52,13 +52,13 @@ func Server(ctx context.Context, conn RowReader, needs Needs) (awaits bool, err 
 	case encoding != "UTF8":
 		return false, fmt.Errorf("%w: the database's encoding is %s, and UTF8 is needed", ErrUnsafe, encoding)
 	case standby:
-		return false, fmt.Errorf("%w: the server is a standby: connect to the primary, as by several hosts and target_session_attrs=read-write", ErrUnsafe)
+		return false, fmt.Errorf("%w: the server is a standby: connect to the primary, for example with target_session_attrs=read-write", ErrUnsafe)
 	case readonly:
 		return false, fmt.Errorf("%w: default_transaction_read_only is on", ErrUnsafe)
 	case local && fsync != "on":
-		return false, fmt.Errorf("%w: fsync is %s: what was acknowledged is lost with the machine's power; set it on, or see Options.Durability", ErrUnsafe, fsync)
+		return false, fmt.Errorf("%w: fsync is %s: acknowledged commits are lost with the machine's power; set it on, or see Options.Durability", ErrUnsafe, fsync)
 	case local && pages != "on":
-		return false, fmt.Errorf("%w: full_page_writes is %s: a page that was half written can't be mended; set it on, or see Options.Durability", ErrUnsafe, pages)
+		return false, fmt.Errorf("%w: full_page_writes is %s: a half-written page can't be repaired; set it on, or see Options.Durability", ErrUnsafe, pages)
 	}
 	return standbys != "", nil
 }
@@ -77,8 +77,8 @@ func Notices(ctx, background context.Context, conn *pgx.Conn, told *connection.N
 		return err
 	}
 	if !told.Warned.Swap(false) {
-		return fmt.Errorf("%w: commits wait for a standby, and a pooler in between keeps the server's notices to itself, "+
-			"by which alone it is told that one did not: connect directly", ErrUnsafe)
+		return fmt.Errorf("%w: commits wait for a standby, and the pooler drops the server's notice "+
+			"of a commit that did not wait; connect directly", ErrUnsafe)
 	}
 	told.Looked.Store(true)
 	return nil

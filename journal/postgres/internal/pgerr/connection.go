@@ -18,7 +18,7 @@ func ConnectionReason(err error) string {
 	var scan pgx.ScanArgError
 	switch {
 	case errors.As(err, &scan):
-		return "the server's answer is not in the form that is asked for: behind a pooler (Options.Pooled), see bytea_output and DateStyle"
+		return "the server's answer is in another form than requested: behind a pooler (Options.Pooled), see bytea_output and DateStyle"
 	case errors.As(err, &network) && network.Timeout():
 		return "the server did not answer in time"
 	case errors.As(err, &connect) && strings.Contains(err.Error(), "read only connection"): // pgconn's words, without a type
@@ -46,7 +46,7 @@ func tlsReason(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the server's TLS certificate is not valid at this time: renew it, or set this machine's clock right"
 	case errors.As(err, &unverified):
-		return "the server's TLS certificate is signed by none who is trusted here: have sslrootcert of the connection string name the authority's file"
+		return "the server's TLS certificate is signed by an unknown authority: name the authority's file by sslrootcert in the connection string"
 	case errors.As(err, &header), errors.As(err, &op) && op.Op == "remote error": // crypto/tls's word for an alert
 		return "TLS with the server failed: see sslmode of the connection string, and sslcert and sslkey if the server wants a client's certificate"
 	}

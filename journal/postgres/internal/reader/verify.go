@@ -125,10 +125,10 @@ func (v *verification) operation(l *looked) {
 		}
 	}
 	for _, hash := range has {
-		must(slices.Contains(l.marks, hash), "it is found by what it can be recognised by")
+		must(slices.Contains(l.marks, hash), "its marks find it")
 	}
 	for _, hash := range l.marks {
-		must(slices.Contains(has, hash), "what finds it is what it has")
+		must(slices.Contains(has, hash), "its index entries are of marks that it has")
 	}
 }
 
@@ -177,7 +177,7 @@ func (v *verification) strays() error {
 	}{
 		{table: "requests", column: "handle", of: "operations", invariant: "a request is that of an operation"},
 		{table: "answers", column: "handle", of: "operations", invariant: "an answer is that of an operation"},
-		{table: "marks", column: "handle", of: "operations", where: " AND s.handle <> 0", invariant: "what is recognised is an operation"},
+		{table: "marks", column: "handle", of: "operations", where: " AND s.handle <> 0", invariant: "a mark is that of an operation"},
 		{table: "flow_steps", column: "flow", of: "flows", flow: true, invariant: "a step is that of a flow"},
 	} {
 		err := v.read(v.ctx, func(row record.Scanner) error {
