@@ -200,8 +200,8 @@ type Endpoint struct {
 }
 
 // Declared is the place of a retention in an answer: a number of seconds, counted like Retention. Less than a
-// minute counts as no retention. Values that are not numbers are ignored. The zero Declared means that answers
-// declare none.
+// minute counts as no retention, and so does a value that is not a whole number, since it may be a short time in
+// another form. The zero Declared means that answers declare none.
 type Declared struct {
 	// Header is a response header. If it comes more than once, every line must have the same value.
 	Header string

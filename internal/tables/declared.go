@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,13 +10,17 @@ import (
 // leastDeclared is the shortest retention that is of use. The clocks of a journal are held to a part of it.
 const leastDeclared = time.Minute
 
-// Declared returns the retention that an answer declares for its key. ok is false if it declares none, or one that is not
-// a number of seconds. Less than a minute counts as zero.
+// Declared returns the retention that an answer declares for its key. ok is false if it declares none, or one that is
+// longer than any table's. A value that can't be read may be a short time in another form, so it counts as zero, as does
+// less than a minute.
 func (rt Route) Declared(a Answer) (retention time.Duration, ok bool) {
 	d := &rt.Endpoint.Declared
 	var text string
 	switch {
-	case d.Header != "" && headerSays(a.Header, d.Header, ""):
+	case d.Header != "" && len(a.Header.Values(d.Header)) > 0:
+		if !headerSays(a.Header, d.Header, "") {
+			return 0, true
+		}
 		text = strings.TrimSpace(a.Header.Get(d.Header))
 	case d.Field != "":
 		text, _ = NewFields(d.Field).Read(a.Body).Only(d.Field)
@@ -24,8 +29,11 @@ func (rt Route) Declared(a Answer) (retention time.Duration, ok bool) {
 		return 0, false
 	}
 	seconds, err := strconv.ParseUint(text, 10, 33) // 272 years
-	if retention = time.Duration(seconds) * time.Second; retention < leastDeclared {
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	if retention = time.Duration(seconds) * time.Second; err != nil || retention < leastDeclared {
 		retention = 0
 	}
-	return retention, err == nil
+	return retention, true
 }

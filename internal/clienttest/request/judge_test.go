@@ -745,7 +745,8 @@ func TestADeclaredRetentionShortensTheWindow(t *testing.T) {
 		{"within it", "7200", true, time.Hour, true},
 		{"after it", "7200", true, 3 * time.Hour, false},
 		{"longer than the table's", "864000", false, 25 * time.Hour, false},
-		{"bad values are ignored", "2h", false, 3 * time.Hour, true},
+		{"a value that can't be read", "2h", true, time.Minute, false},
+		{"two values that a proxy has joined", "7200, 7200", true, time.Minute, false},
 		{"nothing is remembered", "0", true, time.Minute, false},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
