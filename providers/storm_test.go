@@ -110,7 +110,7 @@ func (s *storm) client(j *sqlite.Journal) (*onceward.Client, error) {
 			return nil
 		},
 		Backoff:   backoff.Policy{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond},
-		Reconcile: &onceward.Reconcile{Schedule: []time.Duration{time.Second}, GiveUpAfter: 3 * time.Second, References: onceward.FillMissing},
+		Reconcile: &onceward.Reconcile{Schedule: []time.Duration{time.Second}, GiveUpAfter: 3 * time.Second},
 	})
 }
 
