@@ -251,7 +251,7 @@ func TestLinksWorkUnderAnyPrefix(t *testing.T) {
 }
 
 // No page shows a value of a body, a key, a query or what a name would do to the page.
-func TestNothingSecretIsShown(t *testing.T) {
+func TestPagesShowNoSecrets(t *testing.T) {
 	s := openReceiving(t, "/", nil)
 	for _, path := range append(pages(s), "console.js") {
 		text := s.get(path).text
@@ -540,7 +540,7 @@ func TestTheDocumentShowsTheExample(t *testing.T) {
 }
 
 // An unknown operation is never resent: nothing on its page says until when it would be. What was seen is a sentence.
-func TestUnknownSaysNothingOfResending(t *testing.T) {
+func TestUnknownOperationShowsNoResendTime(t *testing.T) {
 	s := open(t, "/", nil)
 	at := func(name string) string {
 		op, err := s.journal.Get(t.Context(), journal.Ref{ID: name})

@@ -71,7 +71,7 @@ func TestHour(t *testing.T) {
 }
 
 // What was noted while the clock was ahead does not stand in the way of what is noted after it was set right.
-func TestHourOutlivesAClockAhead(t *testing.T) {
+func TestHourSurvivesAClockThatRanAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour := &console.Hour{}
 		page, err := console.New(console.Options{Journal: &counted{}, Hour: hour, Logger: slog.New(slog.DiscardHandler),

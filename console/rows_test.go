@@ -138,7 +138,7 @@ func TestRowsOfAPage(t *testing.T) {
 }
 
 // What is looked through by spans, or is gone on with, is found whole, whichever way.
-func TestRowsAreAllFound(t *testing.T) {
+func TestEveryRowIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &million{begun: time.Now(), state: func(handle int64) journal.State {
 			if handle%9_973 == 0 {

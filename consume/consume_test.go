@@ -128,7 +128,7 @@ func TestFunctionThatFails(t *testing.T) {
 }
 
 // A function that commits by itself stops its message: it is not done twice.
-func TestFunctionThatCommits(t *testing.T) {
+func TestFunctionThatCommitsTheTransaction(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range 2 {
@@ -211,7 +211,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // Options and messages that can't work are refused with what to do.
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidOptionsAndMessages(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for want, o := range map[string]consume.Options{

@@ -165,7 +165,7 @@ func TestIdentities(t *testing.T) {
 
 // The first time that an event is delivered, the client may fail to take note of it. The consumer has done it then. It is delivered
 // again, and the client takes note of it all the same.
-func TestClientHearsARepeatedDelivery(t *testing.T) {
+func TestClientRecordsARepeatedDelivery(t *testing.T) {
 	t.Parallel()
 	h := openHook(t, func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
 		return book(m.ID)(ctx, tx)
@@ -218,7 +218,7 @@ func ask(h http.Handler, body string) int {
 }
 
 // A message is forgotten once its time is over, and not before.
-func TestMessageIsForgotten(t *testing.T) {
+func TestMessageExpires(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -57,7 +57,7 @@ func newShop(t *testing.T, l *line, version int, cfg onceward.Config) *shop {
 	return s
 }
 
-func TestResumeRunsWhatWasCutOff(t *testing.T) {
+func TestResumeRunsInterruptedFlows(t *testing.T) {
 	virtual(t, "oldest first, with bounded concurrency", func(t *testing.T) {
 		l, j := (&line{}).Always(takes(time.Second, says(200, paid))), memory.New()
 		died := newShop(t, l, 1, onceward.Config{Journal: j})
@@ -200,7 +200,7 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-func TestAFlowIsNeverInTwoHands(t *testing.T) {
+func TestAFlowRunsInOneProcessAtATime(t *testing.T) {
 	virtual(t, "who asks meanwhile waits for it", func(t *testing.T) {
 		l := (&line{}).Always(takes(10*time.Second, says(200, paid)))
 		p := startFlows(t, l, onceward.Config{})
@@ -254,7 +254,7 @@ func startWithoutRunner(t *testing.T, via http.RoundTripper, cfg onceward.Config
 }
 
 // Resume reports flows that nobody here runs.
-func TestResumeReportsWhatNobodyHereRuns(t *testing.T) {
+func TestResumeReportsFlowsWithoutAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, j := (&line{}).Then(refuses()), memory.New()
 		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -269,7 +269,7 @@ func TestResumeReportsWhatNobodyHereRuns(t *testing.T) {
 }
 
 // A step's operation is finished by a process that runs no flows.
-func TestOperationFinishedWhereNoFlowsRun(t *testing.T) {
+func TestOperationFinishedByAClientWithoutFlows(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := openSQLite(t, t.TempDir()+"/journal.db")
 		l := (&line{}).Then(loses())
@@ -444,7 +444,7 @@ func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
 
 // A release lacks the version that a flow began under. Its callers ask for it again and again. They don't keep it off the
 // list of what needs attention, and a process with that version finishes it.
-func TestCallersOfAnUnregisteredVersionHideNoFlow(t *testing.T) {
+func TestUnregisteredVersionDoesNotHideFlows(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())

@@ -22,7 +22,7 @@ func forgets() providers.Provider {
 }
 
 // A message of which nobody knows what became of it holds up neither its flow nor the undoing of it.
-func TestBestEffortDoesNotHoldUpItsFlow(t *testing.T) {
+func TestUnknownBestEffortDoesNotBlockItsFlow(t *testing.T) {
 	const noUse = flow.Reason("the message has no number")
 	for name, row := range map[string]struct {
 		reply reply
@@ -87,7 +87,7 @@ func TestBestEffortDoesNotHoldUpItsFlow(t *testing.T) {
 }
 
 // A message that may still be sent is waited for, so that it does not come after the end of its flow.
-func TestBestEffortWaitsForWhatMayBeSent(t *testing.T) {
+func TestFlowWaitsForAPendingBestEffort(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})

@@ -239,7 +239,7 @@ func TestAStepMakesOneUnnamedCall(t *testing.T) {
 	})
 }
 
-func TestAFlowsKeysAreNobodyElses(t *testing.T) {
+func TestFlowsShareNoKeys(t *testing.T) {
 	virtual(t, "not those of an operation beside it", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{})
@@ -302,7 +302,7 @@ func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
 
 // An operation whose note failed is not begun unnoted by whoever asks once more in its step, as an SDK does: whoever
 // undoes the flow would not know of it.
-func TestCallWhoseNoteFailed(t *testing.T) {
+func TestOperationWhoseStepNoteFailedIsNotBegun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, j := &line{}, &failingFlows{Journal: memory.New()}
 		p := startFlows(t, l, onceward.Config{Journal: j})
@@ -331,7 +331,7 @@ func TestCallWhoseNoteFailed(t *testing.T) {
 
 // A step that has begun an operation, and fails in a later run before it asks for it again, has not failed: the function
 // would cope with that, and pay elsewhere.
-func TestStepThatFailsBeforeItAsksAgain(t *testing.T) {
+func TestStepThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	errVault := errors.New("no token")
 	cases := 0
 	for what, first := range map[string]func(p *process) reply{
@@ -401,7 +401,7 @@ func TestStepThatFailsBeforeItAsksAgain(t *testing.T) {
 }
 
 // A step that fails before it asks for what nobody else sends fails, and is set aside: there is nothing to wait for.
-func TestStepThatFailsBeforeWhatOnlyItSends(t *testing.T) {
+func TestStepThatFailsBeforeItsOwnPendingOperation(t *testing.T) {
 	for _, undoing := range []bool{false, true} {
 		each(t, fmt.Sprintf("undoing %t", undoing), func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(says(200, paid), refuses())
@@ -458,7 +458,7 @@ func TestStepThatFailsBeforeWhatOnlyItSends(t *testing.T) {
 }
 
 // What breaks a step off before it asks for what took effect in an earlier run is no failure of its flow.
-func TestStepBrokenOffBeforeItAsksAgain(t *testing.T) {
+func TestInterruptedStepDoesNotFailItsFlow(t *testing.T) {
 	for name, broken := range map[string]func(ctx context.Context, stop func()) error{
 		"its run is stopped": func(ctx context.Context, stop func()) error { stop(); return context.Cause(ctx) },
 		"the journal fails":  func(context.Context, func()) error { return fmt.Errorf("look it up: %w", onceward.ErrJournal) },
@@ -493,7 +493,7 @@ func TestStepBrokenOffBeforeItAsksAgain(t *testing.T) {
 }
 
 // A flow that waits for an operation tells of that operation, and not of what its step or its function made of the wait.
-func TestWaitingFlowTellsOfItsOperation(t *testing.T) {
+func TestWaitingFlowNamesItsOperation(t *testing.T) {
 	const soldOut = flow.Reason("sold out")
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(cuts(200, paid), loses())

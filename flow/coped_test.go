@@ -17,7 +17,7 @@ import (
 )
 
 // A function that coped with a step which failed copes with it in its undoing, too.
-func TestCopedWithBeforeItIsGivenUp(t *testing.T) {
+func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 	const full = flow.Reason("full")
 	cases := 0
 	for name, first := range map[string]reply{
@@ -79,7 +79,7 @@ func TestCopedWithBeforeItIsGivenUp(t *testing.T) {
 }
 
 // A step that its function coped with, and that took effect after all, is undone with what was made in its stead.
-func TestCopedWithThoughItTookEffect(t *testing.T) {
+func TestHandledStepThatTookEffectIsUndone(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		const noToken = flow.Reason("no token")
 		l := (&line{}).Then(doing(func() { <-time.After(time.Hour) }, says(200, `{"id":"ch_late"}`)), frozen)
@@ -129,7 +129,7 @@ func TestCopedWithThoughItTookEffect(t *testing.T) {
 }
 
 // Nor is a way that the function went once, and where it came to nothing, in the way of undoing the one that it took later.
-func TestCopedWithOnAnotherWay(t *testing.T) {
+func TestAbandonedBranchDoesNotBlockTheUndoing(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		each(t, fmt.Sprintf("cut off %t", cut), func(t *testing.T, j journal.Journal) {
 			l := &line{}

@@ -82,7 +82,7 @@ func TestStepDoneElsewhere(t *testing.T) {
 }
 
 // Nor is it done while a call is under way that its function has left behind.
-func TestStepThatLeavesACallBehind(t *testing.T) {
+func TestStepThatReturnsDuringItsCall(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Minute, says(200, paid)))
 		p := startFlows(t, l, onceward.Config{})
@@ -101,7 +101,7 @@ func TestStepThatLeavesACallBehind(t *testing.T) {
 }
 
 // A step whose function finds its work done elsewhere fails if nothing but that function could still send its operation.
-func TestStepDoneElsewhereThatOnlyItSends(t *testing.T) {
+func TestStepDoneElsewhereWithItsOwnPendingOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
 		p := startFlows(t, l, onceward.Config{Backoff: once})
@@ -126,7 +126,7 @@ func TestStepDoneElsewhereThatOnlyItSends(t *testing.T) {
 }
 
 // A step begins no other operation while one that it has not asked for in this run took effect or still may.
-func TestStepThatAsksForAnotherCard(t *testing.T) {
+func TestStepDoesNotChargeASecondCardWhileTheFirstIsOpen(t *testing.T) {
 	cases := 0
 	for name, row := range map[string]struct {
 		first   reply
@@ -171,7 +171,7 @@ func TestStepThatAsksForAnotherCard(t *testing.T) {
 }
 
 // The card that was never charged is not charged later, beside the one that was asked for in its place.
-func TestStepThatAsksForTheFirstCardAgain(t *testing.T) {
+func TestFirstCardIsNotChargedBesideTheSecond(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		cfg := onceward.Config{Journal: j, Backoff: once}
@@ -191,7 +191,7 @@ func TestStepThatAsksForTheFirstCardAgain(t *testing.T) {
 }
 
 // Nor does a step begin another operation in the same run as long as its first has no outcome.
-func TestStepThatAsksForAnotherCardAtOnce(t *testing.T) {
+func TestStepDoesNotChargeASecondCardInTheSameRun(t *testing.T) {
 	for name, first := range map[string]reply{"it is pending": loses(), "it is unknown": frozen} {
 		each(t, name, func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(first)

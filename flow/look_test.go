@@ -49,7 +49,7 @@ func TestFlowsLists(t *testing.T) {
 }
 
 // An operation tells of the flow that it is a step of, to errors, logs and hooks, also if that flow has a parent.
-func TestOperationTellsOfItsFlow(t *testing.T) {
+func TestOperationNamesItsFlow(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var log bytes.Buffer
 		var settled []onceward.Operation

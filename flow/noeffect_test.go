@@ -87,7 +87,7 @@ func TestNoEffectOfADeclinedPayment(t *testing.T) {
 
 // What became of a payment whose step the function no longer comes to is told by its answer, as far as its own
 // provider's table, as it is now, reads one. Else it is taken to have had an effect.
-func TestNoEffectIsToldByTheAnswer(t *testing.T) {
+func TestNoEffectIsReadFromTheAnswer(t *testing.T) {
 	const adyen = "https://checkout-test.adyen.com/v71/payments"
 	refused := says(200, `{"resultCode":"Refused"}`)
 	renamed := providers.Adyen("")
@@ -136,7 +136,7 @@ func TestNoEffectIsToldByTheAnswer(t *testing.T) {
 	}
 }
 
-func TestNoEffectOfNothingIsNothing(t *testing.T) {
+func TestNoEffectOfNilIsNil(t *testing.T) {
 	require.NoError(t, flow.NoEffect(nil))
 	require.ErrorIs(t, flow.NoEffect(errDeclined), errDeclined)
 	assert.EqualError(t, flow.NoEffect(errDeclined), errDeclined.Error())

@@ -215,7 +215,7 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 
 // However often a step is run, and whichever card it asks for in each run, one card is charged at most, and none after the
 // end of its flow.
-func TestStepOfManyMindsChargesOneCard(t *testing.T) {
+func TestStepThatChangesItsCardChargesOne(t *testing.T) {
 	first := soak.Seed(t, 0)
 	for i := range soak.Times(30, 600) {
 		seed := first + uint64(i)

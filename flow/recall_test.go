@@ -26,7 +26,7 @@ import (
 const errNoDriver = flow.Reason("no driver")
 
 // A finished flow that coped with an error is asked for again.
-func TestFinishedFlowThatCopedWithAnError(t *testing.T) {
+func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		fails  func(p *process, ctx context.Context) error
@@ -91,7 +91,7 @@ func TestFinishedFlowThatCopedWithAnError(t *testing.T) {
 	})
 }
 
-func TestWhyAFlowWasGivenUpKeepsItsType(t *testing.T) {
+func TestGiveUpErrorKeepsItsType(t *testing.T) {
 	each(t, "for who asks again, and for who goes on after a crash", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		run := func(p *process) error {
@@ -297,7 +297,7 @@ func TestAUUIDStepIsTheSameOnEveryHost(t *testing.T) {
 }
 
 // A step whose error the flow copes with is replayed.
-func TestErrorThatTheFlowCopesWithIsReplayed(t *testing.T) {
+func TestHandledErrorIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(declined)
 		p := startFlows(t, l, onceward.Config{})
@@ -318,7 +318,7 @@ func TestErrorThatTheFlowCopesWithIsReplayed(t *testing.T) {
 
 // A Reason is recorded that stands in the error of a step whose answer is gone, and the function finds it in the error of a
 // step that waits.
-func TestReasonWithinAStepsError(t *testing.T) {
+func TestReasonOfAStepError(t *testing.T) {
 	const soldOut = flow.Reason("sold out")
 	for name, row := range map[string]struct {
 		reply reply

@@ -57,7 +57,7 @@ func trapped(t *testing.T, j journal.Journal, l *line, resolves bool) (p *proces
 	return p, run
 }
 
-func TestAStepWhoseAnswerIsGoneHasAWayOut(t *testing.T) {
+func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 	each(t, "its result is stated", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
@@ -153,7 +153,7 @@ func TestAStepWhoseAnswerIsGoneHasAWayOut(t *testing.T) {
 }
 
 // A result that is stated amiss is stated again.
-func TestResultStatedAmissIsStatedAgain(t *testing.T) {
+func TestWrongResolvedResultCanBeReplaced(t *testing.T) {
 	virtual(t, "as long as no run has gone by it to the end", func(t *testing.T) {
 		l := &line{}
 		p, run := trapped(t, nil, l, true)
@@ -170,7 +170,7 @@ func TestResultStatedAmissIsStatedAgain(t *testing.T) {
 }
 
 // Nobody's word stands for what is known or still goes on.
-func TestWordOnWhatIsKnownOrGoesOn(t *testing.T) {
+func TestResolveStepRefusesKnownAndRunningSteps(t *testing.T) {
 	virtual(t, "it is refused", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), frozen)
 		p, run := trapped(t, nil, l, false)
@@ -209,7 +209,7 @@ func TestWordOnWhatIsKnownOrGoesOn(t *testing.T) {
 }
 
 // No result is not stated for a step that returns one.
-func TestNoResultOfAStepThatReturnsOne(t *testing.T) {
+func TestResolvedStepNeedsItsResult(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)

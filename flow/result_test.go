@@ -28,7 +28,7 @@ func posting[T any](p *process, t *testing.T) error {
 }
 
 // A step whose result could not be read is refused before it is made.
-func TestResultThatCouldNotBeReadIsRefused(t *testing.T) {
+func TestUnreadableResultIsRefused(t *testing.T) {
 	type inside struct {
 		Parts []struct{ Why error }
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // Whoever stops Run, as a deploy does, has found out nothing of the flows.
-func TestStopOfRunFailsNoFlow(t *testing.T) {
+func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 	cases := 0
 	for _, row := range []struct {
 		name    string
@@ -131,7 +131,7 @@ func (p *process) seen(step string) onceward.Seen {
 
 // Whoever leaves keeps the provider's Retry-After.
 // An operation whose caller goes away while it waits for that is cancelled, so that only its flow can be due then.
-func TestWhoeverLeavesKeepsTheRetryAfter(t *testing.T) {
+func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 	busy := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60")
 	for _, row := range []struct {
 		name    string
@@ -336,7 +336,7 @@ func scoped() providers.Provider {
 }
 
 // A flow is not given up for want of a credential.
-func TestMissingCredentialGivesUpNoFlow(t *testing.T) {
+func TestMissingCredentialDoesNotGiveUpAFlow(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider providers.Provider
 	}{
@@ -399,7 +399,7 @@ func TestMissingCredentialGivesUpNoFlow(t *testing.T) {
 }
 
 // A flow is not given up by a caller that has lost the credential.
-func TestLostCredentialOfACallerGivesUpNoFlow(t *testing.T) {
+func TestLostCredentialDoesNotGiveUpAFlow(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
 		p := startFlows(t, l, onceward.Config{Backoff: once})

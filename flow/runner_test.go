@@ -113,7 +113,7 @@ func TestRunnerMadeAfterRunHasStarted(t *testing.T) {
 	})
 }
 
-func TestTraceTellsOfFlows(t *testing.T) {
+func TestTraceReportsFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stepped, left, pairs []string
 		type key string
@@ -267,7 +267,7 @@ func (j *landing) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 }
 
 // A flow whose begin is recorded though nobody hears of it is in nobody's hands: it goes on in this process.
-func TestBeginThatNobodyHeardOf(t *testing.T) {
+func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 	for name, row := range map[string]struct {
 		waits bool // the flow is there, and waits
 		fails error
@@ -333,7 +333,7 @@ func TestBeginThatNobodyHeardOf(t *testing.T) {
 }
 
 // However many begins fail while the journal does, what they got is looked for by one, and handed back once that can be.
-func TestManyBeginsThatNobodyHeardOf(t *testing.T) {
+func TestLostBeginResultsAreRecoveredOnce(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }}
 		j.unread.Store(true)

@@ -39,7 +39,7 @@ func leakyErrors() map[string]error {
 }
 
 // Nothing of a flow keeps what an error says of credentials.
-func TestNoSecretIsKeptOfAnError(t *testing.T) {
+func TestErrorsAreRecordedWithoutSecrets(t *testing.T) {
 	for name, leaky := range leakyErrors() {
 		virtual(t, name, func(t *testing.T) {
 			var log strings.Builder
@@ -88,7 +88,7 @@ func TestNoSecretIsKeptOfAnError(t *testing.T) {
 }
 
 // The tenant's error is logged without credentials.
-func TestNoSecretIsLoggedOfATenantsError(t *testing.T) {
+func TestTenantErrorsAreLoggedWithoutSecrets(t *testing.T) {
 	for name, leaky := range leakyErrors() {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder

@@ -320,7 +320,7 @@ func TestParallelSteps(t *testing.T) {
 	})
 }
 
-func TestAStepMayHaveATimeLimitOfItsOwn(t *testing.T) {
+func TestAStepMayHaveItsOwnTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(hangs())
 		p := startFlows(t, l, onceward.Config{})

@@ -263,7 +263,7 @@ func uniq(all []string) (first []string) {
 }
 
 // An undo that fails before it asks again for what took effect in an earlier run fails, and is not tried again at once.
-func TestUndoThatFailsBeforeItAsksAgain(t *testing.T) {
+func TestUndoThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
 		crashes := true
@@ -295,7 +295,7 @@ func TestUndoThatFailsBeforeItAsksAgain(t *testing.T) {
 }
 
 // What nobody sends, and keeps a flow from being undone, is looked at each ten minutes at most: whoever resolves it wakes the flow.
-func TestUndoBlockedIsLookedAtSeldom(t *testing.T) {
+func TestBlockedUndoIsRetriedEveryTenMinutes(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		runs := 0
 		var p *process
@@ -322,7 +322,7 @@ func TestUndoBlockedIsLookedAtSeldom(t *testing.T) {
 }
 
 // GiveUp of nothing is nothing.
-func TestGiveUpOfNothing(t *testing.T) {
+func TestGiveUpOfAnUnknownFlow(t *testing.T) {
 	require.NoError(t, flow.GiveUp(nil))
 	err := flow.GiveUp(errSoldOut)
 	require.ErrorIs(t, err, errSoldOut)
@@ -353,7 +353,7 @@ func TestUndoThoughOperationsWereReaped(t *testing.T) {
 }
 
 // Nothing of a flow is forgotten by its undoing.
-func TestUndoForgetsNothing(t *testing.T) {
+func TestUndoCoversEveryEffect(t *testing.T) {
 	errDeclined := errors.New("declined")
 	for _, end := range []string{"crashed", "pending"} {
 		virtual(t, "behind a step that failed, "+end, func(t *testing.T) {

@@ -156,7 +156,7 @@ func TestRenamedStepWithAnOperationIsRefused(t *testing.T) {
 }
 
 // A process that lost its session makes no further step.
-func TestLostSessionMakesNoFurtherStep(t *testing.T) {
+func TestLostSessionStopsItsFlow(t *testing.T) {
 	for _, when := range []string{"before a step", "within a step", "as its operation is begun"} {
 		virtual(t, when, func(t *testing.T) {
 			l, j := &line{}, memory.New()
@@ -212,7 +212,7 @@ func (j *beginsLate) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 
 // What a function, or a step, leaves behind in a goroutine begins nothing once it has returned: the flow would be
 // recorded as finished or undone, or have gone another way, and the charge go out after that.
-func TestWhatIsLeftBehindBeginsNothing(t *testing.T) {
+func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		leaves error // what the function returns that leaves a step behind; nil in a step that leaves its call behind

@@ -51,7 +51,7 @@ func goneBefore() journal.Operation {
 	return op
 }
 
-func TestAbsenceIsProvenByAllOfItsClauses(t *testing.T) {
+func TestAbsenceNeedsEveryClause(t *testing.T) {
 	op, decision := next(t, goneBefore(), false, gone(goneBefore()))
 	require.Equal(t, journal.Recorded, decision)
 	assert.Equal(t, journal.StateCancelled, op.State)
@@ -173,7 +173,7 @@ func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
 }
 
 // What was asked for while it changed is stale, and nothing that is not unknown is absent.
-func TestAbsenceOfWhatHasMovedIsStale(t *testing.T) {
+func TestAbsenceOfAChangedOperationIsStale(t *testing.T) {
 	op := goneBefore()
 	ev := gone(op)
 	op.Claim = 2
@@ -565,7 +565,7 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 	assert.Equal(t, journal.Ignored, decision)
 }
 
-func TestUndecidedEvidenceSaysWhatIsNext(t *testing.T) {
+func TestUndecidedEvidenceSetsTheNextLookup(t *testing.T) {
 	op := inDoubt()
 	ev := seen(op, journal.FindingInconclusive, "")
 	got, _ := next(t, op, false, ev)
@@ -805,7 +805,7 @@ func TestUnwantedIsNotSent(t *testing.T) {
 }
 
 // Somebody's word against evidence needs to be forced.
-func TestWordAgainstEvidenceIsForced(t *testing.T) {
+func TestResolutionAgainstEvidenceNeedsForce(t *testing.T) {
 	op := inDoubt()
 	op.Attention, op.LookAt = "more than one", time.Time{}
 	op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
@@ -824,7 +824,7 @@ func TestWordAgainstEvidenceIsForced(t *testing.T) {
 }
 
 // Whoever looks for what is unknown is offered it once it is dead.
-func TestUnknownIsOfferedOnceDead(t *testing.T) {
+func TestUnknownIsDeliveredOnceItNeedsAttention(t *testing.T) {
 	op := inDoubt()
 	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", Looking: true}
 	_, decision := next(t, op, false, claim)
@@ -841,7 +841,7 @@ func TestUnknownIsOfferedOnceDead(t *testing.T) {
 	assert.Equal(t, journal.Offer, decision)
 }
 
-func TestRoundsAreFoundByWhatTheyHad(t *testing.T) {
+func TestEarlierGenerationsAreFoundByTheirMarks(t *testing.T) {
 	op := inDoubt()
 	op.Generation, op.Key, op.Reference = 2, "key", "ref-2"
 	op.Rounds = []journal.Round{{0, "old key", "ref-0"}, {1, "key", "ref-1"}}
@@ -879,7 +879,7 @@ func TestRoundsAreFoundByWhatTheyHad(t *testing.T) {
 
 // Evidence keeps an operation for as long as events are repeated.
 // What leaves no tombstone is kept for as long as an event may name it.
-func TestReapKeepsWhatAnEventMayName(t *testing.T) {
+func TestReapKeepsOperationsThatAnEventMayName(t *testing.T) {
 	reap := func(op journal.Operation, days int) journal.Decision {
 		at := noon.Add(time.Duration(days) * 24 * time.Hour)
 		_, decision := next(t, op, false, journal.Event{Kind: journal.EventReap, At: at, Last: at})
@@ -943,7 +943,7 @@ func TestEvidenceKeepsAnOperation(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 }
 
-func TestRoundsKeepWhatTheyHad(t *testing.T) {
+func TestEarlierGenerationsKeepTheirMarks(t *testing.T) {
 	op := inDoubt()
 	again := func(op journal.Operation) journal.Operation {
 		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.SendAgain, Claim: op.Claim, Generation: op.Generation,
@@ -968,7 +968,7 @@ func TestRoundsKeepWhatTheyHad(t *testing.T) {
 }
 
 // A late answer of an earlier round that shows the recorded object is no second effect.
-func TestRoundsThatWereMergedAreOneEffect(t *testing.T) {
+func TestMergedGenerationsAreOneEffect(t *testing.T) {
 	op := inDoubt()
 	op.Generation = 1
 	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
@@ -984,7 +984,7 @@ func TestRoundsThatWereMergedAreOneEffect(t *testing.T) {
 }
 
 // What was seen of it forbids an absence for good, however much is heard afterwards that decides nothing.
-func TestWhatWasSeenIsNotCrowdedOut(t *testing.T) {
+func TestDecisiveEvidenceIsNotCrowdedOut(t *testing.T) {
 	crowded := func(op journal.Operation, finding journal.Finding) journal.Operation {
 		op, _ = next(t, op, true, seen(op, finding, "payment pay_1"))
 		for i := range 30 {
@@ -1081,7 +1081,7 @@ func TestALookIsGivenBack(t *testing.T) {
 
 // The program's own look-up finds nothing. That counts from a quarter of an hour after the handling time of the last attempt,
 // by the time at which the program was asked.
-func TestOwnLookUpAskedTooEarly(t *testing.T) {
+func TestLookupHookThatRanTooEarly(t *testing.T) {
 	for name, row := range map[string]struct {
 		began time.Duration // after the last attempt
 		state journal.State

@@ -314,7 +314,7 @@ func TestFlowsFailuresAreCounted(t *testing.T) {
 	assert.Equal(t, noon, f.DueAt)
 }
 
-func TestWhoeverGivesUpAFlowFirstSaysWhy(t *testing.T) {
+func TestFirstGiveUpSetsTheReason(t *testing.T) {
 	f := journal.Flow{Handle: 1, Ref: journal.Ref{ID: "order"}, State: journal.FlowStateWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
 	ev := journal.FlowEvent{Kind: journal.FlowEventGiveUp, At: noon, Cause: "sold out"}
 	f, _, err := journal.NextFlow(f, false, ev)
@@ -327,7 +327,7 @@ func TestWhoeverGivesUpAFlowFirstSaysWhy(t *testing.T) {
 	assert.Equal(t, "sold out", f.GivenUpFor)
 }
 
-func TestWhatAFlowWaitsForIsKeptWhileItWaits(t *testing.T) {
+func TestOperationOfAWaitingFlowIsKept(t *testing.T) {
 	f := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon}
 	charge := journal.Ref{ID: "order/charge"}
 	f, _, err := journal.NextFlow(f, true, journal.FlowEvent{Kind: journal.FlowEventPark, At: noon, Claim: 1, Due: noon.Add(time.Hour), Cause: "pending", WaitsFor: charge})
@@ -355,7 +355,7 @@ func TestAFlowsOwnFunctionGivesItUpAndGoesOn(t *testing.T) {
 	assert.Equal(t, "A", f.Holder)
 }
 
-func TestAFlowSaysWhenItWasLastChanged(t *testing.T) {
+func TestFlowHasTheTimeOfItsLastChange(t *testing.T) {
 	later := noon.Add(time.Hour)
 	running := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon}
 	waiting := journal.Flow{State: journal.FlowStateWaiting, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, DueAt: noon}
@@ -402,7 +402,7 @@ func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
 }
 
 // A flow that was parked by a clock which came back rests for as long as it was to.
-func TestFlowParkedByAClockThatCameBack(t *testing.T) {
+func TestFlowParkedByAClockThatRanAhead(t *testing.T) {
 	const year = 365 * day
 	parked := journal.Flow{State: journal.FlowStateWaiting, Claim: 1, CreatedAt: noon, UpdatedAt: noon.Add(year), DueAt: noon.Add(year + time.Minute)}
 	for name, tc := range map[string]struct {

@@ -114,7 +114,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 }
 
 // What a late clock or a second name leaves is sound.
-func TestLateClockLeavesWhatIsSound(t *testing.T) {
+func TestLateClockBreaksNoInvariant(t *testing.T) {
 	ops := sound(t)
 	for name, tc := range map[string]struct {
 		state  journal.State

@@ -435,7 +435,7 @@ func brokenLaws(op journal.Operation, live bool, ev journal.Event) []string {
 	return broken
 }
 
-func TestTheLawsHoldForWhateverNextIsGiven(t *testing.T) {
+func TestTheLawsHoldForAnyInput(t *testing.T) {
 	d := seeded(11)
 	for i := range 15_000 {
 		op, live, ev := drawStep(d)

@@ -28,7 +28,7 @@ func claimAt(at time.Time) journal.Event {
 	return journal.Event{Kind: journal.EventClaim, At: at, Last: at, Session: "B"}
 }
 
-func TestEnqueuedIsSentByWhoClaimsIt(t *testing.T) {
+func TestEnqueuedOperationIsSentByAClaim(t *testing.T) {
 	due := noon.Add(time.Hour)
 	op, decision := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Due = due }))
 	require.Equal(t, journal.Recorded, decision)
@@ -74,7 +74,7 @@ func TestEnqueuedByAClockThatHasJumped(t *testing.T) {
 }
 
 // Whoever asks for it sends it, too, once it is due.
-func TestEnqueuedIsSentByWhoBeginsIt(t *testing.T) {
+func TestEnqueuedOperationIsSentByABegin(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
 	op, decision := next(t, op, false, begin(journal.Named, guarded))
 	require.Equal(t, journal.Execute, decision)
@@ -139,7 +139,7 @@ func TestEnqueueClosesNoWindow(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeEnqueued(t *testing.T) {
+func TestInvalidEnqueues(t *testing.T) {
 	for says, change := range map[string]func(*journal.Event){
 		"needs an intent": func(ev *journal.Event) { ev.Intent = nil },
 		"needs a name":    func(ev *journal.Event) { ev.Intent.Naming = journal.Carried },
@@ -154,7 +154,7 @@ func TestWhatCanNotBeEnqueued(t *testing.T) {
 }
 
 // What was never sent by then is cancelled by whoever comes to send it.
-func TestNotAfterCancelsWhatWasNeverSent(t *testing.T) {
+func TestNotAfterCancelsUnsentOperations(t *testing.T) {
 	by := noon.Add(time.Hour)
 	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(by.Add(time.Microsecond))))
 	require.Equal(t, by, op.NotAfter)
@@ -178,7 +178,7 @@ func TestNotAfterCancelsWhatWasNeverSent(t *testing.T) {
 }
 
 // A time that has passed stops nothing of which something may have run.
-func TestNotAfterLeavesWhatMayHaveRun(t *testing.T) {
+func TestNotAfterKeepsOperationsThatMayHaveRun(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(noon)))
 	op, _ = next(t, op, false, claimAt(noon))
 	park := journal.Event{Kind: journal.EventPark, At: noon, Last: noon, Session: "B", Claim: 1, Open: true, Due: noon.Add(time.Hour)}
@@ -189,7 +189,7 @@ func TestNotAfterLeavesWhatMayHaveRun(t *testing.T) {
 }
 
 // What rests beyond its time is woken when that has passed, to be cancelled then.
-func TestNotAfterWakesWhatRests(t *testing.T) {
+func TestNotAfterWakesParkedOperations(t *testing.T) {
 	by, woken := noon.Add(time.Minute), noon.Add(time.Minute+time.Millisecond)
 	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Intent.NotAfter, ev.Due = by, noon.Add(time.Hour) }))
 	assert.Equal(t, woken, op.WakeAt)
@@ -208,7 +208,7 @@ func TestNotAfterWakesWhatRests(t *testing.T) {
 }
 
 // Who has it sent again, after that, has it sent.
-func TestNotAfterOfWhatIsSentAgain(t *testing.T) {
+func TestNotAfterOfAResend(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun, op.NotAfter = journal.StateUnknown, true, noon.Add(-time.Hour)
 	resolve := journal.Event{Kind: journal.EventResolve, Resolution: journal.SendAgain, At: noon, Last: noon, Claim: 2, Generation: 1, Key: "its next key"}
@@ -295,7 +295,7 @@ func TestAdoptedAfterItWasEnqueued(t *testing.T) {
 }
 
 // What was never claimed, as far as an adopted journal knows, is found by what its provider shows; what was claimed is found by a claim.
-func TestEvidenceOfWhatWasNeverClaimed(t *testing.T) {
+func TestEvidenceOfAnUnclaimedOperation(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
 	op, decision := next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon})
 	require.Equal(t, journal.Recorded, decision)

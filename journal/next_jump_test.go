@@ -145,7 +145,7 @@ func TestJumpAheadIsKnownAfterAnother(t *testing.T) {
 }
 
 // What a clock that came back left rests for as long as it was to.
-func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
+func TestJumpBackKeepsPauses(t *testing.T) {
 	year := 365 * day
 	ahead := noon.Add(year)
 	written := func() journal.Operation {
@@ -216,7 +216,7 @@ func TestJumpBackRestsAsLongAsItWasTo(t *testing.T) {
 }
 
 // Under a clock that is not believed no window closes.
-func TestJumpNotBelievedClosesNoWindow(t *testing.T) {
+func TestUnconfirmedJumpClosesNoWindow(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun, op.FirstSentAt = journal.StatePending, true, noon.Add(2*time.Hour)
 	for _, unconfirmed := range []bool{true, false} {
@@ -233,7 +233,7 @@ func TestJumpNotBelievedClosesNoWindow(t *testing.T) {
 }
 
 // Under a clock that is not believed nothing is settled or reaped.
-func TestJumpNotBelievedSettlesNothing(t *testing.T) {
+func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
 	t.Run("what is past its window is looked at again once the clock is believed", func(t *testing.T) {
 		op := operation(journal.Carried, guarded)
 		op.State, op.MayHaveRun, op.Told, op.DueAt, op.WakeAt = journal.StatePending, true, true, noon, noon
@@ -315,7 +315,7 @@ func TestAnswerToAClockBehindIsKept(t *testing.T) {
 	}
 }
 
-func TestWhenAClockThatHasJumpedMayBeGoneBy(t *testing.T) {
+func TestClockJumpIsConfirmedInTime(t *testing.T) {
 	q := journal.Question{MayHaveRun: true, Terms: guarded, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon, Unconfirmed: believed}
 	p := journal.MaySend(q)
 	assert.Equal(t, journal.NotBefore, p.Answer)
@@ -334,7 +334,7 @@ func TestWhenAClockThatHasJumpedMayBeGoneBy(t *testing.T) {
 // Under a clock that is not believed what is over by the journal's time too is settled.
 // A clock that has jumped ahead or back is not believed, but what is over by the journal's
 // last time and by what it shows is over.
-func TestJumpNotBelievedSettlesWhatIsOver(t *testing.T) {
+func TestUnconfirmedJumpSettlesExpiredOperations(t *testing.T) {
 	for name, clock := range map[string]struct{ at, last time.Duration }{
 		"ahead": {100 * day, 0},
 		"back":  {0, 100 * day},
@@ -401,7 +401,7 @@ func TestJumpIsOverByBothTimes(t *testing.T) {
 }
 
 // What has not run is kept for its caller until its window is over and no longer.
-func TestJumpKeepsWhatHasNotRun(t *testing.T) {
+func TestJumpKeepsUnsentOperations(t *testing.T) {
 	op := inFlight(journal.Carried, guarded)
 	op.FirstSentAt, op.SentSince = noon, noon.Add(-3*day) // a request that was refused has begun the window
 	op.Found = journal.Found{State: journal.StatePending, FirstSentAt: noon}
@@ -436,7 +436,7 @@ func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
 
 // The window of an operation that waits for its caller counts from its first request, not from its creation: by a clock that has
 // jumped it is not taken for over before that.
-func TestJumpAheadKeepsTheWindowOfWhatWasCreatedLongBefore(t *testing.T) {
+func TestJumpAheadKeepsTheWindowOfOldOperations(t *testing.T) {
 	op := operation(journal.Carried, guarded)
 	op.State, op.MayHaveRun, op.Told = journal.StatePending, true, true
 	op.CreatedAt, op.DueAt, op.WakeAt = noon.Add(-25*time.Hour), noon, noon

@@ -60,7 +60,7 @@ func TestLaterClaimKeepsTheFirstSend(t *testing.T) {
 	assert.Empty(t, op.Cause)
 }
 
-func TestWhatAParkPutsBack(t *testing.T) {
+func TestParkRestoresItsFields(t *testing.T) {
 	before := noon.Add(-2 * time.Hour)
 	for _, tc := range []struct {
 		name         string
@@ -167,7 +167,7 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 }
 
 // Busy is counted from the first of an unbroken row.
-func TestBusyIsCountedFromTheFirst(t *testing.T) {
+func TestInFlightAnswersCountFromTheFirst(t *testing.T) {
 	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
 	ev.Open, ev.Busy = true, true
 	op, _ = next(t, op, true, ev)
@@ -232,7 +232,7 @@ func TestParkedForADay(t *testing.T) {
 	assert.Equal(t, noon, op.ParkedSince, "a clock that ran ahead has come back")
 }
 
-func TestNobodyElseReleasesAClaim(t *testing.T) {
+func TestOnlyTheHolderReleasesAClaim(t *testing.T) {
 	for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
 		for _, tc := range []struct {
 			session string
@@ -262,7 +262,7 @@ func TestNobodyElseReleasesAClaim(t *testing.T) {
 }
 
 // An answer belongs to who brought it until it is delivered.
-func TestAnswerBelongsToWhoBroughtIt(t *testing.T) {
+func TestAnswerBelongsToItsSessionUntilDelivered(t *testing.T) {
 	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "an older one", Claim: 1, Generation: 1,
 		Answer: &journal.Answer{Status: 201}, Attempts: 2}
 	op, _ := next(t, inFlight(journal.Named, guarded), true, ev)
@@ -283,7 +283,7 @@ func TestAnswerBelongsToWhoBroughtIt(t *testing.T) {
 	assert.Empty(t, op.Holder)
 }
 
-func TestAnOutcomeThatNobodyHoldsIsOffered(t *testing.T) {
+func TestUnheldOutcomeIsDelivered(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State = journal.StateUnknown
 	for _, live := range []bool{false, true} { // of nobody it means nothing
@@ -294,7 +294,7 @@ func TestAnOutcomeThatNobodyHoldsIsOffered(t *testing.T) {
 }
 
 // An outcome that reached nobody is offered to one at a time, though that one may have nobody to tell.
-func TestOutcomeIsOfferedToOne(t *testing.T) {
+func TestOutcomeIsDeliveredToOneSession(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.Holder, op.Answer = journal.StateCompleted, "A", &journal.Answer{Status: 201}
 	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}
@@ -312,7 +312,7 @@ func TestOutcomeIsOfferedToOne(t *testing.T) {
 }
 
 // Who was told that it was cancelled, or dead, hears of an answer that comes all the same, whoever records it.
-func TestAnswerAfterAnOutcomeIsOffered(t *testing.T) {
+func TestAnswerAfterAnOutcomeIsDelivered(t *testing.T) {
 	for name, set := range map[string]func(*journal.Operation){
 		"cancelled": func(op *journal.Operation) { op.State, op.ByHand, op.MayHaveRun = journal.StateCancelled, true, false },
 		"dead":      func(op *journal.Operation) { op.State, op.Attention = journal.StateUnknown, "given up" },
@@ -897,7 +897,7 @@ func TestAdoptedUnderAClockThatRanAhead(t *testing.T) {
 
 // The cancel of a Begin that may not have landed finds its claim by the time of the
 // last change: somebody who merely asked must not hide it.
-func TestWhoOnlyAsksChangesNothing(t *testing.T) {
+func TestReadingDoesNotChangeTheOperation(t *testing.T) {
 	held := inFlight(journal.Named, guarded)
 	ask := begin(journal.Named, guarded)
 	ask.At = noon.Add(time.Minute)
@@ -933,7 +933,7 @@ func TestCredentialOfTheFirstBegin(t *testing.T) {
 }
 
 // When an operation that is asked for too early is looked at again.
-func TestAskedForTooEarly(t *testing.T) {
+func TestBeginBeforeItIsDue(t *testing.T) {
 	due := noon.Add(time.Hour)
 	for _, tc := range []struct {
 		naming journal.Naming
@@ -984,7 +984,7 @@ func TestCallersWindowEndsByTheLaterClock(t *testing.T) {
 }
 
 // An unnumbered cancel is of its own session's begin.
-func TestUnnumberedCancelOfItsOwnSession(t *testing.T) {
+func TestUnnumberedCancelBySameSession(t *testing.T) {
 	op := inFlight(journal.Named, guarded)
 	op.Found = journal.Found{}
 	ev := journal.Event{Kind: journal.EventCancel, At: noon, Last: noon, Session: "B", Asker: op.Asker, Unsent: true}

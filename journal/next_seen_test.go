@@ -46,7 +46,7 @@ func TestAClaimNarrowsByTodaysTable(t *testing.T) {
 }
 
 // A claim passes over what its process does not know.
-func TestClaimPassesOverWhatIsNotKnown(t *testing.T) {
+func TestClaimSkipsUnknownProviders(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ev    journal.Event
 		taken bool
@@ -106,7 +106,7 @@ func TestKeySentInAnotherForm(t *testing.T) {
 }
 
 // Where nothing may have run the asker's request is the one to send.
-func TestAskersRequestWhereNothingRan(t *testing.T) {
+func TestCallersRequestIsSentIfNothingRan(t *testing.T) {
 	ask := func() journal.Event {
 		ev := begin(journal.Named, guarded)
 		ev.Intent.Request.Header = map[string][]string{"X-2fa-Approval": {"code"}}
@@ -143,7 +143,7 @@ func TestAskersRequestWhereNothingRan(t *testing.T) {
 	}
 }
 
-func TestTestAndLiveAreTwoWorlds(t *testing.T) {
+func TestTestAndLiveModeAreSeparate(t *testing.T) {
 	for _, tc := range []struct {
 		recorded, asked string
 		misuse          bool
@@ -206,7 +206,7 @@ func TestSecondNameKeepsItsKey(t *testing.T) {
 	assert.Equal(t, op.Alias, first.Alias)
 }
 
-func TestWhoAsksMayGoAheadOfAPauseOfOurs(t *testing.T) {
+func TestCallerSkipsABackoffPause(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		own, ran bool
@@ -236,7 +236,7 @@ func TestWhoAsksMayGoAheadOfAPauseOfOurs(t *testing.T) {
 	}
 }
 
-func TestAWakeLaterThanWhatIsDueIsKept(t *testing.T) {
+func TestWakeAfterTheDueTimeIsKept(t *testing.T) {
 	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
 	ev.Wake, ev.DueOwn, ev.Due = noon.Add(2*time.Hour), true, noon.Add(time.Hour)
 	op, _ = next(t, op, true, ev)
@@ -287,7 +287,7 @@ func TestWithoutItsBodyIsNotSent(t *testing.T) {
 }
 
 // A failure that was answered is no lost answer.
-func TestFailureIsNoLostAnswer(t *testing.T) {
+func TestFailureIsNotALostAnswer(t *testing.T) {
 	lost := journal.Terms{Remembers: memory.SuccessesLostAnswers, Retention: day, Guard: true}
 	ask := journal.Question{MayHaveRun: true, Terms: lost, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon}
 	assert.Equal(t, journal.SendNow, journal.MaySend(ask).Answer)
@@ -341,7 +341,7 @@ func word(r journal.Resolution, change func(*journal.Event)) journal.Event {
 	return ev
 }
 
-func TestAWordIsOnWhatWasSeen(t *testing.T) {
+func TestResolutionNamesTheSeenClaim(t *testing.T) {
 	op := pending(journal.Named, true)
 	for _, r := range []journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain, journal.Hold} {
 		for name, tc := range map[string]struct {
@@ -369,7 +369,7 @@ func TestAWordIsOnWhatWasSeen(t *testing.T) {
 }
 
 // What is on hold is sent by nobody until it is let go.
-func TestOnHoldIsSentByNobody(t *testing.T) {
+func TestOnHoldIsNotSent(t *testing.T) {
 	t.Run("taken from a dead process, its attempt has just ended", func(t *testing.T) {
 		held, decision := next(t, inFlight(journal.Named, slow), false, word(journal.Hold, nil))
 		require.Equal(t, journal.Recorded, decision)
@@ -511,7 +511,7 @@ func TestUnnumberedCancelLeavesPending(t *testing.T) {
 }
 
 // What is the same request is the intent's to say.
-func TestSameRequestIsTheIntentsToSay(t *testing.T) {
+func TestIntentDecidesWhetherTheRequestIsTheSame(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		ev := begin(journal.Named, guarded)
 		ev.Intent.Fingerprint = "salted anew"
@@ -525,7 +525,7 @@ func TestSameRequestIsTheIntentsToSay(t *testing.T) {
 	}
 }
 
-func TestWhatWasOnHoldOnceIsNotOnHoldForEver(t *testing.T) {
+func TestHoldEnds(t *testing.T) {
 	op := pending(journal.Named, true)
 	op.Resolved = &journal.Resolved{Resolution: journal.Hold}
 	_, _, err := journal.Next(op, false, word(journal.Release, nil))
@@ -533,7 +533,7 @@ func TestWhatWasOnHoldOnceIsNotOnHoldForEver(t *testing.T) {
 }
 
 // Who sends what was pending has been told nothing.
-func TestWhoSendsWhatWasPending(t *testing.T) {
+func TestSenderOfAPendingOperation(t *testing.T) {
 	op, decision := next(t, pending(journal.Carried, true), false, begin(journal.Carried, guarded))
 	require.Equal(t, journal.Execute, decision)
 	assert.False(t, op.Told)
@@ -552,7 +552,7 @@ func TestAnswersOfTwoGenerations(t *testing.T) {
 }
 
 // A refusal that does not stand changes nothing once its claim is over.
-func TestRefusalThatDoesNotStand(t *testing.T) {
+func TestRefusalThatIsNoOutcome(t *testing.T) {
 	op := inFlight(journal.Named, journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: day, Guard: true})
 	op.State, op.Holder, op.Found.MayHaveRun = journal.StatePending, "", true
 	ev := release(journal.EventComplete)
@@ -562,7 +562,7 @@ func TestRefusalThatDoesNotStand(t *testing.T) {
 	assert.Equal(t, op, after)
 }
 
-func TestTheKeyOfALaterGenerationIsNobodysOwn(t *testing.T) {
+func TestLaterGenerationHasADerivedKey(t *testing.T) {
 	op := pending(journal.Named, false)
 	op.State, op.ByHand, op.KeyCarried = journal.StateCancelled, true, true
 	op.DueAt, op.WakeAt, op.Delivered, op.SettledAt = time.Time{}, time.Time{}, true, noon
@@ -574,7 +574,7 @@ func TestTheKeyOfALaterGenerationIsNobodysOwn(t *testing.T) {
 	assert.False(t, begun.KeyCarried)
 }
 
-func TestTheCauseSaysWhatCameInBetween(t *testing.T) {
+func TestCauseHasTheInterruption(t *testing.T) {
 	held := inFlight(journal.Named, guarded)
 	held.DueAt = noon.Add(time.Hour)
 	op, _ := next(t, held, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon.Add(3 * time.Hour), Session: "B"})
@@ -612,7 +612,7 @@ func TestTraceIsKeptWithinItsBound(t *testing.T) {
 }
 
 // An operation that was begun under no table takes its asker's.
-func TestBegunUnderNoTable(t *testing.T) {
+func TestBeginWithoutATable(t *testing.T) {
 	month := journal.Terms{Remembers: memory.Everything, Retention: 30 * day, Guard: true}
 	for name, tc := range map[string]struct {
 		was, is string // the provider
@@ -692,7 +692,7 @@ func TestDueIsKeptByAnUnconfirmedClock(t *testing.T) {
 }
 
 // Another operation may have its key where there is none, or where a cancelled one begins again with the key that it came with.
-func TestRivalsOfAnIntent(t *testing.T) {
+func TestKeyConflictsOfAnIntent(t *testing.T) {
 	in := begin(journal.Named, guarded).Intent
 	in.KeyCarried, in.Alias = true, journal.Ref{ID: "its key"}
 	for name, tc := range map[string]struct {
@@ -716,7 +716,7 @@ func TestRivalsOfAnIntent(t *testing.T) {
 }
 
 // Whoever is not there yet yields to every holder of its key, and what begins again to those that are not cancelled.
-func TestYieldsToAHolder(t *testing.T) {
+func TestBeginYieldsToAHolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state, holder journal.State
 		itself        bool
@@ -737,7 +737,7 @@ func TestYieldsToAHolder(t *testing.T) {
 }
 
 // What was enqueued without a key is sent under that which its asker brings along, if it is found by that; else under one that is made.
-func TestKeyOfWhatHadNone(t *testing.T) {
+func TestKeyOfAnOperationEnqueuedWithoutOne(t *testing.T) {
 	carried := journal.Ref{ID: "its key"}
 	for name, tc := range map[string]struct {
 		generation int

@@ -137,7 +137,7 @@ func TestTheResendRuleClauseByClause(t *testing.T) {
 	}
 }
 
-func TestWhoHasToWaitIsToldForWhat(t *testing.T) {
+func TestWaitingCallerGetsTheReason(t *testing.T) {
 	q := journal.Question{MayHaveRun: true, Terms: slow, FirstSentAt: noon, LastEndedAt: noon, Clock: noon, Last: noon}
 	assert.Contains(t, journal.MaySend(q).Reason, "still be working")
 	q.Terms, q.Last = guarded, noon.Add(2*time.Hour)
@@ -145,7 +145,7 @@ func TestWhoHasToWaitIsToldForWhat(t *testing.T) {
 }
 
 // Who may never resend is told what the provider lacks.
-func TestNeverResendSaysWhatIsLacking(t *testing.T) {
+func TestNeverResendNamesTheMissingFact(t *testing.T) {
 	for _, tc := range []struct {
 		terms journal.Terms
 		says  string
@@ -181,7 +181,7 @@ func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 // Laws of the rule, over random questions whose times are close enough to each
 // other that every clause gets its turn.
 
-func TestOnceNeverALaterClockNeverSaysNow(t *testing.T) {
+func TestNeverIsFinalForLaterClocks(t *testing.T) {
 	d := seeded(1)
 	nevers := 0
 	for range 20_000 {
@@ -204,7 +204,7 @@ func TestOnceNeverALaterClockNeverSaysNow(t *testing.T) {
 }
 
 // What is not before a time may be sent at that time.
-func TestNotBeforeATimeIsSentThen(t *testing.T) {
+func TestEnqueuedForLaterIsSentThen(t *testing.T) {
 	d := seeded(2)
 	waits := 0
 	for range 20_000 {
@@ -224,7 +224,7 @@ func TestNotBeforeATimeIsSentThen(t *testing.T) {
 }
 
 // Narrowed terms allow nothing that either forbids.
-func TestNarrowedTermsForbidWhatEitherDoes(t *testing.T) {
+func TestNarrowedTermsAllowNoMoreThanEither(t *testing.T) {
 	d := seeded(3)
 	allowed := 0
 	for range 20_000 {
@@ -272,7 +272,7 @@ func TestNarrowedNegativeHandlingTime(t *testing.T) {
 	assert.Zero(t, slow.Narrow(unstated).Window())
 }
 
-func TestWhatTheRuleSaysHasAName(t *testing.T) {
+func TestRuleAnswersHaveNames(t *testing.T) {
 	assert.Equal(t, "never", journal.Never.String())
 	assert.Equal(t, "not before", journal.NotBefore.String())
 	assert.Equal(t, "now", journal.SendNow.String())

@@ -48,7 +48,7 @@ func everything(t *testing.T) *setup {
 	return s
 }
 
-func TestScrapeTellsEverything(t *testing.T) {
+func TestScrapeHasEveryMetric(t *testing.T) {
 	s := everything(t)
 	scraped := s.scrape()
 	for _, line := range []string{

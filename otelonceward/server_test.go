@@ -58,7 +58,7 @@ func (s *setup) serves() {
 	ask("order-77-2", "", "a look")
 }
 
-func TestScrapeTellsOfAServer(t *testing.T) {
+func TestScrapeHasAServersMetrics(t *testing.T) {
 	s := newSetup(t, nil)
 	s.serves()
 	scraped := s.scrape()

@@ -140,7 +140,7 @@ func TestSpansInTheBackground(t *testing.T) {
 	assert.Equal(t, int64(1), attributesOf(attempts[len(attempts)-1])["http.request.resend_count"])
 }
 
-func TestSpansOfWhatIsNotSent(t *testing.T) {
+func TestSpansOfUnsentOperations(t *testing.T) {
 	s := newSetup(t, nil, otelonceward.WithOperationID())
 	require.NoError(t, s.pay(t.Context(), "invoice-1"))
 	req, err := http.NewRequestWithContext(onceward.WithOperation(t.Context(), "invoice-1"), http.MethodPost, "https://api.stripe.com/v1/charges", strings.NewReader("amount=1"))
@@ -168,7 +168,7 @@ func TestSpanOfARefusalThatIsTheAnswer(t *testing.T) {
 
 // A conflict that says that the request was executed before is the answer: neither the operation's span nor
 // its attempt's is an error.
-func TestSpanOfWhatWasDoneAlready(t *testing.T) {
+func TestSpanOfAnAlreadyDoneOperation(t *testing.T) {
 	table := providers.Raw(24*time.Hour, "ledger.example.com")
 	rule := providers.Rule{Status: http.StatusConflict, Field: "error", Equals: "exists", Verdict: providers.AlreadyDone, Pointer: "id", Source: "a test"}
 	table.Endpoints[0].Rules = append([]providers.Rule{rule}, table.Endpoints[0].Rules...)
@@ -196,7 +196,7 @@ func TestSpanOfWhatWasDoneAlready(t *testing.T) {
 }
 
 // The trace goes to the hosts that are named, and to no other.
-func TestTraceGoesWhereItIsSent(t *testing.T) {
+func TestTraceHeaderIsSent(t *testing.T) {
 	for name, hosts := range map[string][]string{"nowhere": nil, "there": {"api.stripe.com"}, "elsewhere": {"example.com"}} {
 		t.Run(name, func(t *testing.T) {
 			var s *setup
@@ -224,7 +224,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // Nothing secret, and nobody's name, is in a span or a metric, whatever happens.
-func TestNoSecretIsTold(t *testing.T) {
+func TestTelemetryHasNoSecrets(t *testing.T) {
 	s := newSetup(t, func(cfg *onceward.Config) {
 		cfg.Backoff = backoff.Policy{MaxAttempts: 2, Initial: time.Millisecond, Max: time.Millisecond}
 	})

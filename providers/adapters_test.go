@@ -49,7 +49,7 @@ func TestAnAdaptersTableIsTheCallersToChange(t *testing.T) {
 	assert.Equal(t, day, route(t, router, "POST", "https://api.stripe.com/v1/charges").Endpoint.Retention)
 }
 
-func TestARetentionThatNobodySaidIsRefused(t *testing.T) {
+func TestUndocumentedRetentionIsRefused(t *testing.T) {
 	for _, p := range []providers.Provider{providers.Raw(0), providers.IETF(0), providers.Raw(-time.Hour)} {
 		var invalid *providers.ValidationError
 		require.ErrorAs(t, p.Validate(), &invalid, p.Name)

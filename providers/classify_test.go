@@ -22,7 +22,7 @@ func ruled(t testing.TB, rules ...providers.Rule) tables.Route {
 }
 
 // Answers that no rule reads get the careful verdict.
-func TestClassifyWhatNoRuleReads(t *testing.T) {
+func TestClassifyWithoutARule(t *testing.T) {
 	rt := ruled(t)
 	for status, want := range map[int]providers.Verdict{
 		-1: indeterminate, 0: indeterminate, 100: indeterminate, 199: indeterminate,

@@ -210,7 +210,7 @@ func awsLooks() []look {
 }
 
 // What AWSRunInstances is looked up by only reads, however the caller lists it.
-func TestAWSListsWhatLooksAsk(t *testing.T) {
+func TestAWSListsTheActionsOfItsLookups(t *testing.T) {
 	rows := func(p providers.Provider) (n int) {
 		for _, e := range p.Endpoints {
 			if e.Action.Value == "DescribeInstances" && e.NoEffect {

@@ -51,7 +51,7 @@ type finding struct {
 // reference is one that stands on the object of one operation only.
 const reference = "5f0c6f5e-9a53-8b1e-8f8e-0f3c2a4b6d7e"
 
-func TestConformanceLooks(t *testing.T) {
+func TestConformanceLookups(t *testing.T) {
 	t.Parallel()
 	held := map[string]bool{}
 	defer func() {

@@ -69,7 +69,7 @@ func gocardlessContract() contract {
 	}
 }
 
-func TestGoCardlessNamesWhatWasCreatedBefore(t *testing.T) {
+func TestGoCardlessNamesTheExistingResource(t *testing.T) {
 	for _, tc := range []struct {
 		url   string
 		fetch bool

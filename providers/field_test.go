@@ -57,7 +57,7 @@ func TestFieldByAPathAndAStar(t *testing.T) {
 
 // A body that can't be read says nothing: the verdict is that of the status line
 // and the headers.
-func TestABodyThatCanNotBeReadSaysNothing(t *testing.T) {
+func TestUnreadableBodyIsIgnored(t *testing.T) {
 	t.Parallel()
 	const almost = `{"error":{"code":"idempotency_key_in_use","type":"idempotency_error","message":"x"},"errorCode":"704","errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"},"code":"IDEMPOTENCY_KEY_REUSED"}],"name":"RESOURCE_CONFLICT","details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`
 	bad := map[string]struct{ contentType, body string }{

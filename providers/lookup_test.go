@@ -63,7 +63,7 @@ func TestATableMayFindInEveryWay(t *testing.T) {
 }
 
 // A search may be told from what has an effect by its action.
-func TestSearchesAreToldByTheirAction(t *testing.T) {
+func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	p := found()
 	p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: p.Endpoints[2].Pattern})
 	search := &p.Endpoints[2]

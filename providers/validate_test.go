@@ -257,7 +257,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 }
 
 // Validate accepts rules that only look shadowed.
-func TestValidateRulesThatOnlyLookShadowed(t *testing.T) {
+func TestValidateAcceptsRulesThatOnlyLookShadowed(t *testing.T) {
 	for name, rules := range map[string][]providers.Rule{
 		"an exception in front": {
 			{Status: 409, Field: "code", Equals: "x", Verdict: providers.Misuse},

@@ -18,7 +18,7 @@ import (
 )
 
 // A stranger's request is bounded in memory and time. One that exceeds a bound is refused, and leaves nothing behind.
-func TestStrangersAreBounded(t *testing.T) {
+func TestInputIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name string

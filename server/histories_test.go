@@ -379,7 +379,7 @@ func TestHistories(t *testing.T) {
 }
 
 // A clock that leaps a month ahead ends no key, and nothing is done again.
-func TestClockThatLeaps(t *testing.T) {
+func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestClockThatLeaps(t *testing.T) {
 
 // If the database turns read-only beneath a request, the server can't know at once whether the commit went through. It refuses further
 // requests, since the store fails.
-func TestDatabaseThatTurnsReadOnly(t *testing.T) {
+func TestReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -424,7 +424,7 @@ func TestDatabaseThatTurnsReadOnly(t *testing.T) {
 }
 
 // After a backup was put back, no handler is called before somebody has adopted the journal. Answers that it has are given.
-func TestBackupThatIsPutBack(t *testing.T) {
+func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "shop.db")

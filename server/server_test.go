@@ -238,7 +238,7 @@ func TestTransactionAfterTheHandler(t *testing.T) {
 }
 
 // What a handler answers decides whether its answer is kept, and with it what it wrote.
-func TestWhatIsKept(t *testing.T) {
+func TestAnswersThatAreKept(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name     string
@@ -401,7 +401,7 @@ func TestResolve(t *testing.T) {
 }
 
 // A handler that overlooks that SQLite has rolled its transaction back is not answered as if it had paid.
-func TestHandlerWhoseTransactionIsRolledBack(t *testing.T) {
+func TestHandlerThatMissesARollback(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
 	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -494,7 +494,7 @@ func TestTwoProcesses(t *testing.T) {
 }
 
 // A caller who has gone away finds the answer when it asks again.
-func TestCallerWhoGoesAway(t *testing.T) {
+func TestCallerThatDisconnectsFindsItsAnswer(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
 	gone, goAway := context.WithCancel(t.Context())

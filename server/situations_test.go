@@ -109,7 +109,7 @@ func book(r *http.Request) {
 }
 
 // Every situation of a request has its answer, and leaves the key as the documentation says.
-func TestSituations(t *testing.T) {
+func TestEndpointRules(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name string
@@ -460,7 +460,7 @@ type errReader struct{}
 func (errReader) Read([]byte) (int, error) { return 0, net.ErrClosed }
 
 // A key's answer is given until it expires, the key is then refused for a while, and new after that.
-func TestLifeOfAKey(t *testing.T) {
+func TestKeyLifecycle(t *testing.T) {
 	t.Parallel()
 	for name, reaps := range map[string]bool{"reaped": true, "not reaped": false} {
 		t.Run(name, func(t *testing.T) {

@@ -156,7 +156,7 @@ func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
 }
 
 // Adyen's libraries sign what is missing as empty, or don't agree.
-func TestAdyenSignsWhatIsMissingAsEmpty(t *testing.T) {
+func TestAdyenSignsMissingFieldsAsEmpty(t *testing.T) {
 	key, err := hex.DecodeString(adyenKey1)
 	require.NoError(t, err)
 	item := func(signedText, rest string) string {

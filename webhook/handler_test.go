@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-func TestTheHandlerPassesOnWhatIsVerified(t *testing.T) {
+func TestHandlerPassesOnVerifiedRequests(t *testing.T) {
 	t.Parallel()
 	eachScheme(t, func(t *testing.T, s scheme) {
 		r := s.sign(s.secrets[0], s.body, time.Now())
@@ -49,7 +49,7 @@ func TestTheHandlerPassesOnWhatIsVerified(t *testing.T) {
 	})
 }
 
-func TestTheHandlerRefusesEverythingElse(t *testing.T) {
+func TestHandlerRefusesOtherRequests(t *testing.T) {
 	now := time.Now()
 	cut := errors.New("connection reset")
 	const body = `{"id":"evt_1","note":"confidential"}`

@@ -85,7 +85,7 @@ func TestPayPalCertificateIsItsOwnAndValid(t *testing.T) {
 }
 
 // PayPal's certificate is fetched from PayPal alone.
-func TestPayPalCertificateIsFromPayPalAlone(t *testing.T) {
+func TestPayPalCertificateComesFromPayPalOnly(t *testing.T) {
 	type key struct{}
 	var fetched []string
 	v, err := webhook.PayPal(webhook.PayPalConfig{

@@ -104,7 +104,7 @@ func TestARequiredHeaderHasToBeThereOnce(t *testing.T) {
 	})
 }
 
-func TestErrorsTellTheSchemeAndNoSecrets(t *testing.T) {
+func TestErrorsNameTheSchemeAndNoSecrets(t *testing.T) {
 	eachScheme(t, func(t *testing.T, s scheme) {
 		v := s.verifier(t, s.secrets[0])
 		check := func(r *http.Request, body []byte) {
@@ -267,7 +267,7 @@ func TestAVerifierServesManyRequestsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAVerifierThatNobodyMadeRefuses(t *testing.T) {
+func TestZeroVerifierRefuses(t *testing.T) {
 	for _, v := range []*webhook.Verifier{nil, {}} {
 		_, err := v.Verify(post(""), nil)
 		assert.Error(t, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // Resume works off what is pending beside completed operations.
-func TestResumeWorksOffWhatIsPending(t *testing.T) {
+func TestResumeSendsTheBacklog(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-dir", t.TempDir(), "-pending", "200", "-beside", "100", "-concurrency", "8"}, &out))
 	assert.Contains(t, out.String(), "foreground: 200 operations by 8 callers")

@@ -174,7 +174,7 @@ func TestTheAimIsAboutTheFastestPeer(t *testing.T) {
 	assert.Empty(t, out.String(), "no peer was measured")
 }
 
-func TestARunPrintsWhatItMeasured(t *testing.T) {
+func TestARunPrintsItsFigures(t *testing.T) {
 	var out bytes.Buffer
 	args := []string{"-repetitions", "1", "-duration", "10ms", "-flows", "2", "-only", "onceward, dbos"}
 	require.NoError(t, run(t.Context(), args, &out))
@@ -208,7 +208,7 @@ func TestAFolderInMemoryIsRefused(t *testing.T) {
 	require.ErrorContains(t, onDisk("/dev/shm"), "in memory")
 }
 
-func TestWhatIsAskedForHasToExist(t *testing.T) {
+func TestUnknownNamesAreRefused(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an engine":            {"-only", "temporal"},
 		"a number of flows":    {"-flows", "0"},

@@ -120,7 +120,7 @@ func TestAFolderInMemoryIsRefused(t *testing.T) {
 	require.ErrorContains(t, onDisk("/dev/shm"), "in memory")
 }
 
-func TestWhatIsAskedForHasToExist(t *testing.T) {
+func TestUnknownNamesAreRefused(t *testing.T) {
 	for name, args := range map[string][]string{
 		"a store":             {"-only", "mongodb"},
 		"a number of callers": {"-callers", "1,zero"},

@@ -253,7 +253,7 @@ func TestReadingLeavesNoTrace(t *testing.T) {
 
 // What is written to a journal that nobody has open leaves no WAL beside it; where somebody goes by a WAL, that is
 // left as it is.
-func TestWritingMovesNobodysWAL(t *testing.T) {
+func TestWritingLeavesTheWALOfOthers(t *testing.T) {
 	writes := func(path, id string) {
 		t.Helper()
 		s := runs(t, "-j", path, "resolve", id, "--executed", "--because", "seen", "--yes", "--seen", "0.1")
@@ -286,7 +286,7 @@ func TestWritingMovesNobodysWAL(t *testing.T) {
 }
 
 // What goes into an archive names customers and payments: a file that others can read is refused, and left as it was.
-func TestAnArchiveThatOthersCanReadIsRefused(t *testing.T) {
+func TestArchiveReadableByOthersIsRefused(t *testing.T) {
 	path, j := journalWith(t)
 	require.NoError(t, j.Close())
 	archive := filepath.Join(t.TempDir(), "archive.jsonl")
@@ -303,7 +303,7 @@ func TestAnArchiveThatOthersCanReadIsRefused(t *testing.T) {
 }
 
 // A slip in the path makes no file, whatever the verb.
-func TestASlipInThePathMakesNoFile(t *testing.T) {
+func TestMistypedPathMakesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	all := [][]string{
 		{"resolve", "x", "--executed", "--because", "y", "--yes", "--seen", "0.1"}, {"cancel", "x", "--yes", "--seen", "0.1"}, {"flow", "retry", "x"},
@@ -360,7 +360,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 }
 
 // A journal of another release is refused as it is, and a database without a journal gets none.
-func TestOtherFilesAreLeftAlone(t *testing.T) {
+func TestOtherFilesAreUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	text, empty := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "empty.db")
 	require.NoError(t, os.WriteFile(text, []byte("no database at all"), 0o600))

@@ -363,7 +363,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 
 // What is meant for a database, and is not written as it has to be, is not shown: part of a password would be
 // taken for the name of a host, of a database or of a file.
-func TestNothingIsShownOfWhatIsMisread(t *testing.T) {
+func TestMalformedURLIsNotPrinted(t *testing.T) {
 	for _, at := range []string{
 		"postgres://shop:hid@den-one@127.0.0.1:1/shop", "postgres://shop:1/hidden-one@127.0.0.1/shop", "postgres://shop:1?hidden-one@127.0.0.1/shop", "postgres://shop:1#hidden-one@127.0.0.1/shop",
 		"postgres://shop@127.0.0.1:1/shop;password=hidden-one", "postgres:/shop:hidden-one@127.0.0.1/shop", "postgresql:shop:hidden-one@127.0.0.1/shop",
@@ -392,7 +392,7 @@ func TestNothingIsShownOfWhatIsMisread(t *testing.T) {
 }
 
 // Tables that are not a journal's, or not all of it, are told as that, by doctor's exit code too.
-func TestTablesOfAnotherAreNoJournal(t *testing.T) {
+func TestOtherTablesAreNoJournal(t *testing.T) {
 	server := postgrestest.Shared(t)
 	says := func(schema string, args ...string) said {
 		t.Helper()

@@ -168,7 +168,7 @@ func planted1(t *testing.T) []string {
 }
 
 // A sound journal has nothing that fails, and its newest backup is recent.
-func TestDoctorOfASoundJournal(t *testing.T) {
+func TestDoctorOfAnIntactJournal(t *testing.T) {
 	path, dir := empty(t), t.TempDir()
 	require.Equal(t, exitDone, runs(t, "-j", path, "backup", filepath.Join(dir, "new")).code)
 	got, code := levels(t, "-j", path, "--backup", dir)

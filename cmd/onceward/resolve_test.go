@@ -112,7 +112,7 @@ func TestResolve(t *testing.T) {
 }
 
 // Behind /dev/null, as under cron, nobody is there to be asked.
-func TestNobodyIsAskedBehindDevNull(t *testing.T) {
+func TestNoPromptBehindDevNull(t *testing.T) {
 	path, _ := journalWith(t)
 	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h", "--archive", "none") // whose input is that
 	said, err := cmd.CombinedOutput()

@@ -54,7 +54,7 @@ func TestUI(t *testing.T) {
 }
 
 // It is served to this machine alone.
-func TestUIListensHereAlone(t *testing.T) {
+func TestUIListensOnThisMachineOnly(t *testing.T) {
 	path, _ := journalWith(t)
 	for _, address := range []string{"0.0.0.0:0", ":8080", "example.com:80", "[::]:0", "127.0.0.1"} {
 		assert.Equal(t, exitUsage, runs(t, "-j", path, "ui", "--listen", address).code, address)

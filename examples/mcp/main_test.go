@@ -142,7 +142,7 @@ func TestAnotherPurposeIsAnotherOperation(t *testing.T) {
 	require.Len(t, w.twilio.Effects(), 2)
 }
 
-func TestAnOrderIsChargedOnceWithWhateverArguments(t *testing.T) {
+func TestAnOrderIsChargedOnceWithAnyArguments(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)
 	w.call(t, "charge", order)
@@ -192,7 +192,7 @@ func TestANameOfTheCallMakesNoSecondCharge(t *testing.T) {
 }
 
 // Twilio takes no key for a message: one whose answer was lost is not sent again, and the result says what to do.
-func TestAnUnknownCallSaysWhatToDo(t *testing.T) {
+func TestUnknownCallReturnsAdvice(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)
 	w.twilio.Script(providertest.DropAfter())
@@ -210,7 +210,7 @@ func TestAnUnknownCallSaysWhatToDo(t *testing.T) {
 	assert.Regexp(t, "^NEVER RECORDED", text)
 }
 
-func TestARefusalIsNoReasonToTryAnotherWay(t *testing.T) {
+func TestRefusalAdvisesNoOtherWay(t *testing.T) {
 	w := newWorld(t)
 	w.stripe.Close()
 	w.stripe = providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -41,7 +41,7 @@ func TestKillsAreSpreadOverAllRequests(t *testing.T) {
 }
 
 // A storm speaks of everything that went wrong.
-func TestStormSpeaksOfWhatWentWrong(t *testing.T) {
+func TestStormReportsEachFault(t *testing.T) {
 	fine := left{invoices: 3, effects: 3, kills: 2, wanted: 2}
 	assert.NoError(t, fine.verdict())
 	for want, wrong := range map[string]left{

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // A storm shows what each payer does and Onceward charges once.
-func TestStormShowsWhatEachPayerDoes(t *testing.T) {
+func TestStormReportsEachPayer(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "kept")
@@ -43,7 +43,7 @@ func TestStormShowsWhatEachPayerDoes(t *testing.T) {
 	assert.FileExists(t, filepath.Join(dir, "onceward", journalFile))
 }
 
-func TestNoPayerComesToItsEndBeforeItsKill(t *testing.T) {
+func TestNoPayerEndsBeforeItsKill(t *testing.T) {
 	t.Parallel()
 	var storms sync.WaitGroup
 	for _, seed := range []string{"164", "193"} { // the kill comes late, and no fault keeps the payer

@@ -278,7 +278,7 @@ func ExamplePrint_Diff() {
 	// [body] <nil>
 }
 
-func TestDiffRefusesWhatItCannotCompare(t *testing.T) {
+func TestDiffRefusesIncomparableFingerprints(t *testing.T) {
 	good := fingerprint.Of(fingerprint.Input{})
 	digest := strings.Fields(good)[1]
 	for _, tc := range []struct {

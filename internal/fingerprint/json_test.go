@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 )
 
-func TestJSONIsComparedByWhatItMeans(t *testing.T) {
+func TestJSONIsComparedByMeaning(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
 		same       bool
@@ -65,7 +65,7 @@ func TestJSONIsComparedByWhatItMeans(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotJSONIsComparedByItsBytes(t *testing.T) {
+func TestOtherBodiesAreComparedByBytes(t *testing.T) {
 	for _, body := range []string{
 		" ", "{", "}", `{"a"}`, `{"a":}`, `{"a":`, `{"a": `, `{"a":1`, `{"a":1,`, `{"a":1,"b`, `{"a":[1,`, `{"a":1,}`, `{,}`, `{:1}`, `{a:1}`, `{'a':1}`, `{"a":1 "b":2}`, "[1,]", "[,]", "[1 2]", "[",
 		"tru", "nul", "NaN", "Infinity", "01", "+1", "-", "1.", ".5", "1e", "1e+", "0x1", "1_000", `"`, `"\`, `"\x"`, `"\u12"`,

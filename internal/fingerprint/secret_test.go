@@ -26,7 +26,7 @@ func card(t testing.TB, number string, key []byte) fingerprint.Input {
 	return in
 }
 
-func TestWhatIsWithheldTellsTwoRequestsApart(t *testing.T) {
+func TestWithheldFieldsDistinguishRequests(t *testing.T) {
 	for _, tc := range []struct{ name, a, b, differ string }{
 		{"the same", "ticket=1", "ticket=1", ""},
 		{"another value", "ticket=1", "ticket=2", "URL"},
@@ -41,7 +41,7 @@ func TestWhatIsWithheldTellsTwoRequestsApart(t *testing.T) {
 	}
 }
 
-func TestASecretBodyTellsTwoRequestsApart(t *testing.T) {
+func TestSecretBodiesDistinguishRequests(t *testing.T) {
 	key := []byte("kept elsewhere")
 	assert.Empty(t, differ(t, card(t, "4242", key), card(t, "4242", key)))
 	assert.Equal(t, "body", differ(t, card(t, "4242", key), card(t, "4243", key)))
@@ -158,7 +158,7 @@ func repeatUpTo(size int, piece func(i int) string) string {
 }
 
 // One that takes time in proportion to the square of a size does not come back while a test is waited for.
-func TestFingerprintsOfMuchAreMade(t *testing.T) {
+func TestFingerprintsOfLargeBodies(t *testing.T) {
 	t.Parallel()
 	contentType, _ := multipartBody(t, "b")
 	for name, in := range map[string]fingerprint.Input{
@@ -194,7 +194,7 @@ func TestAnObjectIsTheSameHoweverDeepItIs(t *testing.T) {
 }
 
 // No fingerprint is made for a caller who is gone.
-func TestNoFingerprintForACallerWhoIsGone(t *testing.T) {
+func TestNoFingerprintForACancelledCaller(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(gone)

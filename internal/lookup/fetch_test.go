@@ -155,7 +155,7 @@ func TestPagesOfEventsOfOneObject(t *testing.T) {
 }
 
 // A control is a later operation, of which the look-up reads the same list.
-func TestControls(t *testing.T) {
+func TestCanaries(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*providers.Provider, *providers.Endpoint, *lookup.Subject)

@@ -70,7 +70,7 @@ func TestAnObjectNeedsAMark(t *testing.T) {
 }
 
 // What was read for one operation says nothing of one whose object would be in another list.
-func TestAnotherListSaysNothing(t *testing.T) {
+func TestAnotherListProvesNothing(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10")
 	s := swept(t, p, e, about, (&box{}).answer)
@@ -90,7 +90,7 @@ func TestAnotherListSaysNothing(t *testing.T) {
 }
 
 // Which look-ups serve which operations.
-func TestLookupsThatArePassedOver(t *testing.T) {
+func TestSkippedLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*providers.Lookup, *lookup.Subject)
@@ -143,7 +143,7 @@ func TestLookupsThatArePassedOver(t *testing.T) {
 
 // What is found has the operation's mark, in whatever ledger. Of operations that share a mark, more
 // than one may find the object: the journal gives it to none of them.
-func TestFoundIsNeverAnothers(t *testing.T) {
+func TestFoundObjectHasTheOperationsMark(t *testing.T) {
 	random := rand.New(rand.NewPCG(16, 1))
 	pick := func(texts ...string) string { return texts[random.IntN(len(texts))] }
 	seen := map[lookup.Kind]int{}

@@ -17,7 +17,7 @@ import (
 )
 
 // A look-up goes where the operation went, without what was about the operation's own request.
-func TestRequestOfALook(t *testing.T) {
+func TestRequestOfALookup(t *testing.T) {
 	p, e := pay()
 	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
 	about := sent(t, p, e, "c", "a&b", "10")
@@ -75,7 +75,7 @@ func TestLookupsInXML(t *testing.T) {
 }
 
 // A value is a part of the path as it was, and of no other path.
-func TestPathOfALook(t *testing.T) {
+func TestPathOfALookup(t *testing.T) {
 	p, e := pay()
 	e.Reference.Place, e.Reference.Name = providers.KeyRawHeader, "X-Reference"
 	e.Lookups[0].Path = "/v1/customers/{path.customer}/payments/{reference}"
@@ -91,7 +91,7 @@ func TestPathOfALook(t *testing.T) {
 
 // What is asked for by a key is not yet told by it: the list has to show the key, but where the
 // answer is the object that has it.
-func TestWhatIsExact(t *testing.T) {
+func TestExactLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*providers.Lookup, *lookup.Subject)
@@ -282,7 +282,7 @@ func TestValuesOfARequest(t *testing.T) {
 }
 
 // A look-up that can't ask for an operation, or can't tell its object from others, says what is missing.
-func TestWhyALookupIsPassedOver(t *testing.T) {
+func TestReasonsOfSkippedLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*providers.Endpoint, *lookup.Subject)

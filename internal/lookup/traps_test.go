@@ -15,7 +15,7 @@ import (
 )
 
 // What is no whole list proves nothing, whatever it looks like.
-func TestWhatIsNoListIsInconclusive(t *testing.T) {
+func TestIncompleteListIsInconclusive(t *testing.T) {
 	const list = `{"data":[],"more":false}`
 	for _, tc := range []struct {
 		name   string
@@ -65,7 +65,7 @@ func TestWhatIsNoListIsInconclusive(t *testing.T) {
 }
 
 // One whole list with nothing in it is Nothing, and a failure on the way to its end is not.
-func TestNothingTakesTheWholeList(t *testing.T) {
+func TestAbsenceNeedsTheWholeList(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10.00")
 	b := &box{}
@@ -128,7 +128,7 @@ func TestTwoObjectsAreAmbiguous(t *testing.T) {
 }
 
 // A caller's reference on what another operation made proves nothing of this one.
-func TestCallersReferenceOnOthers(t *testing.T) {
+func TestCallersReferenceOnOtherObjects(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10.00")
 	b := &box{unfilter: true}

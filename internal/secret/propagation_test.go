@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 )
 
-func TestWhatPropagatesATraceIsKnownByItsName(t *testing.T) {
+func TestTraceHeadersAreKnownByName(t *testing.T) {
 	for _, name := range []string{
 		"traceparent", "Traceparent", "TRACESTATE", "baggage", "b3", "B3", "X-B3-TraceId", "x-b3-sampled", "X-B3-Flags",
 		"uber-trace-id", "Uberctx-Session", "X-Cloud-Trace-Context", "X-Amzn-Trace-Id", "sentry-trace", "x-datadog-parent-id",

@@ -74,7 +74,7 @@ func TestNamesOfOrdinaryValuesAreKept(t *testing.T) {
 	}
 }
 
-func TestCapitalsPartWords(t *testing.T) {
+func TestCapitalsSeparateWords(t *testing.T) {
 	assert.True(t, secret.Query("dbPass"))
 	assert.False(t, secret.Query("dbpass"))
 	assert.True(t, secret.Query("PHPSessID"))
@@ -85,7 +85,7 @@ func TestCapitalsPartWords(t *testing.T) {
 }
 
 // A credential that is renewed makes no other request of it; a ticket of another number does.
-func TestWhatSaysWhoAsksDoesNotCount(t *testing.T) {
+func TestRenewedCredentialDoesNotChangeTheRequest(t *testing.T) {
 	matters := []string{"ticket", "X-Ticket", "entry_ticket", "ticket[]", "code_verifier"}
 	for _, name := range credentials {
 		want := false

@@ -72,7 +72,7 @@ func TestTextHoldsNoCredential(t *testing.T) {
 	}
 }
 
-func TestTextKeepsWhatSaysWhatHappened(t *testing.T) {
+func TestTextKeepsTheErrorsReason(t *testing.T) {
 	for _, text := range []string{
 		"", "declined", "step authorize: declined: do_not_honor", "your card was declined; is it yours? ask your bank",
 		"onceward: invalid key: it is longer than 255 bytes", "token: expired", "status 402, code card_declined",

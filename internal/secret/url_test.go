@@ -59,7 +59,7 @@ func TestSplitQueryTakesCredentials(t *testing.T) {
 	}
 }
 
-func TestWhatIsWithheldAndCounts(t *testing.T) {
+func TestWithheldValuesCount(t *testing.T) {
 	for _, tc := range []struct{ name, withheld, counted string }{
 		{"nothing", "", ""},
 		{"a ticket", "ticket=1", "ticket=1"},
@@ -173,7 +173,7 @@ func ExampleSplitQuery() {
 	// Output: mode=walk key=AIza1234 [key]
 }
 
-func FuzzWhatIsLeftOfAURLHoldsNoCredential(f *testing.F) {
+func FuzzMaskedURLHoldsNoCredential(f *testing.F) {
 	for _, seed := range []string{
 		"https://u:p@h/a?token=1&b=2#c", "<https://h?sig=1>; rel=next", "5; url=/a?key=1", "//a@b@c?%zz", "?token#?token", "a://b//c@d", "/a?a;token=1",
 	} {

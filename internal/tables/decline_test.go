@@ -71,7 +71,7 @@ func TestADeclineByASuccessIsNoEffect(t *testing.T) {
 	}
 }
 
-func TestADeclineMayBeSaidByANumber(t *testing.T) {
+func TestDeclineCodeMayBeANumber(t *testing.T) {
 	p := providers.Raw(0)
 	p.Declines = []providers.Decline{{Field: "approved[]", Equals: "false"}, {Field: "code", Equals: "1.50"}, {Field: "error", Equals: "<nil>"}}
 	for body, declined := range map[string]bool{
@@ -83,7 +83,7 @@ func TestADeclineMayBeSaidByANumber(t *testing.T) {
 	}
 }
 
-func TestADeclineThatSaysNothingIsRefused(t *testing.T) {
+func TestDeclineRuleWithoutAValueIsRefused(t *testing.T) {
 	for at, decline := range map[string]providers.Decline{
 		"Declines[0].Field":  {Field: "a..b", Equals: "c"},
 		"Declines[0].Equals": {Field: "a"},

@@ -105,7 +105,7 @@ func TestEndpointWithoutAKey(t *testing.T) {
 	assert.False(t, present)
 }
 
-func TestCarriedReadsWhatTheRequestHas(t *testing.T) {
+func TestCarriedReadsTheRequestsKey(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		key     providers.Key
@@ -171,7 +171,7 @@ func TestCarriedSeesHeadersInAnySpelling(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func FuzzCarriedReadsBackWhatSetWrites(f *testing.F) {
+func FuzzCarriedReadsTheKeyThatSetWrote(f *testing.F) {
 	f.Add(uuid, true)
 	f.Add(`a"b\c`, true)
 	f.Add(`"quoted"`, false)

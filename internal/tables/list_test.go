@@ -105,7 +105,7 @@ func TestMemberOfAnAnswer(t *testing.T) {
 	assert.True(t, clear, "an array has no members")
 }
 
-func TestWhatWasSent(t *testing.T) {
+func TestFieldsOfSentRequests(t *testing.T) {
 	fields := []string{"amount", "metadata[order]", "a.b", "l[].x"}
 	for _, tc := range []struct {
 		name    string

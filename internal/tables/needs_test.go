@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestABodyIsNeededOnlyWhereItMayDecide(t *testing.T) {
+func TestBodyIsReadOnlyIfItMayDecide(t *testing.T) {
 	rt := ruled(t,
 		providers.Rule{Status: 200, Header: "X-Done", Verdict: providers.Final},
 		providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected},
@@ -40,13 +40,13 @@ func TestABodyIsNeededOnlyWhereItMayDecide(t *testing.T) {
 }
 
 // An answer that no table describes is read without its body.
-func TestNoBodyIsNeededOfTheUnlisted(t *testing.T) {
+func TestUnlistedHostNeedsNoBody(t *testing.T) {
 	rt := route(t, newRouter(t, own()), "POST", "https://elsewhere.example.com/v1/transfers")
 	assert.False(t, rt.NeedsBody(tables.Answer{Status: 200}))
 }
 
 // A body that ends too soon has no fields, and neither has one that is nested too deep.
-func TestNoFieldsOfABodyThatIsCut(t *testing.T) {
+func TestCutBodyHasNoFields(t *testing.T) {
 	rt := ruled(t, providers.Rule{Status: 200, Field: "code", Equals: "no", Verdict: providers.Rejected})
 	objects := func(deep int) string {
 		return `{"code":"no","a":` + strings.Repeat(`{"b":`, deep) + "1" + strings.Repeat("}", deep) + "}"

@@ -82,7 +82,7 @@ func TestAnEncodedBodyIsKnownByItsTypeAlone(t *testing.T) {
 }
 
 // A success is recognised where nothing describes it.
-func TestSuccessThatNothingDescribes(t *testing.T) {
+func TestSuccessWithoutARule(t *testing.T) {
 	var none *providers.Provider
 	page := http.Header{"Content-Type": {"text/html"}}
 	assert.True(t, tables.Recognises(none, 200, page, []byte(html)))

@@ -61,7 +61,7 @@ func TestTheMostSpecificHostWins(t *testing.T) {
 	}
 }
 
-func TestAHostThatNobodyServesIsUnlisted(t *testing.T) {
+func TestHostWithoutAProviderIsUnlisted(t *testing.T) {
 	router := newRouter(t, tokenAPI("api", "api.example.com", "*.sub.example.com"))
 	for _, rawURL := range []string{"https://other.example.com/v1/x", "https://example.com/v1/x", "/v1/x", "mailto:a@example.com"} {
 		rt := route(t, router, "POST", rawURL)

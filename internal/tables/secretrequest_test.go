@@ -211,7 +211,7 @@ func TestLookingForASecretIsLinear(t *testing.T) {
 
 // What is secret follows from three rules: names that are always, the table's, and those of credentials if no table
 // says what its secrets are.
-func TestWhatIsASecretBody(t *testing.T) {
+func TestSecretBodies(t *testing.T) {
 	const (
 		always = "always"
 		silent = "where no table states its secrets"
@@ -393,7 +393,7 @@ func TestAnAnswerShowsASecret(t *testing.T) {
 }
 
 // Nearly every body has no secret: to find that out costs next to nothing.
-func TestABodyWithoutASecretIsLookedAtForNothing(t *testing.T) {
+func TestBodyWithoutASecretCostsNothing(t *testing.T) {
 	rt := under(t, providers.Endpoint{SecretRequest: []string{"card.number", "card.cvc", "source.number"}})
 	for name, m := range map[string]tables.Message{
 		"JSON": typed(jsonType, `{"amount":100,"currency":"eur","source":{"id":"src_1"},"metadata":{"order":"7"},"description":"two seats","items":[{"sku":"a","quantity":1},{"sku":"b","quantity":2}],"capture":true,"customer":"c"}`),

@@ -74,7 +74,7 @@ func TestPlaceholders(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, names)
 }
 
-func TestWhatCannotStandThereIsRefused(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		place    template.Place

@@ -14,7 +14,7 @@ import (
 )
 
 // With its own retries off, as README asks, stripe-go has ours for what it only reads.
-func TestWhatStripeGoReadsIsAskedForAgain(t *testing.T) {
+func TestStripeGoReadsAreRetried(t *testing.T) {
 	var asked atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) < 3 {

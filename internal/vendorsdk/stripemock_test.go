@@ -130,7 +130,7 @@ func TestStripeMockNameKeepsItsKey(t *testing.T) {
 }
 
 // A stripe-mock that is not heard gets no more requests than our policy makes.
-func TestStripeMockThatIsNotHeard(t *testing.T) {
+func TestStripeMockWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	m := inFrontOfStripeMock(t, func() error { return io.ErrUnexpectedEOF })
 	p := stripeGo.start(t, filepath.Join(t.TempDir(), "journal.db"), m.URL, ours)

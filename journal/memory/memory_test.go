@@ -40,7 +40,7 @@ func TestLongHistory(t *testing.T) {
 }
 
 // Kill leaves what a session held to the next claim.
-func TestKillLeavesWhatASessionHeld(t *testing.T) {
+func TestKillLeavesTheSessionsOperations(t *testing.T) {
 	j := memory.New()
 	crashed, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ func enqueue(id string) journal.Event {
 }
 
 // Whoever records something waits for the end of an open transaction, or until their time is up.
-func TestTransactionHasOthersWait(t *testing.T) {
+func TestTransactionBlocksOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
 		tx, err := j.BeginTx(t.Context())
@@ -46,7 +46,7 @@ func TestTransactionHasOthersWait(t *testing.T) {
 	})
 }
 
-func TestBrokenOffTransactionRecordsNothing(t *testing.T) {
+func TestInterruptedTransactionRecordsNothing(t *testing.T) {
 	j := memory.New()
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)

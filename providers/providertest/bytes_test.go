@@ -255,7 +255,7 @@ func TestEveryVersionOfHTTPWithAndWithoutTLS(t *testing.T) {
 }
 
 // A response that is longer than it says spoils no other.
-func TestLongerThanItSaysSpoilsNoOther(t *testing.T) {
+func TestOverlongResponseDoesNotAffectOthers(t *testing.T) {
 	srv := providertest.NewTLSServer(providers.Raw(day), created)
 	t.Cleanup(srv.Close)
 	srv.Script(providertest.WrongLength(-2))

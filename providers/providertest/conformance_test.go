@@ -220,7 +220,7 @@ func isGeneric(s sample) bool {
 }
 
 // The manners of the adapters are facts as well.
-func TestEachMannerHasASource(t *testing.T) {
+func TestEachBehaviorHasASource(t *testing.T) {
 	for _, s := range samples() {
 		if isGeneric(s) {
 			assert.Zero(t, providertest.MannerOf(s.provider, s.provider.Endpoints[0]).Source)
@@ -377,7 +377,7 @@ func TestRepeatableRequestsNeedTheTime(t *testing.T) {
 }
 
 // A key that the provider requires is asked for.
-func TestRequiredKeyIsAskedFor(t *testing.T) {
+func TestRequiredKeyIsDemanded(t *testing.T) {
 	srv := start(t, providers.Razorpay(day), created)
 	resp, body := post(t, srv.URL+"/v1/payouts", "", `{}`)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
@@ -410,7 +410,7 @@ func TestARepeatCanBeTheCurrentState(t *testing.T) {
 	}
 }
 
-func TestAMannerOfOnesOwn(t *testing.T) {
+func TestOwnBehavior(t *testing.T) {
 	p := providers.Raw(day)
 	p.Name = "ledger"
 	srv := providertest.NewUnstartedServer(p, created)

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func TestStraggle(t *testing.T) {
+func TestStraggler(t *testing.T) {
 	t.Run("executed later, for nobody", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := providertest.NewServerInMemory(providers.Stripe(), charging)

@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-func TestEventManners(t *testing.T) {
+func TestEventBehaviors(t *testing.T) {
 	run := func(name string, f func(t *testing.T)) { t.Run(name, func(t *testing.T) { synctest.Test(t, f) }) }
 	makes := func(t *testing.T, manners ...providertest.EventManner) (lookBox, *hook) {
 		b, h := eventful(t)

@@ -132,7 +132,7 @@ func TestAStatusFaultExecutesNothing(t *testing.T) {
 	}
 }
 
-func TestAScriptGoesInOrderAndBeforeTheSeed(t *testing.T) {
+func TestScriptRunsInOrderBeforeTheSeed(t *testing.T) {
 	srv := start(t, providers.Raw(day), created)
 	srv.Seed(1, providertest.Mix{Status: 1, Statuses: []int{500}})
 	srv.Script(providertest.Status(501, nil), providertest.None())

@@ -30,7 +30,7 @@ func (f *failing) Errorf(format string, args ...any) {
 }
 
 // Assertions fail with what became of the requests.
-func TestAssertionsSayWhatBecameOfRequests(t *testing.T) {
+func TestAssertionsNameTheRequestsFates(t *testing.T) {
 	srv := start(t, providers.Checkout(), saying(http.StatusCreated, `{"id":"pay_1"}`))
 	srv.Script(providertest.FailAfter(http.StatusBadGateway), providertest.None(), providertest.DropBefore(), providertest.Status(503, nil))
 	pay := func(key string) {
@@ -67,7 +67,7 @@ and 1 more
 }
 
 // The ledger says what came of a request once its client knows.
-func TestLedgerSaysWhatCameOfARequest(t *testing.T) {
+func TestLedgerHasTheFateOfARequest(t *testing.T) {
 	t.Parallel()
 	srv := start(t, providers.Stripe(), created)
 	srv.Seed(1, providertest.Mix{DropBefore: 0.4, DropAfter: 0.2, Cut: 0.2, Status: 0.1})

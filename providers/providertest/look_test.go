@@ -582,7 +582,7 @@ func TestLookupOfAStoredAnswer(t *testing.T) {
 }
 
 // A business that answers look-ups itself is asked for them.
-func TestLooksOfTheHandlersOwn(t *testing.T) {
+func TestLookupsOfACustomHandler(t *testing.T) {
 	srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method) }))
 	defer srv.Close()
 	for own, want := range map[bool]string{true: http.MethodGet, false: `{"data":[]`} {

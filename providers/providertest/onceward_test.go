@@ -152,7 +152,7 @@ func TestOncewardRequestWithoutAKey(t *testing.T) {
 }
 
 // Through Onceward what was already done is fetched.
-func TestOncewardFetchesWhatWasAlreadyDone(t *testing.T) {
+func TestOncewardFetchesTheExistingResource(t *testing.T) {
 	b := sample{name: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123","status":"pending_customer_approval"}}`}}.filled().start(t, nil)
 	b.Script(providertest.DropAfter())
 	client, err := onceward.New(onceward.Config{

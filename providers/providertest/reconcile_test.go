@@ -49,7 +49,7 @@ func forgetful() providers.Provider {
 
 // Whatever befalls requests, look-ups and events within what the table states: what is
 // completed has one effect, what is cancelled none, and in the end nearly all is settled.
-func TestReconciledTruly(t *testing.T) {
+func TestReconciliationMatchesTheLedger(t *testing.T) {
 	t.Parallel()
 	settled, lives := map[journal.State]int{}, soak.Times(1, 20)
 	for n := range lives {

@@ -125,7 +125,7 @@ func TestRepeatIsReplayedWithTheMark(t *testing.T) {
 }
 
 // A second request meanwhile is told so and not executed.
-func TestSecondRequestMeanwhileIsToldSo(t *testing.T) {
+func TestConcurrentSecondRequestIsRefused(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
 			entered, leave := make(chan struct{}), make(chan struct{})
@@ -208,7 +208,7 @@ func TestAMalformedKeyIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptFollowsTheTable(t *testing.T) {
+func TestStoredAnswersFollowTheTable(t *testing.T) {
 	const (
 		declined = `{"error":{"type":"card_error"}}`
 		missing  = `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`
@@ -382,7 +382,7 @@ func TestObserveBeforeTheEffect(t *testing.T) {
 	assert.Equal(t, []string{"none", "drop after the effect"}, []string{seen[0].Fault.String(), seen[1].Fault.String()})
 }
 
-func TestRetryAfterIsWhatTheServerWasTold(t *testing.T) {
+func TestRetryAfterIsTheConfiguredOne(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		0: "1", time.Millisecond: "1", time.Second: "1", 1500 * time.Millisecond: "2", time.Hour: "3600", -1: "",
 	} {

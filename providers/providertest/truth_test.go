@@ -89,7 +89,7 @@ func keyless() providers.Provider {
 	return p
 }
 
-func TestSettledTruly(t *testing.T) {
+func TestSettlementMatchesTheLedger(t *testing.T) {
 	t.Run("what a client keeps is true", func(t *testing.T) {
 		b := keeping(t, keyless(), providertest.Objects("obj_"), nil)
 		b.Seed(3, lossy)

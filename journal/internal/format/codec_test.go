@@ -65,7 +65,7 @@ func TestOperationsFieldsAreAllKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsCutOffOrLongerIsRefused(t *testing.T) {
+func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
 	facts := EncodeFacts(Row{Op: anOperation()})
 	request := EncodeRequest(journal.Request{Header: http.Header{"A": {"b"}}, WithheldQuery: []string{"token"}}, false)
 	answer := EncodeAnswer(&journal.Answer{Header: http.Header{"A": {"b"}}, Pointer: "ch_1"}, false)
@@ -105,7 +105,7 @@ func aBlock() ([]*Record, []byte) {
 	return ops, slices.Clone(new(BlockEncoder).Encode(7, ops))
 }
 
-func TestABlockHasWhatWasPutIntoIt(t *testing.T) {
+func TestBlockKeepsItsOperations(t *testing.T) {
 	ops, block := aBlock()
 	var got []*Record
 	collect := func(k *Record) error { got = append(got, k); return nil }

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-func TestOnlyWhatIsWorthRecordingIsAChange(t *testing.T) {
+func TestClockRecordsOnlyRelevantChanges(t *testing.T) {
 	before := journal.Operation{State: journal.StatePending, Terms: aDay, UpdatedAt: noon}
 	for name, row := range map[string]struct {
 		change func(op *journal.Operation)

@@ -148,7 +148,7 @@ func TestClockCatchesUpUnseen(t *testing.T) {
 	})
 }
 
-func TestAJumpAheadIsBelievedOnceItHasKeptOn(t *testing.T) {
+func TestJumpAheadIsConfirmedOnceItLasts(t *testing.T) {
 	var c store.Clock
 	c.Margin(aDay)
 	const year = 365 * 24 * time.Hour
@@ -207,7 +207,7 @@ func restarted(c store.Clock) *store.Clock {
 
 // Without a process that lives long the time goes on in strides.
 // Each process looks once, and more than a day after the last.
-func TestClockGoesOnInStrides(t *testing.T) {
+func TestClockAdvancesInSteps(t *testing.T) {
 	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
 	type start struct{ at, last time.Duration } // what it sees, and what the journal's time is then
 	for name, starts := range map[string][]start{
@@ -235,7 +235,7 @@ func TestClockGoesOnInStrides(t *testing.T) {
 	}
 }
 
-func TestOneProcessTellsStridesByItsOwnTime(t *testing.T) {
+func TestMonotonicTimeShowsClockJumps(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, test := range map[string]func(t *testing.T){
 		"that passed as well": func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestTheLeastMarginCounts(t *testing.T) {
 	look(t, &c, []sighting{{at: time.Hour - 8*time.Second, unconfirmed: time.Hour - 16*time.Second + soon, why: "a lower margin makes a regress of what was none"}})
 }
 
-func TestTimesAreSeenToTheMillisecond(t *testing.T) {
+func TestTimesHaveMilliseconds(t *testing.T) {
 	var c store.Clock
 	c.See(noon.Add(time.Millisecond + time.Microsecond).In(time.FixedZone("", 3600)))
 	assert.Equal(t, noon.Add(time.Millisecond), c.Last)
