@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -38,7 +35,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 		}
 		a.needs = []string{ev.Session}
 	}
-	if err := j.left.wait(ctx, ev.Ref); err != nil {
+	if err := j.left.Wait(ctx, ev.Ref); err != nil {
 		return journal.Result{}, err
 	}
 	if err := j.checkTime(ev.At); err != nil {
@@ -85,7 +82,7 @@ func (j *Journal) landed(a ask, w *batching.Write) (journal.Result, error) {
 		return j.written(w), nil
 	}
 	if w.Before != nil {
-		j.held.forget(w.Before.Op.Handle)
+		j.held.Forget(w.Before.Op.Handle)
 	}
 	if w.Rider && errors.Is(w.Err, errLeave) {
 		return j.apply(a, w.Event)
@@ -113,7 +110,7 @@ func (j *Journal) applySlow(ctx context.Context, a ask, ev journal.Event) (journ
 
 func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err error) {
 	var refused error
-	a.held = j.locked.has(ev.Ref)
+	a.held = j.locked.Has(ev.Ref)
 	err = j.tx(j.background, a, func(t *tx) error {
 		refused = nil
 		r, err := t.find(&ev)
@@ -131,7 +128,7 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 // goOn runs f to its end without its caller. Later events of that operation wait for it, and so does the end of a
 // session.
 func (j *Journal) goOn(ref journal.Ref, f func()) {
-	finished := j.left.add(ref)
+	finished := j.left.Add(ref)
 	go func() {
 		f()
 		finished()
@@ -141,7 +138,7 @@ func (j *Journal) goOn(ref journal.Ref, f func()) {
 // written is the result of an event that was decided here.
 func (j *Journal) written(w *batching.Write) journal.Result {
 	after := w.After()
-	j.held.keep(after, w.As, true)
+	j.held.Keep(after, w.As, true)
 	return journal.Result{Operation: after.Op, Decision: w.Decision, Last: w.Event.Last, Unconfirmed: w.Event.Unconfirmed}
 }
 
@@ -152,56 +149,4 @@ func decides(kind journal.EventKind) bool {
 		return true
 	}
 	return false
-}
-
-// leftovers are the operations of events that go on after their callers left. Later events of them wait: a cancel must
-// not overtake the begin that it takes back.
-type leftovers struct {
-	mu  sync.Mutex
-	ops map[journal.Ref][]chan struct{}
-}
-
-func (l *leftovers) add(ref journal.Ref) (finished func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	done := make(chan struct{})
-	if l.ops == nil {
-		l.ops = make(map[journal.Ref][]chan struct{})
-	}
-	l.ops[ref] = append(l.ops[ref], done)
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		close(done)
-		if l.ops[ref] = slices.DeleteFunc(l.ops[ref], func(c chan struct{}) bool { return c == done }); len(l.ops[ref]) == 0 {
-			delete(l.ops, ref)
-		}
-	}
-}
-
-// wait waits for those of that name.
-func (l *leftovers) wait(ctx context.Context, ref journal.Ref) error {
-	l.mu.Lock()
-	left := slices.Clone(l.ops[ref])
-	l.mu.Unlock()
-	return waitFor(ctx, left)
-}
-
-// waitForAll waits for those that are left now.
-func (l *leftovers) waitForAll(ctx context.Context) error {
-	l.mu.Lock()
-	left := slices.Concat(slices.Collect(maps.Values(l.ops))...)
-	l.mu.Unlock()
-	return waitFor(ctx, left)
-}
-
-func waitFor(ctx context.Context, left []chan struct{}) error {
-	for _, done := range left {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

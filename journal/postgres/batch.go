@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/known"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -136,7 +137,7 @@ func (g *group) commitOnce(l *lane, batch []*batching.Write) (late []*batching.W
 			case pgerr.FateOf(err) == pgerr.Poisoned:
 				w.End(explain("apply", err))
 			default:
-				g.j.locked.add(w.Op.Ref)
+				g.j.locked.Add(w.Op.Ref)
 				w.End(errLeave)
 			}
 			if takenOut++; takenOut >= mostTakenOut {
@@ -254,7 +255,7 @@ func (l *lane) send(statements []batching.Part, needs []string) (at int, tag str
 	b := new(pgx.Batch)
 	b.Queue(connection.BeginSQL)
 	settings, lock := connection.Settings, batchLock
-	if l.j.locked.any() {
+	if l.j.locked.Any() {
 		lock = heldLock
 	}
 	if slices.ContainsFunc(statements, batching.Part.Together) {
@@ -356,14 +357,14 @@ var noRow = new(record.Row)
 
 // decided returns the write of an event by this process's memory, or nil.
 func (j *Journal) decided(ev journal.Event) *batching.Write {
-	before := heldRow{Row: noRow}
+	before := known.HeldRow{Row: noRow}
 	switch ev.Kind {
 	case journal.EventBegin:
 		if ev.Intent == nil || ev.Handle != 0 || ev.Ref == (journal.Ref{}) || len(ev.Intent.Aliases()) > 0 || !ev.New && ev.Intent.Naming != journal.Named {
 			return nil
 		}
 	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel, journal.EventDeliver:
-		if before = j.held.get(ev.Handle); before.Row == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.Op, ev.Ref) ||
+		if before = j.held.Get(ev.Handle); before.Row == nil || ev.Ref != (journal.Ref{}) && !store.IsNamed(&before.Op, ev.Ref) ||
 			ev.Kind == journal.EventDeliver != (before.Op.State != journal.StateInFlight) || needsMarks(&before.Op, ev) {
 			return nil
 		}
@@ -371,7 +372,7 @@ func (j *Journal) decided(ev journal.Event) *batching.Write {
 		return nil
 	}
 	clock, still := j.clock.Glance(ev.At)
-	if !still || j.locked.has(ev.Ref) {
+	if !still || j.locked.Has(ev.Ref) {
 		return nil
 	}
 	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
@@ -396,7 +397,7 @@ func (j *Journal) decided(ev journal.Event) *batching.Write {
 		}
 		return w
 	}
-	w.Before, w.Seen, w.Answered = before.Row, before.seen, next.Answer != before.Op.Answer
+	w.Before, w.Seen, w.Answered = before.Row, before.Seen, next.Answer != before.Op.Answer
 	w.Stored = record.Encode(&next, before.Row, false, w.Answered)
 	switch {
 	case len(add)+len(remove) > 0 || ev.Object != "":

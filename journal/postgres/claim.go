@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/known"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -54,8 +52,8 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	}
 	var results []journal.Result
 	var damaged error
-	marked := lowMarkOf(&ev)
-	low, passed := j.lows.get(marked), false
+	marked := known.LowMarkOf(&ev)
+	low, passed := j.lows.Get(marked), false
 	apart := false // one in a commit, to find the one that the server refuses
 	for after, done := int64(0), false; !done; {
 		var c *claiming
@@ -71,7 +69,7 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		case err != nil && c != nil && len(c.results) > 0 && isRows(err):
 			if apart = true; len(c.results) == 1 {
 				handle := c.results[0].Operation.Handle
-				j.refused.add(handle)
+				j.refused.Add(handle)
 				j.log.Warn("onceward: the server rejects the claim of an operation; the operation is passed over for a minute", "handle", handle, "error", err)
 				damaged = cmp.Or(damaged, fmt.Errorf("operation %d is passed over for a minute: %w", handle, err))
 			}
@@ -90,9 +88,9 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		switch {
 		case c.low > low && c.many:
 			low = c.low
-			j.lows.raise(marked, low)
+			j.lows.Raise(marked, low)
 		case c.done && low > 0 && len(results) < limit: // again, from the beginning
-			j.lows.drop(marked)
+			j.lows.Drop(marked)
 			low, after, passed, done = 0, 0, false, false
 		}
 	}
@@ -162,7 +160,7 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 			break
 		}
 		c.after = handles[i]
-		if t.j.refused.has(handles[i]) {
+		if t.j.refused.Has(handles[i]) {
 			c.passed = true
 			continue
 		}
@@ -350,31 +348,6 @@ func (t *tx) whole(handles []int64) (rows []readRow, err error) {
 		rows = append(rows, read[handle])
 	}
 	return rows, nil
-}
-
-// refusedClaims are operations that the server refused to have claimed.
-type refusedClaims struct {
-	mu    sync.Mutex
-	until map[int64]time.Time
-}
-
-const refusedFor = time.Minute
-
-func (r *refusedClaims) add(handle int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.until == nil {
-		r.until = make(map[int64]time.Time)
-	}
-	now := time.Now()
-	maps.DeleteFunc(r.until, func(_ int64, until time.Time) bool { return now.After(until) })
-	r.until[handle] = now.Add(refusedFor)
-}
-
-func (r *refusedClaims) has(handle int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.until[handle])
 }
 
 // isRows reports whether an error may be of one row alone: of a transaction's changes, and not of tables or

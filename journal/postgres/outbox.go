@@ -217,7 +217,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err := store.CheckDeliver(ev); err != nil {
 		return journal.Result{}, err
 	}
-	if err := j.left.wait(ctx, ev.Ref); err != nil {
+	if err := j.left.Wait(ctx, ev.Ref); err != nil {
 		return journal.Result{}, err
 	}
 	var failed error

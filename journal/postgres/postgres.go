@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
+	"github.com/onceward/onceward/journal/postgres/internal/known"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -144,7 +145,7 @@ type Journal struct {
 	dialer *connection.Dialer
 	pool   *pgxpool.Pool // for reads
 	app    appPool
-	lows   lowMarks
+	lows   known.LowMarks
 	id     atomic.Pointer[string] // of the journal
 	log    *slog.Logger
 	pace   pace
@@ -166,7 +167,7 @@ type Journal struct {
 	group    *group
 	slow     chan *lane // the free ones
 	handlers chan *lane
-	held     held
+	held     known.Held
 
 	enrolling sync.Mutex
 	member    atomic.Pointer[member.Member]
@@ -184,7 +185,7 @@ type Journal struct {
 	timeline atomic.Pointer[string]    // of the server, when it was last seen
 	started  atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
 	memory   member.Memory
-	left     leftovers
+	left     known.Leftovers
 
 	outdated atomic.Bool // only later releases may write to it
 
@@ -192,8 +193,8 @@ type Journal struct {
 	awaited atomic.Bool // commits wait for a standby
 
 	acknowledged member.Acknowledged
-	locked       lockedNames
-	refused      refusedClaims
+	locked       known.Locked
+	refused      known.Refused
 	patient      chan struct{} // callers that wait for a foreign lock: connections are left for others
 	observed     observer
 }
@@ -322,7 +323,7 @@ func (j *Journal) Close() error {
 	j.inside.Lock() // wait for running calls
 	//lint:ignore SA2001 they are waited for, and nobody comes in any more
 	j.inside.Unlock()
-	_ = j.left.waitForAll(j.background)
+	_ = j.left.WaitForAll(j.background)
 	j.mu.Lock()
 	for _, s := range j.sessions {
 		s.lost.Store(true)

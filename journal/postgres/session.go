@@ -105,7 +105,7 @@ func (s *session) End(ctx context.Context) error {
 		return nil // Close has ended it
 	}
 	defer leave()
-	_ = s.j.left.waitForAll(s.j.background)
+	_ = s.j.left.WaitForAll(s.j.background)
 	s.j.mu.Lock()
 	delete(s.j.sessions, s.id)
 	s.j.mu.Unlock()

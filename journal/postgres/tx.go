@@ -331,7 +331,7 @@ func (t *tx) next(r *record.Row, ev journal.Event) (journal.Result, *record.Row,
 		next = r.Op
 	}
 	after, as := r, t.as
-	t.onCommit = append(t.onCommit, func() { t.j.held.keep(after, as, t.j.isMine(after.Op.Holder)) })
+	t.onCommit = append(t.onCommit, func() { t.j.held.Keep(after, as, t.j.isMine(after.Op.Holder)) })
 	return t.result(next, decision, ev), r, nil
 }
 

@@ -1,4 +1,4 @@
-package postgres
+package known
 
 import (
 	"maps"
@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// lockedNames has names whose rows another transaction held for too long, such as one of the application's that
+// Locked has names whose rows another transaction held for too long, such as one of the application's that
 // enqueues. They don't block a lane again at once.
-type lockedNames struct {
+type Locked struct {
 	mu     sync.Mutex
 	until  map[journal.Ref]time.Time
 	latest time.Time // of them
@@ -18,7 +18,8 @@ type lockedNames struct {
 
 const lockedFor = 10 * time.Second
 
-func (l *lockedNames) add(ref journal.Ref) {
+// Add adds a name, for lockedFor.
+func (l *Locked) Add(ref journal.Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -30,14 +31,15 @@ func (l *lockedNames) add(ref journal.Ref) {
 	l.until[ref] = l.latest
 }
 
-func (l *lockedNames) has(ref journal.Ref) bool {
+// Has reports whether the name was added, and its time is not over.
+func (l *Locked) Has(ref journal.Ref) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.until[ref])
 }
 
-// any reports whether there are some, as far as is known.
-func (l *lockedNames) any() bool {
+// Any reports whether there are some, as far as is known.
+func (l *Locked) Any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.latest)

@@ -1,4 +1,4 @@
-package postgres
+package known
 
 import (
 	"strings"
@@ -8,11 +8,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// lowMarks are handles: this process's claims of many due operations start at them. Below a mark, an index still has
+// LowMarks are handles: this process's claims of many due operations start at them. Below a mark, an index still has
 // entries of operations that others took, until the server has vacuumed them. There are many while an old snapshot is
 // held. A mark is good for lowMarkFor: operations that are committed late, as by a long transaction of the
 // application's, may lie below it.
-type lowMarks struct {
+type LowMarks struct {
 	mu    sync.Mutex
 	marks map[string]lowMark // by the providers that are asked for
 }
@@ -24,15 +24,16 @@ type lowMark struct {
 
 const lowMarkFor = 2 * time.Second
 
-func lowMarkOf(ev *journal.Event) string {
+// LowMarkOf returns the key of the mark for the claims of an event.
+func LowMarkOf(ev *journal.Event) string {
 	if ev.From == nil {
 		return ""
 	}
 	return "\x00" + strings.Join(ev.From, "\x00")
 }
 
-// get returns the mark, or 0 for none.
-func (l *lowMarks) get(of string) int64 {
+// Get returns the mark, or 0 for none.
+func (l *LowMarks) Get(of string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, there := l.marks[of]
@@ -43,8 +44,8 @@ func (l *lowMarks) get(of string) int64 {
 	return m.handle
 }
 
-// raise moves the mark up to handle. The mark still expires lowMarkFor after it was first set.
-func (l *lowMarks) raise(of string, handle int64) {
+// Raise moves the mark up to handle. The mark still expires lowMarkFor after it was first set.
+func (l *LowMarks) Raise(of string, handle int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, there := l.marks[of]
@@ -58,7 +59,8 @@ func (l *lowMarks) raise(of string, handle int64) {
 	l.marks[of] = m
 }
 
-func (l *lowMarks) drop(of string) {
+// Drop removes the mark.
+func (l *LowMarks) Drop(of string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.marks, of)

@@ -1,4 +1,4 @@
-package postgres
+package known
 
 import (
 	"sync"
@@ -8,30 +8,31 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-// held has the rows of the operations that this process holds, so that it decides their events without a query. A row
+// Held has the rows of the operations that this process holds, so that it decides their events without a query. A row
 // is valid only for the process identity that saw it. After a database has gone back and was adopted, another row may
 // have the same handle and revision.
-type held struct {
+type Held struct {
 	mu   sync.Mutex
-	rows map[int64]heldRow
+	rows map[int64]HeldRow
 }
 
-// heldRow is a row with this process as it wrote or read it.
-type heldRow struct {
+// HeldRow is a row with this process as it wrote or read it.
+type HeldRow struct {
 	*record.Row
-	seen *member.Member
+	Seen *member.Member
 }
 
 const maxHeld = 16384
 
-func (h *held) get(handle int64) heldRow {
+// Get returns the row of that operation, or none.
+func (h *Held) Get(handle int64) HeldRow {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.rows[handle]
 }
 
-// keep remembers the operation as it was written, while a session of this process holds it.
-func (h *held) keep(r *record.Row, seen *member.Member, mine bool) {
+// Keep remembers the operation as it was written, while a session of this process holds it.
+func (h *Held) Keep(r *record.Row, seen *member.Member, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !mine || r.Op.Holder == "" {
@@ -42,14 +43,15 @@ func (h *held) keep(r *record.Row, seen *member.Member, mine bool) {
 		return
 	}
 	if h.rows == nil || len(h.rows) >= maxHeld {
-		h.rows = make(map[int64]heldRow)
+		h.rows = make(map[int64]HeldRow)
 	}
 	kept := *r
 	kept.Op.Request, kept.Op.Answer = journal.Request{}, nil
-	h.rows[r.Op.Handle] = heldRow{&kept, seen}
+	h.rows[r.Op.Handle] = HeldRow{&kept, seen}
 }
 
-func (h *held) forget(handle int64) {
+// Forget drops the row of that operation.
+func (h *Held) Forget(handle int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rows, handle)
