@@ -15,7 +15,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/known"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
-	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 const (
@@ -25,8 +24,6 @@ const (
 	// claimAtOnce limits the operations that a claim reads in one commit. If it skips thousands, others commit in
 	// between.
 	claimAtOnce = 256
-	// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
-	claimScans = 4096
 )
 
 // everything is higher than any handle.
@@ -98,16 +95,6 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 		return nil, damaged
 	}
 	return results, nil
-}
-
-// joined returns an error if the session may not begin or claim anything: the journal counts as restored, or the
-// session is not a living one of this process.
-func (j *Journal) joined(id string) error {
-	if err := j.refusal(); err != nil {
-		return err
-	}
-	_, err := j.mine(id)
-	return err
 }
 
 // claiming is how far a claim has come.
@@ -191,7 +178,6 @@ func (t *tx) claimThese(ev journal.Event, limit int, handles []int64, c *claimin
 
 const (
 	dueCount = `SELECT count(*) FROM (SELECT 1 FROM {{schema}}.operations o WHERE o.state = 1 AND wake_at BETWEEN -$1::bigint AND $1 ORDER BY wake_at LIMIT $2) few`
-	ofThese  = ` AND ($1::bytea[] IS NULL OR o.provider = ANY($1))`
 	oldest   = ` AND o.handle > $2 ORDER BY o.handle LIMIT $3 FOR UPDATE OF o SKIP LOCKED`
 	dueFew   = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state = 1 AND o.wake_at BETWEEN -$4::bigint AND $4
 		AND o.handle = ANY(ARRAY(SELECT handle FROM {{schema}}.operations d WHERE d.state = 1 AND d.wake_at BETWEEN -$4::bigint AND $4 ORDER BY d.wake_at, d.handle LIMIT 500))` + ofThese + oldest
@@ -209,23 +195,6 @@ const (
 	nobodys = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state > 2 AND NOT o.delivered AND o.holder IS NULL
 		AND (NOT $1 OR o.state <> 4 OR o.wake_at = 0)` + oldest
 )
-
-// deadHolders selects the sessions that hold rows of that table and are not alive, by an index of holders.
-const deadHolders = `WITH RECURSIVE h (id) AS (
-		SELECT min(holder) FROM {{schema}}.%[1]s WHERE holder IS NOT NULL
-		UNION ALL SELECT (SELECT min(holder) FROM {{schema}}.%[1]s WHERE holder > h.id) FROM h WHERE h.id IS NOT NULL)
-	SELECT h.id FROM h WHERE h.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {{schema}}.sessions s WHERE s.id = h.id AND s.buried_at IS NULL)`
-
-// deadHolders are the sessions that hold rows of that table and are not alive.
-func (t *tx) deadHolders(table string) (dead []string, err error) {
-	err = t.each(func(row record.Scanner) error {
-		var id string
-		err := row.Scan(&id)
-		dead = append(dead, id)
-		return err
-	}, fmt.Sprintf(deadHolders, table))
-	return dead, err
-}
 
 // wanted locks claimable operations that were begun after those read already and that no other transaction locks,
 // oldest first. It returns the first limit of them, and omits none up to the handle through. A claim scans the backlog
@@ -291,63 +260,6 @@ func (t *tx) dueOfMany(from [][]byte, after int64, limit int, by int64) (handles
 		through = everything // those that are left out come after all of these
 	}
 	return handles, through, err
-}
-
-// providers are those of Event.From as a parameter, nil for all.
-func providers(from []string) [][]byte {
-	if from == nil {
-		return nil
-	}
-	list := make([][]byte, 0, len(from))
-	for _, name := range from {
-		list = append(list, []byte(name))
-	}
-	return list
-}
-
-// readRow is an operation that was read, or why it could not be.
-type readRow struct {
-	row *record.Row
-	err error
-}
-
-// wholeOfThese selects operations whole, the first of them as far as their bodies are that large together, and one at least.
-const wholeOfThese = `SELECT ` + record.Columns + `, o.request_body, o.answer, o.answer_body FROM (
-		SELECT o.*, r.head AS request, r.body AS request_body, a.head AS answer, a.body AS answer_body,
-			sum(coalesce(octet_length(r.body), 0) + coalesce(octet_length(a.body), 0)) OVER (ORDER BY h.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-		FROM pg_catalog.unnest($1::bigint[]) WITH ORDINALITY h (handle, n) CROSS JOIN LATERAL (SELECT * FROM {{schema}}.operations WHERE handle = h.handle OFFSET 0) o` + record.Besides + `) o
-	CROSS JOIN LATERAL (SELECT o.request AS head) r WHERE coalesce(o.before, 0) < $2`
-
-// whole reads operations that are locked, in that order; nil for one that is gone. It reads the first of them, as many as are
-// had in memory and sent in one transaction: rows are those.
-func (t *tx) whole(handles []int64) (rows []readRow, err error) {
-	if len(handles) == 0 {
-		return nil, nil
-	}
-	read := make(map[int64]readRow, len(handles))
-	err = t.each(func(from record.Scanner) error {
-		var handle int64
-		r, err := record.ScanWhole(record.KeepFirst(from, &handle))
-		if err != nil && !record.IsDamaged(err) {
-			return err
-		}
-		read[handle] = readRow{r, err}
-		return nil
-	}, wholeOfThese, handles, t.j.readBytes)
-	if err != nil {
-		return nil, err
-	}
-	n := len(handles)
-	for n > 0 && len(read) > 0 {
-		if _, there := read[handles[n-1]]; there {
-			break
-		}
-		n--
-	}
-	for _, handle := range handles[:n] {
-		rows = append(rows, read[handle])
-	}
-	return rows, nil
 }
 
 // isRows reports whether an error may be of one row alone: of a transaction's changes, and not of tables or

@@ -73,3 +73,6 @@ func isJournals(err error) bool {
 	}
 	return false
 }
+
+// errConnString gives no details, since the connection string may have a password in it.
+var errConnString = errors.New("postgres: the connection string can't be parsed: it is a URL (postgres://…) or a list of key=value")

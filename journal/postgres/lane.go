@@ -324,10 +324,6 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 // laneStep is how far the numbers of one lane's rows lie apart.
 const laneStep = 100_000
 
-// A lane's row has a version for each batch while an old snapshot is held, and the guard goes past all of them. So
-// the lane gets another row now and then.
-const rotateAfter = 10_000
-
 // guarded records how long a round trip with the guard took.
 func (l *lane) guarded(took time.Duration) {
 	if l.latest = took; l.usual == 0 || took < l.usual {

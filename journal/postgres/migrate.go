@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -176,6 +175,3 @@ func (noJournal) Is(target error) bool {
 }
 
 var errNoJournal error = noJournal{}
-
-// errConnString gives no details, since the connection string may have a password in it.
-var errConnString = errors.New("postgres: the connection string can't be parsed: it is a URL (postgres://…) or a list of key=value")

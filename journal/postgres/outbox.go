@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -22,16 +20,6 @@ var (
 	_ journal.Outbox     = (*Journal)(nil)
 	_ journal.LocalFlows = (*Journal)(nil)
 )
-
-// appConns bounds the transactions of BeginTx that are open at a time.
-const appConns = 4
-
-// appPool has the connections of transactions that are the application's. It is opened when it is needed.
-type appPool struct {
-	once sync.Once
-	pool *pgxpool.Pool
-	err  error
-}
 
 // BeginTx starts a transaction of the journal's database on one of the journal's own connections. Its Driver is a
 // pgx.Tx. It is durable once it commits, regardless of its settings. Its Commit resets settings of the session, except
@@ -70,10 +58,6 @@ func (j *Journal) forget() string {
 	}
 	return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 }
-
-// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
-// may have set others, so then it reports false, and the next transaction gets another connection.
-func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
 
 // theirs returns a tx in a transaction of the application's. It sees the caller's clock, but moves nothing by it.
 func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {

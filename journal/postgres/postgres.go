@@ -211,6 +211,16 @@ const (
 	handlerLanes = 4
 )
 
+// rotateAfter is the default of Journal.rotateAfter. A lane's row has a version for each batch while an old snapshot is
+// held, and the guard goes past all of them. So the lane gets another row now and then.
+const rotateAfter = 10_000
+
+// sweepPage is how many operations are swept at a time.
+const sweepPage = 256
+
+// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
+const claimScans = 4096
+
 // Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
 // own connections: one for the heartbeat, one for each lane, some for single transactions, at most four for handlers
 // of DeliverTx, and Options.Readers. The caller closes the Journal.
@@ -366,6 +376,16 @@ func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
 		return nil, err
 	}
 	return j.inside.RUnlock, nil
+}
+
+// enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.
+func (j *Journal) enterToWrite(ctx context.Context) (leave func(), err error) {
+	leave, err = j.enter(ctx)
+	if err == nil && j.opts.ReadOnly {
+		leave()
+		return nil, ErrReadOnly
+	}
+	return leave, err
 }
 
 // defaultReaders is the default of Options.Readers.

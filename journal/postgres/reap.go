@@ -13,30 +13,14 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-// reapBatch is how many operations are reaped in one commit, so that others commit in between. reapRead is how many
-// operations are read to find them.
-const (
-	reapBatch = 100
-	reapRead  = 1000
-)
+// reapRead is how many operations are read to find those that may be reaped.
+const reapRead = 1000
 
 const (
 	// settledBy selects operations that were settled by then and may be reaped, after those that were looked at already.
 	settledBy = `SELECT o.settled_at, ` + record.Columns + ` FROM (SELECT * FROM {{schema}}.operations o
 		WHERE (o.state = 3 OR o.state = 5) AND o.delivered AND NOT o.tombstone AND o.settled_at <= $1
 		AND (o.settled_at, o.handle) > ($2, $3) ORDER BY o.settled_at, o.handle LIMIT $4) o` + record.Besides + `ORDER BY o.settled_at, o.handle`
-	lockThese = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE SKIP LOCKED`
-
-	takeLease = `INSERT INTO {{schema}}.leases (name, session, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
-		ON CONFLICT (name) DO UPDATE SET session = excluded.session, expires_at = excluded.expires_at
-		WHERE leases.session = excluded.session OR leases.expires_at <= clock_timestamp() OR leases.expires_at > clock_timestamp() + interval '2 minutes'`
-	endLease = `DELETE FROM {{schema}}.leases WHERE name = $1 AND session = $2`
-)
-
-// reapLease is the name of the lease of the process that reaps. leaseFor is how long the lease lasts without reaping.
-const (
-	reapLease = "reap"
-	leaseFor  = 30 * time.Second
 )
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how

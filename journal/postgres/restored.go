@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -10,12 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
-	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 // restoration is why the journal counts as restored.
@@ -257,170 +254,55 @@ func (j *Journal) goneBack(ctx context.Context, m *member.Member, why string) er
 	return j.refusal()
 }
 
-// Adopt ends the restored state: the journal no longer returns journal.ErrRestored. If it was not restored, Adopt does
-// nothing.
-//
-// The caller asserts that no other copy of the journal is, or will be, in use. The journal does not know what happened
-// after the copy was made. Every operation without an answer counts as sent, from its creation until now. It is
-// pending or unknown by the resend rule, and cancelled ones are unknown. Names that were begun after the copy are not
-// known, and execute when a caller asks again: adoption can't close that gap.
-//
-// Outcomes that were delivered after the copy was made are delivered once more, those of cancelled operations as
-// unknown. Outcomes delivered before are not.
-//
-// Adopt ends all sessions, in every process. The processes start others. The journal's history (journal.history)
-// records the adoption.
-//
-// Adopt corrects the operations without an answer in commits of some hundred, so late answers are recorded in between.
-// The journal counts as restored until the last of these commits, so a partly adopted journal sends nothing. If Adopt
-// returns an error, or its process dies, call it again. It begins anew, and a second adoption changes nothing. If the
-// error names a damaged operation, the journal was adopted, and that operation stays as it is.
-func (j *Journal) Adopt(ctx context.Context) error {
-	leave, err := j.enterToWrite(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if j.restored.Load() == nil {
-		return nil
-	}
-	mark := adopting + newSessionID()
-	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", mark) })
-	if err != nil {
-		return err
-	}
-	var damaged error
-	for after, done := int64(0), false; !done; {
-		var last int64
-		err := j.tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) (err error) {
-			t.asker = ctx
-			if last, done, err = t.adopt(after); err == nil && done {
-				err = t.adopted(mark)
-			}
-			damaged = cmp.Or(damaged, t.damaged)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		after = last
-	}
-	j.isAdopted()
-	if damaged != nil {
-		return fmt.Errorf("adopted, but %w", damaged)
-	}
-	return nil
-}
-
 // adopting begins journal.restored during an adoption. The mark of the adoption follows, which shows whether another process has
 // written something else there meanwhile.
 const adopting = "its adoption was begun, and is not over: "
 
-// adopt adopts a page of the operations without an answer that come after that handle.
-func (t *tx) adopt(after int64) (last int64, done bool, err error) {
-	if t.at = t.j.time.Now(); t.at.IsZero() {
-		t.at = time.Now()
-	}
-	if err := t.see(); err != nil {
-		return 0, false, err
-	}
-	ev := journal.Event{Kind: journal.EventAdopt, At: t.at, Last: t.clock.Last, Unconfirmed: t.unconfirmed(t.at)}
-	t.puttingOff = true
-	last, n, err := t.unansweredAfter(after, func(r *record.Row) error {
-		r = t.asSwept(r)
-		live, err := t.holds(&r.Op, ev.Kind)
-		if err != nil {
-			return err
-		}
-		next, decision, err := journal.Next(r.Op, live, ev)
-		if err == nil && store.Changes(r.Op, next, decision) {
-			_, err = t.put(r, next)
-		}
-		return err
-	})
-	if err == nil {
-		err = t.flush()
-	}
-	return last, n < t.j.sweepPage, err
-}
-
-// adopted ends the adoption that has this mark.
-func (t *tx) adopted(mark string) error {
-	n, err := t.exec("UPDATE "+t.j.schema+".journal SET restored = NULL WHERE restored = $1", mark)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: while it was adopted another process adopted it too, or found that the database has gone back; call Adopt again", journal.ErrRestored)
-	}
-	if err != nil {
-		return err
-	}
-	return t.note("adopted")
-}
-
-// Confirm ends the restored state without changing an operation: after a planned move, a promotion without loss, or an
-// upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be,
-// in use. It ends all sessions. If the journal does not count as restored, it does nothing.
-func (j *Journal) Confirm(ctx context.Context) error {
-	leave, err := j.enterToWrite(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if j.restored.Load() == nil {
+// hearWitness makes a journal that is behind its witness count as restored.
+func (j *Journal) hearWitness(ctx context.Context, conn *pgx.Conn) error {
+	if j.opts.Witness == nil {
 		return nil
 	}
-	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed", "") }); err != nil {
+	told, err := j.opts.Witness.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: Options.Witness can't be asked whether the database has gone back: %w", err)
+	}
+	var number, epoch int64
+	if err := conn.QueryRow(ctx, "SELECT witnessed, epoch FROM "+j.schema+".journal").Scan(&number, &epoch); err != nil {
 		return err
 	}
-	j.isAdopted()
-	return nil
+	if number < told {
+		return j.looksRestored(ctx, conn, epoch, fmt.Sprintf("the database has gone back: it is at %d, and the witness has seen %d", number, told))
+	}
+	return j.testify(ctx, conn)
 }
 
-// cutOff begins another epoch: all sessions are over, handles go on above all that any copy has given out, and the
-// journal lies where it lies now. It counts as restored from then on for the reason restored, "" for none.
-func (t *tx) cutOff(word, restored string) error {
-	s := t.j.schema
-	is := check.PlaceOf(t.ctx, t.conn, t.j.schema)
-	for _, statement := range [...]struct {
-		sql  string
-		args []any
-	}{
-		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
-			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().ID}},
-		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
-		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},
-		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
-			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
-	} {
-		if _, err := t.exec(statement.sql, statement.args...); err != nil {
-			return err
-		}
+// testify stores a number in the witness that the database has for certain. Before that it loads the witness's
+// number. If the database's number is below that, the database has gone back.
+func (j *Journal) testify(ctx context.Context, conn *pgx.Conn) error {
+	now := time.Now()
+	if j.opts.Witness == nil || j.opts.Existing || j.restored.Load() != nil || now.Before(j.observed.testify) {
+		return nil
 	}
-	// Above every number given to a witness, by this process or, as far as a tool can know, by the service.
-	told := int64(0)
-	if w := t.j.opts.Witness; w != nil {
-		var err error
-		if told, err = w.Load(t.ctx); err != nil {
-			return fmt.Errorf("postgres: Options.Witness does not give its position: %w", err)
-		}
+	j.observed.testify = now.Add(j.pace.testify)
+	told, err := j.opts.Witness.Load(ctx) // before the number is raised, as others raise it too
+	if err != nil {
+		j.log.Warn("onceward: the journal's witness does not say whether the database has gone back; it is asked again later", "error", err)
+		return nil
 	}
-	if _, err := t.exec("UPDATE "+s+".journal SET witnessed = greatest(witnessed + $2, $1)", told, witnessStep); err != nil {
-		return err
-	}
-	if err := t.note(word); err != nil {
-		return err
-	}
-	m := t.j.member.Load()
-	t.onCommit = append(t.onCommit, func() {
-		m.Gone.Store(true)
-		t.j.memory.Forget()
+	var number, epoch int64
+	err = connection.Alone(ctx, j.background, conn, func(b *pgx.Batch) {
+		b.Queue("UPDATE " + j.schema + ".journal SET witnessed = witnessed + 1 RETURNING witnessed, epoch").
+			QueryRow(func(r pgx.Row) error { return r.Scan(&number, &epoch) })
 	})
-	clear(t.alive)
+	if err != nil {
+		return err
+	}
+	if number <= told {
+		return j.isOlder(ctx, conn, epoch, fmt.Sprintf("it is at %d, and the witness has seen %d", number-1, told))
+	}
+	if err := j.opts.Witness.Store(ctx, number); err != nil {
+		j.log.Warn("onceward: the journal's position could not be written to the witness", "error", err)
+	}
 	return nil
-}
-
-// note adds a line to the journal's history.
-func (t *tx) note(what string) error {
-	_, err := t.exec("UPDATE "+t.j.schema+".journal SET history = history || clock_timestamp()::text || ' ' || current_user || ' on ' || $1::text || ': ' || $2::text || E'\\n'", hostname(), what)
-	return err
 }

@@ -140,6 +140,19 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	return s, nil
 }
 
+// errNoWorker is explained at Options.Existing.
+var errNoWorker = errors.New("postgres: a journal that was opened with Options.Existing has no sessions: open it without Options.Existing to send")
+
+// joined returns an error if the session may not begin or claim anything: the journal counts as restored, or the
+// session is not a living one of this process.
+func (j *Journal) joined(id string) error {
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	_, err := j.mine(id)
+	return err
+}
+
 func hostname() string {
 	name, _ := os.Hostname()
 	return name

@@ -22,15 +22,13 @@ import (
 // broken off leaves no trace but that. The one event that permits more than before comes with the clock: a jump that is
 // confirmed (Event.Since). The transaction that moves the clock sweeps the operations that changed since their page. It compares revisions.
 
-// sweepPage is how many operations are swept at a time.
-const sweepPage = 256
-
 // lockPause is how long a sweep waits before it tries a locked row again.
 const lockPause = 50 * time.Millisecond
 
 const (
 	// These use an index of operations that are not over.
 	unanswered = `SELECT o.handle FROM {{schema}}.operations o WHERE o.state <> 3 AND o.handle > $1 ORDER BY o.handle LIMIT $2`
+	lockThese  = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE SKIP LOCKED`
 	lockNow    = `SELECT handle FROM {{schema}}.operations WHERE handle = ANY($1) ORDER BY handle FOR UPDATE`
 	areThere   = `SELECT count(*) FROM {{schema}}.operations WHERE handle = ANY($1)`
 	// It omits the bodies, which the sweep does not need: they may be larger than memory.
@@ -188,11 +186,6 @@ func (t *tx) flowsAfter(after int64, ev journal.Event, of func(journal.Flow) jou
 		}
 	}
 	return last, flows, err
-}
-
-// flowClock is for flows what ev is for operations.
-func flowClock(ev journal.Event) journal.FlowEvent {
-	return journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}
 }
 
 // paged calls page with the handle of the last operation that was swept, until a page is not full. It writes the

@@ -138,11 +138,8 @@ func (j *Journal) sweepBehind(at time.Time) {
 // errSweptElsewhere means that another process sweeps.
 var errSweptElsewhere = errors.New("postgres: another process sweeps")
 
-// sweepLease is the name of the lease of the process that sweeps, and sweepAgain how long another one leaves it alone.
-const (
-	sweepLease = "sweep"
-	sweepAgain = time.Second
-)
+// sweepAgain is how long a process leaves the one alone that sweeps.
+const sweepAgain = time.Second
 
 // due returns the error that makes Journal.tx sweep operations by ev, which comes of a caller's clock.
 func (p *sweptAhead) due(ev journal.Event, at time.Time) error {

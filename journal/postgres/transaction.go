@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -48,3 +49,17 @@ func explainTheirs(ctx context.Context, doing string, err error) error {
 	}
 	return explain(doing, err)
 }
+
+// appConns bounds the transactions of BeginTx that are open at a time.
+const appConns = 4
+
+// appPool has the connections of transactions that are the application's. It is opened when it is needed.
+type appPool struct {
+	once sync.Once
+	pool *pgxpool.Pool
+	err  error
+}
+
+// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
+// may have set others, so then it reports false, and the next transaction gets another connection.
+func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }

@@ -492,3 +492,9 @@ func (t *tx) live(id string) (bool, error) {
 	t.alive[id] = alive
 	return alive, nil
 }
+
+// note adds a line to the journal's history.
+func (t *tx) note(what string) error {
+	_, err := t.exec("UPDATE "+t.j.schema+".journal SET history = history || clock_timestamp()::text || ' ' || current_user || ' on ' || $1::text || ': ' || $2::text || E'\\n'", hostname(), what)
+	return err
+}
