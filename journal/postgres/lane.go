@@ -471,3 +471,11 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 	}
 	return l.j.whyRefused(ctx, l.conn, l.member, a.needs)
 }
+
+// evict ends connections of this role that hold lanes' rows for too long.
+func (j *Journal) evict(ctx context.Context, where string, args ...any) {
+	table := j.schema + ".lanes"
+	j.dialer.Evict(ctx, j.background, table, func(ended int) {
+		j.log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)
+	}, "SELECT 1 FROM "+table+" WHERE "+where+" ORDER BY process, lane FOR UPDATE", args...)
+}
