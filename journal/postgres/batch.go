@@ -181,7 +181,7 @@ func (g *group) try(l *lane, batch []*batching.Write, apart, again bool) (at int
 	}
 	last := g.j.clock.Get().Last
 	for i, w := range batch {
-		if w.As = l.member; w.Before != nil && w.Seen != l.member {
+		if w.As = l.Member; w.Before != nil && w.Seen != l.Member {
 			return i, errLeave
 		}
 		if w.Event.Last.After(last) { // it was decided by a clock that was reset since
@@ -189,7 +189,7 @@ func (g *group) try(l *lane, batch []*batching.Write, apart, again bool) (at int
 		}
 	}
 	statements := batching.Parts(batch, apart)
-	since := l.member.Newest.Load()
+	since := l.Member.Newest.Load()
 	at, tag, err := l.send(statements, needs)
 	switch {
 	case err != nil && at == atGuard:
@@ -287,7 +287,7 @@ func (l *lane) send(statements []batching.Part, needs []string) (at int, tag str
 	if err := results.QueryRow().Scan(&one, &now); err != nil {
 		return l.early(atGuard, err)
 	}
-	l.guarded(time.Since(sent))
+	l.Guarded(time.Since(sent))
 	l.j.time.HeardAt(sent, now)
 	for i, p := range statements {
 		if err := p.Read(results); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
+	"github.com/onceward/onceward/journal/postgres/internal/fence"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
@@ -22,16 +22,10 @@ import (
 // knows. So the row shows the result of a COMMIT without an answer. Once the tenure is raised, a transaction that is
 // still on its way fails. One goroutine at a time uses it.
 type lane struct {
-	j       *Journal
-	number  int
-	conn    *pgx.Conn
-	member  *member.Member // whose row it is; nil if it has none yet
-	batch   int64          // the latest that is known to be committed
-	tenure  int64
-	batches int // since the row was made
+	j    *Journal
+	conn *pgx.Conn
 
-	usual, latest time.Duration // how long the guard takes
-
+	fence.Row
 	connection.Notices
 }
 
@@ -44,7 +38,7 @@ const (
 	txLock    = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
 )
 
-func (j *Journal) newLane(number int) *lane { return &lane{j: j, number: number} }
+func (j *Journal) newLane(number int) *lane { return &lane{j: j, Row: fence.Row{Number: number}} }
 
 // hangUp closes the connection.
 func (l *lane) hangUp() {
@@ -120,7 +114,7 @@ func (l *lane) ready(ctx context.Context) error {
 		}
 		l.conn = conn
 	}
-	if l.member != m {
+	if l.Member != m {
 		return l.start(ctx, m)
 	}
 	return nil
@@ -128,15 +122,13 @@ func (l *lane) ready(ctx context.Context) error {
 
 // start makes the lane's row for a member.
 func (l *lane) start(ctx context.Context, m *member.Member) error {
-	var batch, tenure int64
-	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.addLane, m.ID, l.number).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
-	})
+	var made fence.State
+	err := l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Add(b, m, l.Number, &made) })
 	if err != nil {
 		l.hangUp()
 		return err
 	}
-	l.member, l.batch, l.tenure, l.batches = m, batch, tenure, 0
+	l.Start(m, made)
 	return l.j.readClock(ctx, l.conn) // as the row knows of no reset
 }
 
@@ -192,15 +184,8 @@ func (l *lane) begin(a ask) (passed bool, err error) {
 }
 
 func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
-	clock := l.j.clock.Get()
-	if needs == nil {
-		needs = []string{}
-	}
-	sql, started := l.j.sql.guard, l.j.started.Load()
-	if started == nil {
-		sql = l.j.sql.guardBlindly
-	}
-	b.Queue(sql, l.member.ID, l.number, l.batch+1, l.tenure, l.member.Epoch, dbclock.Millis(clock.Last), int64(clock.LeastMargin), needs, l.j.opts.Unsafe || l.j.opts.Durability == Provider, started, l.Looked.Load())
+	l.j.sql.fence.Guard(b, &l.Row, fence.Guard{Clock: l.j.clock.Get(), Needs: needs, Unsafe: l.j.opts.Unsafe || l.j.opts.Durability == Provider,
+		Started: l.j.started.Load(), Looked: l.Looked.Load()})
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.
@@ -256,14 +241,12 @@ func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) 
 func (l *lane) committed(ctx context.Context, tag string, err error, resolved *bool) error {
 	switch {
 	case err == nil && tag == "COMMIT" && !l.Warned.Load():
-		l.batch++
-		l.batches++
-		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
+		l.Committed()
+		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return nil
 	case err == nil && tag == "COMMIT":
-		l.batch++
-		l.batches++
-		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
+		l.Committed()
+		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return l.replicate(ctx)
 	case err == nil: // the server rolled it back
 		return errLost
@@ -272,15 +255,14 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 		return err
 	}
 	l.hangUp()
-	landed, resolving := l.resolve(ctx, l.batch+1)
+	landed, resolving := l.resolve(ctx, l.Batch+1)
 	switch {
 	case resolving != nil:
 		return resolving
 	case landed:
 		*resolved = true
-		l.batch++
-		l.batches++
-		l.j.acknowledged.Set(l, l.member, l.number, l.batch)
+		l.Committed()
+		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return l.replicate(ctx)
 	}
 	return errLost
@@ -298,22 +280,20 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 		batch, tenure, err = l.raise(ctx)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.member))
-		case err == nil && batch < l.batch:
-			return false, l.j.goneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.ID, batch, l.batch))
+			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.Member))
+		case err == nil && batch < l.Batch:
+			return false, l.j.goneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
 		case err == nil:
-			l.tenure = tenure
+			l.Raised(tenure)
 			return batch == n, nil
 		case errors.Is(err, journal.ErrVersion): // later releases alone ask the database: it stays in doubt
-			l.member = nil
-			l.number += laneStep
+			l.Leave()
 			return false, errors.Join(errInDoubt, err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			l.member = nil // the next user starts a row of its own
-			l.number += laneStep
+			l.Leave()
 			return false, errors.Join(errInDoubt, l.j.ended(ctx))
 		case <-l.j.background.Done():
 			return false, errors.Join(errInDoubt, journal.ErrClosed)
@@ -321,38 +301,23 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 	}
 }
 
-// laneStep is how far the numbers of one lane's rows lie apart.
-const laneStep = 100_000
-
-// guarded records how long a round trip with the guard took.
-func (l *lane) guarded(took time.Duration) {
-	if l.latest = took; l.usual == 0 || took < l.usual {
-		l.usual = took
-	}
-	l.usual += l.usual / 1000 // a network may become slower for good
-}
-
 // rotate gives the lane another row, if it is time.
 func (l *lane) rotate(ctx context.Context) error {
-	if l.batches < l.j.rotateAfter && (l.batches < l.j.rotateAfter/10 || l.latest < 3*l.usual) {
+	if !l.IsWorn(l.j.rotateAfter) {
 		return nil
 	}
-	next := l.number + laneStep
-	var batch, tenure int64
-	err := l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.rotate, l.member.ID, l.number, next, l.batch).QueryRow(func(r pgx.Row) error { return r.Scan(&batch, &tenure) })
-	})
+	var made fence.State
+	err := l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Rotate(b, &l.Row, &made) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
-		// It may have been done: the next one begins with a row that no lane has.
 		l.hangUp()
-		l.member, l.number = nil, next+laneStep
+		l.LeaveBoth() // it may have been done
 		return err
 	}
-	l.number, l.batch, l.tenure, l.batches, l.usual, l.latest = next, batch, tenure, 0, 0, 0
-	l.j.acknowledged.Set(l, l.member, l.number, l.batch)
+	l.Rotated(made)
+	l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
 	return nil
 }
 
@@ -383,21 +348,12 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	}
 	l.Warned.Store(false)
 	found := false
-	err = l.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(l.j.sql.resolve, l.member.ID, l.number).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				found = true
-				if err := rows.Scan(&batch, &tenure); err != nil {
-					return err
-				}
-			}
-			return rows.Err()
-		})
-	})
+	var is fence.State
+	err = l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Raise(b, &l.Row, &found, &is) })
 	switch {
 	case err != nil:
 		if pgerr.Code(err) == pgerr.LockNotAvailable {
-			l.j.evict(ctx, "process = $1 AND lane = $2", l.member.ID, l.number)
+			l.j.evict(ctx, "process = $1 AND lane = $2", l.Member.ID, l.Number)
 		} else {
 			l.hangUp()
 		}
@@ -405,7 +361,7 @@ func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	case !found:
 		return 0, 0, pgx.ErrNoRows
 	}
-	return batch, tenure, nil
+	return is.Batch, is.Tenure, nil
 }
 
 // replicate waits until the standbys that the lane should have waited for have its commit. A later, replicated commit
@@ -436,9 +392,9 @@ func (l *lane) replicate(ctx context.Context) error {
 func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 	batch, tenure, err = l.raise(ctx)
 	if err == nil {
-		l.tenure = tenure
-		if batch < l.batch {
-			return 0, 0, l.j.goneBack(ctx, l.member, "lane "+strconv.Itoa(l.number)+" lost acknowledged batches")
+		l.Raised(tenure)
+		if batch < l.Batch {
+			return 0, 0, l.j.goneBack(ctx, l.Member, "lane "+strconv.Itoa(l.Number)+" lost acknowledged batches")
 		}
 	}
 	return batch, tenure, err
@@ -448,14 +404,14 @@ func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 func (l *lane) diagnose(ctx context.Context, a ask) error {
 	batch, _, err := l.raiseOwn(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return l.j.missing(ctx, l.conn, l.member)
+		return l.j.missing(ctx, l.conn, l.Member)
 	}
 	if err != nil {
 		return err
 	}
-	if batch > l.batch {
+	if batch > l.Batch {
 		// A handler of DeliverTx has sent a COMMIT of its own, and it succeeded. The lane does not know its row any more.
-		l.member, l.number = nil, l.number+laneStep
+		l.Leave()
 		return nil
 	}
 	was := l.j.restored.Load()
@@ -469,7 +425,7 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 	if err := l.j.readClock(ctx, l.conn); err != nil { // another process may have reset it
 		return err
 	}
-	return l.j.whyRefused(ctx, l.conn, l.member, a.needs)
+	return l.j.whyRefused(ctx, l.conn, l.Member, a.needs)
 }
 
 // evict ends connections of this role that hold lanes' rows for too long.

@@ -19,9 +19,9 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/batching"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
+	"github.com/onceward/onceward/journal/postgres/internal/fence"
 	"github.com/onceward/onceward/journal/postgres/internal/known"
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
@@ -393,30 +393,16 @@ const defaultReaders = 4
 
 // statements holds the SQL texts for a schema.
 type statements struct {
-	guard, guardBlindly, resolve, addLane, rotate, find, findNamed, byHandle string
-	rows                                                                     batching.SQL
+	find, findNamed, byHandle string
+	rows                      batching.SQL
+	fence                     fence.SQL
 }
 
 func newStatements(s string) statements {
 	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
-	guard := "WITH g AS (UPDATE " + s + ".lanes SET batch = $3, last_at = greatest(last_at, $6), " +
-		"least_margin = CASE WHEN $7::bigint = 0 THEN least_margin WHEN least_margin = 0 THEN $7 ELSE least(least_margin, $7) END " +
-		"WHERE process = $1 AND lane = $2 AND batch = $3 - 1 AND tenure = $4 AND {{place}} " +
-		"AND EXISTS (SELECT 1 FROM " + s + ".sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL) " +
-		"AND (SELECT count(*) FROM " + s + ".sessions WHERE id = ANY($8) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($8) " +
-		// If commits begin to wait for a standby, the client first checks that notices reach it.
-		"AND ($11 OR coalesce(current_setting('synchronous_standby_names', true), '') = '') " +
-		"AND " + connection.SoundSettings("$9") + " RETURNING 1) SELECT 1 / count(*), clock_timestamp() FROM g"
 	return statements{
-		rows:  batching.NewSQL(s),
-		guard: strings.Replace(guard, "{{place}}", check.StartSQL+" = $10::timestamptz", 1),
-		// If the server can't report its start, only each beat checks whether it is the same.
-		guardBlindly: strings.Replace(guard, "{{place}}", "$10::timestamptz IS NULL", 1),
-		resolve:      "UPDATE " + s + ".lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure",
-		addLane:      "INSERT INTO " + s + ".lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure",
-		// The lane's view of the time goes along. A row that lacks batches stays, for the guard to report.
-		rotate: "WITH o AS (DELETE FROM " + s + ".lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, last_at, least_margin) " +
-			"INSERT INTO " + s + ".lanes (process, lane, tenure, last_at, least_margin) SELECT $1, $3, tenure, last_at, least_margin FROM o RETURNING batch, tenure",
+		rows:      batching.NewSQL(s),
+		fence:     fence.NewSQL(s),
 		find:      "(" + in(record.Find) + ")",
 		findNamed: "(" + in(record.FindNamed) + ")",
 		byHandle:  "SELECT 1 FROM " + s + ".operations WHERE handle = ",

@@ -187,7 +187,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 		if t != nil {
 			t.release(false)
 		}
-		t = &tx{j: j, ctx: own.ctx, allowed: own, ahead: a.ahead, conn: conn, as: l.member, at: a.at, alive: make(map[string]bool)}
+		t = &tx{j: j, ctx: own.ctx, allowed: own, ahead: a.ahead, conn: conn, as: l.Member, at: a.at, alive: make(map[string]bool)}
 		if err := t.see(); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 			return err
 		}
 		// The guard came before, and has kept what was least then.
-		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.member.ID, l.number, int64(t.clock.LeastMargin))
+		_, err := t.exec("UPDATE "+j.schema+".lanes SET least_margin = $3 WHERE process = $1 AND lane = $2", l.Member.ID, l.Number, int64(t.clock.LeastMargin))
 		return err
 	})
 	if t != nil {
