@@ -82,7 +82,7 @@ func childHears(path string) error {
 
 // What was acknowledged of looks and events survives a kill at any point: an event is heard
 // with all that comes of it, or not at all.
-func TestKilledWhileItHears(t *testing.T) {
+func TestKilledDuringAWebhook(t *testing.T) {
 	kills := soak.Times(3, 10)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	acknowledged := map[string]string{} // the last step of each

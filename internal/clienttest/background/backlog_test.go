@@ -215,7 +215,7 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 }
 
 // Shutdown tries to record what the journal refused.
-func TestShutdownTriesWhatTheJournalRefused(t *testing.T) {
+func TestShutdownRetriesFailedRecords(t *testing.T) {
 	virtual(t, "until it does", func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
@@ -241,7 +241,7 @@ func TestShutdownTriesWhatTheJournalRefused(t *testing.T) {
 }
 
 // An answer that was never recorded is asked for again after a crash.
-func TestAnswerNeverRecordedIsAskedForAgain(t *testing.T) {
+func TestUnrecordedAnswerIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
 		l := &line{}
@@ -278,7 +278,7 @@ func (j *movedAway) Apply(ctx context.Context, ev journal.Event) (journal.Result
 }
 
 // An intent that landed in files that were moved away is not held once they are back.
-func TestIntentInFilesThatWereMovedAway(t *testing.T) {
+func TestIntentInMovedFiles(t *testing.T) {
 	virtual(t, "moved away", func(t *testing.T) {
 		j := &movedAway{Journal: memory.New()}
 		l := &line{}
@@ -361,7 +361,7 @@ func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 }
 
 // Whoever tries goes once all is recorded, and the next one is as quick, and alone.
-func TestUnrecordedIsTriedAnewEachTime(t *testing.T) {
+func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
@@ -390,7 +390,7 @@ func TestUnrecordedIsTriedAnewEachTime(t *testing.T) {
 }
 
 // What can not be recorded is tried again each time.
-func TestUnrecordedIsTriedAgainEachTime(t *testing.T) {
+func TestUnrecordedEventIsRetriedAfterEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
@@ -419,7 +419,7 @@ func (j *shut) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	return j.Journal.Apply(ctx, ev)
 }
 
-func TestWhatWasNotAskedForIsNotTakenBack(t *testing.T) {
+func TestUnrecordedIntentIsNotTakenBack(t *testing.T) {
 	j := &shut{Journal: memory.New()}
 	p := start(t, &line{}, onceward.Config{Journal: j})
 	require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
@@ -458,7 +458,7 @@ func (j *slow) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 }
 
 // However much is kept, a journal that fails is asked again by one at a time.
-func TestUnrecordedIsTriedByOneAtATime(t *testing.T) {
+func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 	var asked [2]int64
 	for i, operations := range []int{1, 20} {
 		virtual(t, fmt.Sprint(operations), func(t *testing.T) {
@@ -480,7 +480,7 @@ func TestUnrecordedIsTriedByOneAtATime(t *testing.T) {
 }
 
 // What is kept is recorded by whoever comes to it, and by several at once: each is done with it.
-func TestSeveralRecordWhatIsKept(t *testing.T) {
+func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 	virtual(t, "the retries, and somebody who asks", func(t *testing.T) {
 		j := &slow{failing: failing{Journal: memory.New()}, hold: make(chan struct{})}
 		l := &line{}
@@ -563,7 +563,7 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 }
 
 // What was parked is sent when it is due, though the journal took the park late.
-func TestUnrecordedParkIsSentWhenDue(t *testing.T) {
+func TestUnrecordedParkIsResentWhenDue(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, l := &failing{Journal: memory.New()}, (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: time.Second, Max: time.Second, MaxAttempts: 1}})

@@ -28,7 +28,7 @@ import (
 // What Run and Resume claim: by today's tables, of the providers that they know, with
 // the credentials that they have, and no more than there is a slot for.
 
-func TestCorrectedTableBindsWhatIsPending(t *testing.T) {
+func TestCorrectedTableBindsPendingOperations(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name    string
@@ -97,7 +97,7 @@ func TestLongerHandlingTimeIsWaitedFor(t *testing.T) {
 }
 
 // A corrected table binds what the body tells or is not kept.
-func TestCorrectedTableOfWhatTheBodyTells(t *testing.T) {
+func TestCorrectedTableReadFromTheBody(t *testing.T) {
 	corrected := func(p providers.Provider, retention time.Duration) []providers.Provider {
 		p.Endpoints = slices.Clone(p.Endpoints)
 		for i := range p.Endpoints {
@@ -134,7 +134,7 @@ func TestCorrectedTableOfWhatTheBodyTells(t *testing.T) {
 	}
 }
 
-func TestEveryAttemptAsksTheNarrowedTerms(t *testing.T) {
+func TestEveryAttemptFollowsTheNarrowedTerms(t *testing.T) {
 	each(t, "the window that is left by the corrected table ends within the run", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses()).Always(says(429, `{}`, "Retry-After", "60"))
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
@@ -277,7 +277,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // Another mode is never sent in the background.
-func TestModeOfAnotherIsNeverSent(t *testing.T) {
+func TestOtherModeIsNeverSent(t *testing.T) {
 	t.Parallel()
 	signs := func(key *string) func(*http.Request) error {
 		return func(r *http.Request) error {
@@ -349,7 +349,7 @@ func TestModeOfAnotherIsNeverSent(t *testing.T) {
 // A process without the table narrows nothing by asking.
 // No table is not a table of zeros: who does not know an operation's provider leaves it
 // to those who do, by asking for it as by claiming it.
-func TestAskingWithoutTheTableNarrowsNothing(t *testing.T) {
+func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -402,7 +402,7 @@ func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 }
 
 // What was begun before its host was listed is told what is true.
-func TestBegunBeforeItsHostWasListed(t *testing.T) {
+func TestOperationOfAnUnlistedHost(t *testing.T) {
 	listed := []providers.Provider{own()}
 	each(t, "nothing may have run: who asks has it sent", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
@@ -529,7 +529,7 @@ func TestClaimOfAnIdlePass(t *testing.T) {
 }
 
 // Of what has no slot nothing is asked of the journal, and of what has some no more than these.
-func TestClaimOfWhatHasASlot(t *testing.T) {
+func TestClaimTakesNoMoreThanItsSlots(t *testing.T) {
 	virtual(t, "of a provider that rests, one a probe", func(t *testing.T) {
 		l := (&line{}).Always(loses())
 		j := &claimed{Journal: memory.New()}
@@ -679,7 +679,7 @@ func TestClaimThatIsMadeAgain(t *testing.T) {
 }
 
 // What Resume passes over as its provider rests it tells of once, as that passes by itself.
-func TestPassedOverAtRest(t *testing.T) {
+func TestPassedOverDuringACooldown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var logged bytes.Buffer
 		l := (&line{}).Always(refuses())
@@ -725,7 +725,7 @@ func TestPassedOverOnceAProvider(t *testing.T) {
 
 // What is still looked for is not offered as unknown: not to who takes it over from a dead process, nor because somebody
 // else's is in flight.
-func TestPassedOverBesideOneLookedFor(t *testing.T) {
+func TestPassedOverDuringALookup(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, s, l := memory.New(), &settler{}, &line{}
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, OnSettled: s.Settle, Reconcile: &onceward.Reconcile{
@@ -835,7 +835,7 @@ func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Re
 }
 
 // A claim that is recorded though nobody hears of it is left to the next one.
-func TestClaimThatNobodyHeardOf(t *testing.T) {
+func TestLostClaimIsLeftToTheNext(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ died, keeps, unsent bool }{
 		"of what was parked":                           {},
@@ -888,7 +888,7 @@ func TestClaimThatNobodyHeardOf(t *testing.T) {
 
 // A claim that takes two commits, the second of which fails, gives what the first one got: what the second one got all
 // the same is left to the next claim.
-func TestClaimThatIsHalfHeardOf(t *testing.T) {
+func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows), half: true}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -911,7 +911,7 @@ func TestClaimThatIsHalfHeardOf(t *testing.T) {
 }
 
 // An outcome that a claim got of which nobody heard is offered by this process.
-func TestOfferThatNobodyHeardOf(t *testing.T) {
+func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := (&line{}).Then(loses()), &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
 		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error { return errDiskFull }})

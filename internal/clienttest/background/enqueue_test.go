@@ -132,7 +132,7 @@ func TestEnqueuedIsSentOnceItIsCommitted(t *testing.T) {
 }
 
 // Another process finds what was enqueued without being told, and soon after the next: within a second.
-func TestRunFindsWhatOthersEnqueued(t *testing.T) {
+func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	virtual(t, "two processes", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -168,7 +168,7 @@ func TestRunFindsWhatOthersEnqueued(t *testing.T) {
 }
 
 // Who has enqueued looks more often for what it enqueues: within a second.
-func TestRunFindsWhatItEnqueued(t *testing.T) {
+func TestRunFindsItsOwnEnqueuedOperations(t *testing.T) {
 	virtualShop(t, "", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 		_, err := s.orders(onceward.WithDue(named(t, "later"), time.Now().Add(time.Hour)), true)
 		require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestDueInTheLastSecond(t *testing.T) {
 }
 
 // What can't be enqueued says why, and the caller's transaction goes on.
-func TestWhatCannotBeEnqueued(t *testing.T) {
+func TestInvalidEnqueues(t *testing.T) {
 	t.Parallel()
 	strict := onceward.Config{Strict: true}
 	for name, row := range map[string]struct {
@@ -283,7 +283,7 @@ func TestEnqueueUnderAUsedName(t *testing.T) {
 
 // A call by the name sends what was enqueued at once, as the one operation that it is; where it fails
 // without effect, that is left to Run.
-func TestACallJoinsWhatWasEnqueued(t *testing.T) {
+func TestCallSendsTheEnqueuedOperation(t *testing.T) {
 	t.Parallel()
 	virtual(t, "sends", func(t *testing.T) {
 		l := &line{}
@@ -331,7 +331,7 @@ func TestEnqueueBesideACall(t *testing.T) {
 	})
 }
 
-func TestWhenWhatIsEnqueuedIsSent(t *testing.T) {
+func TestTimesOfEnqueuedOperations(t *testing.T) {
 	t.Parallel()
 	virtualShop(t, "due", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 		op, err := s.orders(onceward.WithDue(named(t, invoice), time.Now().Add(time.Hour)), true)
@@ -364,7 +364,7 @@ func TestWhenWhatIsEnqueuedIsSent(t *testing.T) {
 }
 
 // A flow would not know of what is enqueued in it.
-func TestNothingIsEnqueuedInAFlow(t *testing.T) {
+func TestEnqueueInAFlowIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	s := openShop(t, path, &line{}, onceward.Config{})
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
@@ -435,7 +435,7 @@ func TestEnqueueUnderAReapedName(t *testing.T) {
 }
 
 // What a call with a credential of its own has begun is not taken for enqueued, where nobody else has that.
-func TestEnqueueOfWhatNobodyElseCanSend(t *testing.T) {
+func TestEnqueueWithTheCallersCredential(t *testing.T) {
 	virtual(t, "pending", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{Backoff: once})

@@ -21,7 +21,7 @@ import (
 
 // A flow is given up beside what was refused, and not beside what took effect and that nothing takes back: by the
 // table of who gives it up. It ends like any other work, and is waited for no longer.
-func TestFlowGivenUpBesideAnOutcome(t *testing.T) {
+func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 	declines := func(p *providers.Provider) {
 		p.Declines = []providers.Decline{{Field: "status", Equals: "declined", Source: "made up"}}
 	}
@@ -94,7 +94,7 @@ func TestFlowGivenUpBesideAnOutcome(t *testing.T) {
 }
 
 // Who can't go on, for an operation without an outcome, is told whether somebody sends it in the background.
-func TestFlowTellsWhatIsInBackground(t *testing.T) {
+func TestFlowErrorNamesTheBackgroundSender(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer  reply
 		options []option

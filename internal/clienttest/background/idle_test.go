@@ -19,7 +19,7 @@ import (
 
 // Since when an operation rests is remembered where that decides: the provider may work on two requests at once, and one
 // may still be under way.
-func TestQuietIsRememberedWhereItDecides(t *testing.T) {
+func TestIdleTimeIsRememberedIfItDecides(t *testing.T) {
 	stated := noGuard(time.Minute)
 	for _, row := range []struct {
 		name     string
@@ -47,7 +47,7 @@ func TestQuietIsRememberedWhereItDecides(t *testing.T) {
 }
 
 // Each of several operations is sent again once its own handling time has passed since its own last attempt, and not later.
-func TestQuietOfSeveralOperations(t *testing.T) {
+func TestIdleTimeOfSeveralOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const several, handling = 3, time.Minute
 		l := (&line{}).Always(loses())

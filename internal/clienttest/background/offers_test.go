@@ -24,7 +24,7 @@ import (
 )
 
 // OnSettled gets the outcomes that reached nobody.
-func TestOnSettledGetsWhatReachedNobody(t *testing.T) {
+func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen, wrongKey)
 		s := &settler{}
@@ -153,7 +153,7 @@ func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
 	})
 }
 
-func TestSettleAllOffersEveryNamedOutcome(t *testing.T) {
+func TestSettleAllDeliversEveryNamedOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), frozen, wrongKey)
 		s := &settler{}
@@ -179,7 +179,7 @@ func TestSettleAllOffersEveryNamedOutcome(t *testing.T) {
 }
 
 // SettleAll offers a replayed outcome once only.
-func TestSettleAllOffersAReplayOnce(t *testing.T) {
+func TestSettleAllDeliversAReplayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{}
 		p := start(t, &line{}, onceward.Config{OnSettled: s.Settle, SettleAll: true})
@@ -193,7 +193,7 @@ func TestSettleAllOffersAReplayOnce(t *testing.T) {
 }
 
 // A caller who asks again by name takes the delivery.
-func TestWhoAsksAgainTakesTheDelivery(t *testing.T) {
+func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
 		dead := start(t, l, onceward.Config{OnSettled: s.Settle})
@@ -280,7 +280,7 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 }
 
 // A poison outcome among thousands delays none.
-func TestPoisonOutcomeDelaysNone(t *testing.T) {
+func TestFailingDeliveryDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	virtual(t, "and two processes offer each once", func(t *testing.T) {
 		const many = 2000
@@ -374,7 +374,7 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 }
 
 // What a call came to is offered at once, and not at the next pass.
-func TestSettleAllOffersAnOutcomeAtOnce(t *testing.T) {
+func TestSettleAllDeliversAtOnce(t *testing.T) {
 	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {
 		virtual(t, name, func(t *testing.T) {
 			s := &settler{}
@@ -394,7 +394,7 @@ func TestSettleAllOffersAnOutcomeAtOnce(t *testing.T) {
 }
 
 // An outcome that is delivered meanwhile is not offered again.
-func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
+func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
@@ -415,7 +415,7 @@ func TestDeliveredMeanwhileIsNotOffered(t *testing.T) {
 }
 
 // What waits since it was refused is offered again though the journal can't be read just then.
-func TestOfferOfWhatCanNotBeRead(t *testing.T) {
+func TestDeliveryDespiteAnUnreadableJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
@@ -439,7 +439,7 @@ func TestOfferOfWhatCanNotBeRead(t *testing.T) {
 	})
 }
 
-func TestAFailedOfferIsMadeAgainAtItsOwnTime(t *testing.T) {
+func TestFailedDeliveryIsRetriedAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
@@ -534,7 +534,7 @@ func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 }
 
 // An outcome that was taken keeps Run from nothing, though it was asked for meanwhile.
-func TestOfferThatIsTakenWakesNobody(t *testing.T) {
+func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimed{Journal: memory.New()}
 		var taken int
@@ -566,7 +566,7 @@ func TestOfferThatIsTakenWakesNobody(t *testing.T) {
 
 // Who was told of an operation that nothing looks for any more is told of it anew, once it was sent again and is unknown again, though
 // the same outcome of its last request still waits to be taken.
-func TestOnUnknownHearsOfAnotherRequest(t *testing.T) {
+func TestOnUnknownGetsAnotherRequest(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var told []onceward.Operation
 		l := atBank(t, onceward.Config{

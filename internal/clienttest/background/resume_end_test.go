@@ -18,7 +18,7 @@ import (
 )
 
 // Shutdown waits for the call that is under way, though somebody asks meanwhile for what is too late.
-func TestTooLateDuringShutdown(t *testing.T) {
+func TestExpiryDuringShutdown(t *testing.T) {
 	for name, asks := range map[string]func(*testing.T, *process) error{
 		"Resume": func(t *testing.T, p *process) error {
 			report, err := p.Resume(t.Context())
@@ -134,7 +134,7 @@ func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 }
 
 // What is found to be sent no more is told of as it stands, and not as a replay.
-func TestEndedIsToldOfWhatIsSentNoMore(t *testing.T) {
+func TestEndedGetsOperationsThatAreNotResent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []onceward.Operation
 		l := &line{}
@@ -167,7 +167,7 @@ func (j *claimsNone) Claim(ctx context.Context, ev journal.Event, limit int) ([]
 }
 
 // A claim that fails is told of, though one for another provider found as many as there are slots before.
-func TestResumeTellsOfAnyFailedClaim(t *testing.T) {
+func TestResumeReportsEveryFailedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tables := []providers.Provider{providers.Stripe(), own()}
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once, Providers: tables})

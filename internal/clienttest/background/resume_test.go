@@ -28,7 +28,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func TestResumeFinishesWhatADeadProcessHeld(t *testing.T) {
+func TestResumeFinishesOperationsOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name      string
@@ -281,7 +281,7 @@ func TestResumeInTwoProcesses(t *testing.T) {
 	})
 }
 
-func TestProgressIsToldAtMostOnceASecond(t *testing.T) {
+func TestProgressIsReportedOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
@@ -369,7 +369,7 @@ func TestRunReportsItsPasses(t *testing.T) {
 	})
 }
 
-func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
+func TestRunSendsParkedOperationsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "3600"), says(429, "", "Retry-After", "600"))
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -396,7 +396,7 @@ func TestRunPicksUpWhatIsParkedAtItsTime(t *testing.T) {
 }
 
 // What its caller has given up is sent at once, and not when Run comes by.
-func TestRunSendsAtOnceWhatIsGivenUp(t *testing.T) {
+func TestRunSendsAbandonedCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(hangs())
 		p := start(t, l, onceward.Config{})
@@ -433,7 +433,7 @@ func TestRunNoticesAnotherProcesssDeath(t *testing.T) {
 	})
 }
 
-func TestRunReapsWhatIsPastItsKeep(t *testing.T) {
+func TestRunReapsExpiredOperations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -609,7 +609,7 @@ func TestRunGoesOnThoughThePassesFail(t *testing.T) {
 	})
 }
 
-func TestRunTellsThatReapingFails(t *testing.T) {
+func TestRunReportsFailedReaping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &counts{Journal: memory.New(), reapFails: true}
 		var logged bytes.Buffer
@@ -650,7 +650,7 @@ func (j *reapsSome) ReapFlows(context.Context, journal.FlowEvent, int) (int, err
 }
 
 // What is due is sent between two batches, which take a second each at the most.
-func TestRunReapsAllThatIsPastItsKeep(t *testing.T) {
+func TestRunReapsEveryExpiredOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 300
 		l := &line{}
@@ -676,7 +676,7 @@ func TestRunReapsAllThatIsPastItsKeep(t *testing.T) {
 	})
 }
 
-func TestAPassTellsWhatItCameToAtItsEnd(t *testing.T) {
+func TestPassReportsItsResult(t *testing.T) {
 	for name, byRun := range map[string]bool{"Resume": false, "Run": true} {
 		virtual(t, name, func(t *testing.T) {
 			l := (&line{}).Then(loses())
@@ -701,7 +701,7 @@ func TestAPassTellsWhatItCameToAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestProblemsSayWhatTheyAreOfUpToAHundred(t *testing.T) {
+func TestProblemsNameUpToAHundredOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -722,7 +722,7 @@ func TestProblemsSayWhatTheyAreOfUpToAHundred(t *testing.T) {
 }
 
 // Run knows when the next one is due, however many are due later.
-func TestRunKnowsWhenTheNextOneIsDue(t *testing.T) {
+func TestRunWakesForTheNextDueOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(says(429, "", "Retry-After", "3600"))
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -771,7 +771,7 @@ func TestPassThatFailsIsMadeAgain(t *testing.T) {
 }
 
 // What becomes unknown since its process died is told of to Trace and logged.
-func TestResumeTellsWhatIsUnknown(t *testing.T) {
+func TestResumeReportsUnknownOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})

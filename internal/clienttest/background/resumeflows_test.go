@@ -73,7 +73,7 @@ func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow
 
 // What is found of an operation whose flow goes on is that flow's to hear of, however soon it ends then. What is found
 // after its end is OnSettled's: no run of it asks any more.
-func TestFoundOfAFlow(t *testing.T) {
+func TestFoundOperationOfAFlow(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name   string
@@ -157,7 +157,7 @@ func TestFoundOfAFlow(t *testing.T) {
 
 // A flow that rests until a time that a provider has named is not run before that because another operation of it is
 // resolved meanwhile.
-func TestResolvedWhileItsFlowRests(t *testing.T) {
+func TestResolutionDoesNotShortenAProvidersPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(frozen, says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
 		p := startFlows(t, l, onceward.Config{})

@@ -49,7 +49,7 @@ func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 
 // What was begun with a credential that is gone, or in another mode, is left alone until it
 // is back.
-func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
+func TestRotatedCredentialWaitsForItsReturn(t *testing.T) {
 	t.Parallel()
 	scoped := own()
 	scoped.CredentialScoped = true
@@ -121,7 +121,7 @@ func TestRotatedIsLeftAloneUntilItIsBack(t *testing.T) {
 }
 
 // Two credentials are not taken for one that says what both of them say.
-func TestRotatedIsToldByEachCredential(t *testing.T) {
+func TestRotatedCredentialIsCheckedForEach(t *testing.T) {
 	virtual(t, "two, and one", func(t *testing.T) {
 		scoped := own()
 		scoped.CredentialScoped = true

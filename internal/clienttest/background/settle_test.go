@@ -158,7 +158,7 @@ func undelivered(t *testing.T, s *shop) (names []string) {
 }
 
 // A release without the hook marks outcomes as delivered. The last step of a rollout finds them all, with their answers.
-func TestRolloutOfTheHookBooksWhatTheOldReleaseDelivered(t *testing.T) {
+func TestRolloutOfOnSettledFindsEarlierOutcomes(t *testing.T) {
 	virtualShop(t, "the old release settles it", onceward.Config{}, func(t *testing.T, old *shop, _ *line) {
 		since := time.Now()
 		_, err := old.orders(named(t, "order-1"), true)
@@ -181,7 +181,7 @@ func TestRolloutOfTheHookBooksWhatTheOldReleaseDelivered(t *testing.T) {
 
 // The handler enqueues what comes next in the commit of the outcome that it follows from, and is kept from
 // calling while its transaction is open.
-func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
+func TestHandlerEnqueuesTheNextOperation(t *testing.T) {
 	t.Parallel()
 	virtual(t, "a chain", func(t *testing.T) {
 		l := &line{}
@@ -213,7 +213,7 @@ func TestTheHandlerEnqueuesWhatIsNext(t *testing.T) {
 // withoutOutbox is a journal that records nothing in transactions.
 type withoutOutbox struct{ journal.Journal }
 
-func TestWhoTakesOutcomesIsChecked(t *testing.T) {
+func TestDeliveryHooksAreChecked(t *testing.T) {
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	defer j.Close()

@@ -250,7 +250,7 @@ func TestRefusedCredentialBesideAnother(t *testing.T) {
 
 // A revoked tenant's backlog is passed over and not claimed row by row. One operation at a time, later and later, finds out
 // whether the credential is taken again. The report says why. A caller who asks is served at once.
-func TestRefusedCredentialIsAskedBeforeTheClaim(t *testing.T) {
+func TestRefusedCredentialIsCheckedBeforeTheClaim(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		const many = 20
 		l := (&line{}).Always(refuses())

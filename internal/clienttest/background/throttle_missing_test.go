@@ -19,7 +19,7 @@ import (
 // Run without the credential does not keep its caller from asking.
 // README: Run in a process without the credential takes nothing from the caller who has
 // it.
-func TestLacksTheCredentialItsCallerHas(t *testing.T) {
+func TestRunWithoutTheCallersCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name      string
@@ -57,7 +57,7 @@ func TestLacksTheCredentialItsCallerHas(t *testing.T) {
 }
 
 // What nobody here can sign is not claimed but reported.
-func TestLacksWhatSignsIsReported(t *testing.T) {
+func TestMissingSignerIsReported(t *testing.T) {
 	t.Parallel()
 	const tenants = 20
 	for _, row := range []struct {
@@ -97,7 +97,7 @@ func TestLacksWhatSignsIsReported(t *testing.T) {
 }
 
 // A provider is left alone for a header that Authorize does not supply.
-func TestLacksAHeaderOfAuthorize(t *testing.T) {
+func TestMissingHeaderOfAuthorize(t *testing.T) {
 	t.Parallel()
 	each(t, "and another tenant's operations go on", func(t *testing.T, j journal.Journal) {
 		const many = 50
@@ -123,7 +123,7 @@ func TestLacksAHeaderOfAuthorize(t *testing.T) {
 }
 
 // What lacked a header is sent once one is supplied.
-func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
+func TestMissingHeaderIsSentOnceSupplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20
@@ -154,7 +154,7 @@ func TestLackedHeaderIsSentOnceSupplied(t *testing.T) {
 }
 
 // Those that find out together that a header is lacking have found out once: it is tried again after the first pause.
-func TestLackThatSeveralFindOut(t *testing.T) {
+func TestMissingHeaderCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		l := (&line{}).Always(refuses())
@@ -176,7 +176,7 @@ func TestLackThatSeveralFindOut(t *testing.T) {
 }
 
 // What one tenant's operations have says nothing of another's.
-func TestLackOfOneTenant(t *testing.T) {
+func TestMissingCredentialOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		l := (&line{}).Always(refuses())

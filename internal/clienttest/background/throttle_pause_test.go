@@ -152,7 +152,7 @@ func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 }
 
 // Operations that fail together do not come back together.
-func TestPausesOfWhatFailsTogetherAreSpread(t *testing.T) {
+func TestPausesOfSimultaneousFailuresAreSpread(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	each(t, "", func(t *testing.T, j journal.Journal) {

@@ -116,7 +116,7 @@ func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
 // Only what has a slot is claimed.
 // What is claimed counts as sent when its process is killed, so that nothing is claimed
 // that has no slot.
-func TestSlotsBoundWhatIsClaimed(t *testing.T) {
+func TestSlotsBoundClaims(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ charges, hosts, most int }{
 		{40, 40, 8 * 3},

@@ -153,7 +153,7 @@ func TestSlotsFilledBySlowAnswers(t *testing.T) {
 	}
 }
 
-func TestOnlyFailuresInARowRestAProvider(t *testing.T) {
+func TestConsecutiveFailuresOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		for range 10 {
@@ -193,7 +193,7 @@ func TestASlotThatIsFreedIsTakenAtOnce(t *testing.T) {
 }
 
 // What a claim settles by itself needs no slot.
-func TestAClaimKeepsNoSlotOfWhatItSettles(t *testing.T) {
+func TestSettledClaimNeedsNoSlot(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noKey)}})
@@ -210,7 +210,7 @@ func TestAClaimKeepsNoSlotOfWhatItSettles(t *testing.T) {
 }
 
 // Unnamed operations of a dead process have no more slots.
-func TestSlotsOfUnnamedOfADeadProcess(t *testing.T) {
+func TestSlotsOfADeadProcesssUnnamedOperations(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -233,7 +233,7 @@ func TestSlotsOfUnnamedOfADeadProcess(t *testing.T) {
 	})
 }
 
-func TestRunTellsOfEachHostThatItCanNotSendTo(t *testing.T) {
+func TestRunReportsEachHostThatItCannotSendTo(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
@@ -334,7 +334,7 @@ func TestABadOperationIsNotTheOnlyProbe(t *testing.T) {
 }
 
 // An answer that breaks off is a failure too, whatever its status.
-func TestCutAnswersRestAProvider(t *testing.T) {
+func TestCutAnswersOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(cuts(200, paid, "Retry-After", "7200"))
 		_, stop := waitingFor(t, l, 20, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
@@ -345,7 +345,7 @@ func TestCutAnswersRestAProvider(t *testing.T) {
 }
 
 // Who gives an answer that is one, or says that the request was not executed for its own sake, is up.
-func TestAnswersThatRestNoProvider(t *testing.T) {
+func TestAnswersThatKeepTheBreakerClosed(t *testing.T) {
 	for _, row := range []struct {
 		status  int
 		verdict providers.Verdict
@@ -371,7 +371,7 @@ func TestAnswersThatRestNoProvider(t *testing.T) {
 }
 
 // What Run breaks off as it ends says nothing of the provider; what takes too long does, and what failed by itself.
-func TestWhatRunBreaksOffRestsNoProvider(t *testing.T) {
+func TestEndOfRunKeepsTheBreakerClosed(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		reply reply
@@ -491,7 +491,7 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 }
 
 // A caller's failures are the caller's to bear.
-func TestWhatFailsForCallersRestsNoProvider(t *testing.T) {
+func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Hour, says(200, paid)))
 		p, stop := waitingFor(t, l, 1, onceward.Config{Backoff: tenSeconds, AttemptTimeout: 2 * time.Hour, MaxWait: 2 * time.Hour})
@@ -510,7 +510,7 @@ func TestWhatFailsForCallersRestsNoProvider(t *testing.T) {
 }
 
 // What gets through for a caller has Run go on sooner than its next probe.
-func TestACallersAnswerEndsARest(t *testing.T) {
+func TestCallersAnswerClosesTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		minute := backoff.Policy{Initial: time.Minute, Max: time.Minute, MaxAttempts: 3}
 		l := (&line{}).Always(loses())

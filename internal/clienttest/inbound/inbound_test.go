@@ -389,7 +389,7 @@ func underParents(t *testing.T, name string, f func(t *testing.T, l *line, p *pr
 	}
 }
 
-func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
+func TestUnnamedCallsGetNumberedSteps(t *testing.T) {
 	underParents(t, "of method, host and path", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		for _, row := range []struct{ method, url, step string }{
 			{"POST", "https://api.stripe.com/v1/charges", chargeStep},
@@ -487,7 +487,7 @@ func TestStepsAreMadeUpForUnnamedCalls(t *testing.T) {
 
 // A step of its own for a second try would be a second effect, once the first one is
 // sent again in the background.
-func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
+func TestRetryingCallerHasTheSameStep(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -580,7 +580,7 @@ func TestACallerWhoTriesAgainIsAtTheSameStep(t *testing.T) {
 	})
 }
 
-func TestAlikeCallsThatRunAtOnceNeedNames(t *testing.T) {
+func TestConcurrentEqualCallsNeedNames(t *testing.T) {
 	underParents(t, "and from then on all of them do", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		l.Always(takes(time.Second, says(200, paid)))
 		ctx := run()

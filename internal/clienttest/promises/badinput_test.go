@@ -252,7 +252,7 @@ func TestHeaderWithControlCharactersIsRefused(t *testing.T) {
 }
 
 // A key that its provider does not take is refused before anything is recorded.
-func TestKeyThatItsProviderDoesNotTake(t *testing.T) {
+func TestKeyThatTheProviderRefuses(t *testing.T) {
 	digits := own(func(e *providers.Endpoint) {
 		e.Key.Alphabet, e.Key.MinLength, e.Key.MaxLength = "0123456789abcdef-", 4, 40
 	})
@@ -394,7 +394,7 @@ func TestClientUsedAfterShutdown(t *testing.T) {
 }
 
 // A context that is already dead records nothing.
-func TestContextThatIsAlreadyDead(t *testing.T) {
+func TestExpiredContextRecordsNothing(t *testing.T) {
 	errMine := errors.New("the user pressed stop")
 	for what, row := range map[string]struct {
 		dead func(context.Context) (context.Context, context.CancelFunc)

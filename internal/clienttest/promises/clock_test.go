@@ -37,7 +37,7 @@ func right(now time.Time, _ time.Duration) time.Time { return now }
 // A clock that lies opens no window and closes none.
 // A machine that is started every few days, each time for less than it takes to believe its
 // clock. Nobody answers, so that whatever may be sent again is, until its window is over.
-func TestClockThatLies(t *testing.T) {
+func TestWrongClock(t *testing.T) {
 	t.Parallel()
 	const (
 		day    = 24 * time.Hour

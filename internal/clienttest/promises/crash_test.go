@@ -281,7 +281,7 @@ func atRest(srv *providertest.Server, want int) int {
 
 // Killed anywhere an operation takes effect once or is unknown. By default every point is met with a named operation
 // at Stripe, and every contract and naming with some of them; the soak has all of them with all.
-func TestKilledAnywhereOnceOrUnknown(t *testing.T) {
+func TestKillAtAnyPointIsOnceOrUnknown(t *testing.T) {
 	t.Parallel()
 	var cases []crash
 	for i, c := range crashes() {
@@ -373,7 +373,7 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 }
 
 // An outcome that reached nobody is offered until it is taken.
-func TestKilledInOnSettledIsOfferedAgain(t *testing.T) {
+func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 	for _, row := range []struct {
 		contract
 		point
@@ -416,7 +416,7 @@ func TestKilledInOnSettledIsOfferedAgain(t *testing.T) {
 
 // A process is killed around each commit of a look, and while it reads: what it looked for is found
 // once, by the next one, and nothing of it is sent.
-func TestKilledWhileItLooks(t *testing.T) {
+func TestKilledDuringALookup(t *testing.T) {
 	for _, at := range []point{
 		oncetest.BeforeEvent(journal.EventLook), oncetest.AfterEvent(journal.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
 		oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence),
@@ -453,7 +453,7 @@ func TestKilledWhileItLooks(t *testing.T) {
 }
 
 // A process is killed around the commit of an event: delivered again, it counts once.
-func TestKilledWhileItHears(t *testing.T) {
+func TestKilledDuringAWebhook(t *testing.T) {
 	for _, at := range []point{oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence)} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()

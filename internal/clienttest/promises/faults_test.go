@@ -54,7 +54,7 @@ var faults = []struct {
 	{"CONNECT, Upgrade, a streaming request", notRepeatable},
 }
 
-func TestFaultsAndWhatTheCallerSees(t *testing.T) {
+func TestFaultsAndTheCallersResult(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel() // they wait for disks and networks
@@ -63,7 +63,7 @@ func TestFaultsAndWhatTheCallerSees(t *testing.T) {
 	}
 }
 
-func TestEveryRowOfTheFaultTableIsShown(t *testing.T) {
+func TestEveryRowOfTheFaultTableIsReached(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/design.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Faults, and what the caller sees\n")

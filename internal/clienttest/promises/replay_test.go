@@ -25,7 +25,7 @@ import (
 // The first request dawdles and the second is refused. The provider remembers no
 // refusals, so that the first, once it arrives, takes effect: the refusal is not the
 // operation's answer, and a caller who got it would pay by another name.
-func TestReplayARefusalAfterADawdler(t *testing.T) {
+func TestReplayARefusalAfterASlowAttempt(t *testing.T) {
 	s := onStage(t, failsCleanly, http.StatusPaymentRequired)
 	s.next(crossing{dawdles: true})
 	out := s.asks(s.client())
@@ -130,7 +130,7 @@ func TestReplayAMemoryOfSuccessesOnly(t *testing.T) {
 
 // Without an in-flight guard, and with no longest handling time stated, a second
 // request might be executed beside the first.
-func TestReplayNoGuardAndNothingStated(t *testing.T) {
+func TestReplayNoGuardNoHandlingTime(t *testing.T) {
 	s := onStage(t, hasNoGuard)
 	s.next(crossing{dawdles: true})
 	require.ErrorIs(t, s.asks(s.client()).Err, onceward.ErrOutcomeUnknown)
@@ -140,7 +140,7 @@ func TestReplayNoGuardAndNothingStated(t *testing.T) {
 
 // With a longest handling time of two hours, the repeat waits so long, and for what clocks may differ by: none here has
 // run on for that.
-func TestReplayNoGuardAndTwoHoursStated(t *testing.T) {
+func TestReplayNoGuardTwoHoursHandlingTime(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 2*time.Hour }))
 	s.next(crossing{dawdles: true})
 	a, b := s.client(), s.client()
@@ -244,7 +244,7 @@ func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 }
 
 // An answer is reaped, and its name asked for again.
-func TestReplayANameWhoseAnswerWasReaped(t *testing.T) {
+func TestReplayAReapedAnswer(t *testing.T) {
 	t.Parallel()
 	s := onStage(t, recognisesAll)
 	a := s.client()
@@ -324,7 +324,7 @@ func TestReplayATakeoverMeetsARequest(t *testing.T) {
 // Replay a false word is a second effect and is reported.
 // "Not executed" is somebody's word. If it is false, the next generation is a second
 // effect: the one bound of the promise that a person can break.
-func TestReplayAFalseWord(t *testing.T) {
+func TestReplayAWrongResolution(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	var conflicts atomic.Int64
 	sending, release := make(chan struct{}), make(chan struct{})

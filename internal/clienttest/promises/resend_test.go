@@ -417,7 +417,7 @@ func TestHandlingTimeInAFleet(t *testing.T) {
 }
 
 // What a process knows of one attempt says nothing of another's after that.
-func TestHandlingTimeAfterAnothersAttempt(t *testing.T) {
+func TestHandlingTimeAfterAnotherProcessesAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses(), loses())
 		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}

@@ -69,7 +69,7 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 
 // A payment that came through since shows that the look would have seen the other: also where nobody could say whose
 // the credential was when either was sent, and however many have come through.
-func TestControlsOfOneCredential(t *testing.T) {
+func TestCanariesOfOneCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name                    string
@@ -110,7 +110,7 @@ func TestControlsOfOneCredential(t *testing.T) {
 }
 
 // A payment that came through, and that a look does not show either, proves nothing of the other.
-func TestControlThatIsNotShown(t *testing.T) {
+func TestCanaryThatIsNotListed(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -132,7 +132,7 @@ func TestControlThatIsNotShown(t *testing.T) {
 }
 
 // Of an operation that nothing looks for, and no event tells of, nothing is kept that a look would need.
-func TestNothingIsKeptForNoLook(t *testing.T) {
+func TestNothingIsKeptWithoutALookup(t *testing.T) {
 	for name, row := range map[string]struct {
 		adjust func(*providers.Endpoint)
 		kept   bool
@@ -199,7 +199,7 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 
 // What died for want of a control is looked for again once there is one, and not by a payment whose answer shows no object:
 // a process does so once.
-func TestControlWithoutAnObject(t *testing.T) {
+func TestCanaryWithoutAnObject(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -225,7 +225,7 @@ func TestControlWithoutAnObject(t *testing.T) {
 }
 
 // A look asks for one control, however many there are that it does not show.
-func TestControlCostsOneRequest(t *testing.T) {
+func TestCanaryCostsOneRequest(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -249,7 +249,7 @@ func TestControlCostsOneRequest(t *testing.T) {
 }
 
 // What died for want of a control is not looked for again by a table that proves nothing by what is not there.
-func TestControlWhereNothingIsProven(t *testing.T) {
+func TestCanaryIfNothingIsProven(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)

@@ -49,7 +49,7 @@ func TestHearWithoutAnObject(t *testing.T) {
 }
 
 // Somebody is told of an event that can't be read, and of no other.
-func TestHearOfWhatCantBeRead(t *testing.T) {
+func TestWebhookThatIsUnreadable(t *testing.T) {
 	for readable, text := range map[bool]string{true: `{"id":"evt_1","type":"of no kind that is known"}`, false: `{"id":`} {
 		trap(t, text, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
@@ -62,7 +62,7 @@ func TestHearOfWhatCantBeRead(t *testing.T) {
 }
 
 // Two operations that are alike: one event is not both's, and what is another's already is neither's.
-func TestHearOfAlikeOperations(t *testing.T) {
+func TestWebhookOfSimilarOperations(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "both unknown", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
@@ -249,7 +249,7 @@ func TestHearInRestoredJournal(t *testing.T) {
 }
 
 // What a backup held as enqueued, and what was sent since, is looked for once the backup is adopted: no claim of it is in the journal.
-func TestLookForWhatABackupHadEnqueued(t *testing.T) {
+func TestLookupOfEnqueuedOperationsInABackup(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()
@@ -322,7 +322,7 @@ func TestHearWithoutReadableTimes(t *testing.T) {
 }
 
 // One event that speaks of two operations settles both: its id is remembered for both at once.
-func TestHearOfTwoByOneEvent(t *testing.T) {
+func TestWebhookOfTwoOperations(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 			p.Endpoints[1].Lookups = nil
@@ -348,7 +348,7 @@ func TestHearOfTwoByOneEvent(t *testing.T) {
 }
 
 // Who hears is told where each of the operations was sent.
-func TestHearTellsOfTheRequest(t *testing.T) {
+func TestHearReturnsTheRequestsTargets(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DropAfter())
@@ -408,7 +408,7 @@ func TestHearOfNoReadableMode(t *testing.T) {
 }
 
 // Events that are nobody's leave nothing behind, however many there are.
-func TestHearOfNobodys(t *testing.T) {
+func TestWebhookOfNoOperation(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/journal.db"
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
@@ -518,7 +518,7 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 }
 
 // What an event tells of another's request, or account, settles nothing.
-func TestHearOfWhatIsAnothers(t *testing.T) {
+func TestWebhookOfAnotherRequest(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "another amount", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
@@ -566,7 +566,7 @@ func TestHearOfWhatIsAnothers(t *testing.T) {
 }
 
 // Hints of what is dead have it looked for, and nobody is paged for each.
-func TestHearHintsOfTheDead(t *testing.T) {
+func TestHintsOfOperationsThatNeedAttention(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropBefore())
@@ -701,7 +701,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 }
 
 // What was heard and could not be noted has to be delivered again.
-func TestHearOfWhatCantBeNoted(t *testing.T) {
+func TestWebhookThatCannotBeRecorded(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Hints: 1}
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
@@ -890,7 +890,7 @@ func TestHearOfAnObjectAlone(t *testing.T) {
 }
 
 // Who could not be told that an operation is dead is told when it is again, though a hint was heard in between.
-func TestHearHintsBeforeAnybodyWasTold(t *testing.T) {
+func TestHintBeforeTheAttentionNotice(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		fails, told := errors.New("the pager is down"), 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {

@@ -18,7 +18,7 @@ import (
 )
 
 // An empty list beside an error is not an empty list.
-func TestLookOfAListWithAnError(t *testing.T) {
+func TestLookupOfAListWithAnError(t *testing.T) {
 	for _, text := range []string{
 		`{"data":[],"has_more":false,"error":{"message":"index not available"}}`,
 		`{"data":[],"has_more":false,"errors":[{"message":"timed out"}]}`,
@@ -44,7 +44,7 @@ func TestLookOfAListWithAnError(t *testing.T) {
 
 // An object that one look-up shows, and can't be told, is not absent because another look-up
 // does not show it.
-func TestLookThatSawSomething(t *testing.T) {
+func TestLookupThatFoundATrace(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
@@ -73,7 +73,7 @@ func TestLookThatSawSomething(t *testing.T) {
 }
 
 // Of look-ups that find nothing the one counts whose absence is a proof, whichever is asked first.
-func TestLookThatMayProveCounts(t *testing.T) {
+func TestLookupThatMayProveAbsenceCounts(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name   string
@@ -107,7 +107,7 @@ func TestLookThatMayProveCounts(t *testing.T) {
 }
 
 // The program's own look-up is asked where the table's finds nothing.
-func TestLookByTheProgram(t *testing.T) {
+func TestLookupHookRuns(t *testing.T) {
 	asked := 0
 	hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
 		asked++
@@ -127,7 +127,7 @@ func TestLookByTheProgram(t *testing.T) {
 
 // The clock was ten minutes ahead when the request was sent, and was put right since: its
 // object seems to be from before, and is not absent.
-func TestLookAfterTheClockWasAhead(t *testing.T) {
+func TestLookupAfterTheClockRanAhead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/payments", "/transfers"} {
 		trap(t, path, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestLookAfterTheClockWasAhead(t *testing.T) {
 }
 
 // A table that says by now of what kind an object is speaks of those that were recorded before.
-func TestLookByAKindStatedLater(t *testing.T) {
+func TestLookupByAKindDeclaredLater(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		j := memory.New()
@@ -168,7 +168,7 @@ func TestLookByAKindStatedLater(t *testing.T) {
 
 // A refused request's object, which its own answer showed, is that operation's, and refuses no
 // other that looks like it.
-func TestLookBesideARefusedObject(t *testing.T) {
+func TestLookupBesideARefusedObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -201,7 +201,7 @@ func TestLookBesideARefusedObject(t *testing.T) {
 }
 
 // A handling time that was not stated when it was sent, and is by now, proves no absence: a table of its day counts, too.
-func TestLookByAHandlingTimeStatedLater(t *testing.T) {
+func TestLookupByAHandlingTimeDeclaredLater(t *testing.T) {
 	t.Parallel()
 	guarded := func(p *providers.Provider) {
 		e := &p.Endpoints[0]

@@ -18,7 +18,7 @@ import (
 )
 
 // A look tells nothing if the journal does not say whose the objects are.
-func TestLookWithAJournalThatFails(t *testing.T) {
+func TestLookupWithAFailingJournal(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "whose the object is is not known", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
@@ -68,7 +68,7 @@ func TestLookWithAJournalThatFails(t *testing.T) {
 }
 
 // An operation with a reference of ours is found by it, whatever other operations have sent.
-func TestLookByAReferenceOfOurs(t *testing.T) {
+func TestLookupByAGeneratedReference(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		r := filling()
@@ -89,7 +89,7 @@ func TestLookByAReferenceOfOurs(t *testing.T) {
 
 // A release that brings a row with look-ups finds operations that were begun without it. They are not looked for
 // by what was not recorded of them, and who is told learns what to do.
-func TestLookSinceTheRowIsThere(t *testing.T) {
+func TestLookupOnceTheTableHasARow(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	wide := func(p *providers.Provider) {
 		p.Endpoints = append(p.Endpoints[:1:1], providers.Endpoint{Pattern: "/", Source: "made up"})
@@ -117,7 +117,7 @@ func TestLookSinceTheRowIsThere(t *testing.T) {
 }
 
 // An event with the caller's reference, which two operations have, is neither's.
-func TestHearBesideARival(t *testing.T) {
+func TestWebhookOfASharedReference(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {

@@ -46,7 +46,7 @@ func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 }
 
 // Three lists at one path are three lists.
-func TestLookByListsAtOnePath(t *testing.T) {
+func TestLookupOfListsAtOnePath(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[1]
@@ -70,7 +70,7 @@ func TestLookByListsAtOnePath(t *testing.T) {
 }
 
 // A live payment is not looked for with a test's credential: it would not be there.
-func TestLookUnderAnotherMode(t *testing.T) {
+func TestLookupUnderAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		name, with string
 		changed    bool
@@ -140,7 +140,7 @@ func latest(op onceward.Operation) (e onceward.Evidence) {
 
 // A payment whose answer was cut off has an object that nobody knows: one that looks alike, and never
 // was sent, is not said to have made it.
-func TestLookBesideACutAnswer(t *testing.T) {
+func TestLookupBesideACutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
 		trap(t, row.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestLookBesideACutAnswer(t *testing.T) {
 }
 
 // A call for a payment with a cut-off answer is answered with the payment's object, as soon as a look finds that.
-func TestLookForACutAnswer(t *testing.T) {
+func TestLookupForACutAnswer(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -215,7 +215,7 @@ func TestLookForACutAnswer(t *testing.T) {
 
 // Somebody's word names no object, and counts like an answer that shows none; even one whose answer
 // was reaped, of which nobody knows what it sent.
-func TestLookBesideAWord(t *testing.T) {
+func TestLookupBesideAResolution(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
 		for _, reaped := range []bool{false, true} {
@@ -243,7 +243,7 @@ func TestLookBesideAWord(t *testing.T) {
 }
 
 // A key that the caller brings along is what its payment is looked for by, whichever key it is asked for with later.
-func TestLookUnderACarriedKey(t *testing.T) {
+func TestLookupUnderACarriedKey(t *testing.T) {
 	listens := func(l *teller) (keys *[]string) {
 		keys = new([]string)
 		l.Fakes(func(r *http.Request) *http.Response {
@@ -292,7 +292,7 @@ func TestLookUnderACarriedKey(t *testing.T) {
 }
 
 // What looks the same in another account, or in another mode of it, is no rival.
-func TestLookBesideAnotherMode(t *testing.T) {
+func TestLookupBesideAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		name, first, second string
 		unnamed, rivals     bool // nobody says whose a credential is; the first may have made what the second finds
@@ -329,7 +329,7 @@ func TestLookBesideAnotherMode(t *testing.T) {
 }
 
 // Of the answer that the program's own look-up gives, what can be handed over is recorded, and else where the object is.
-func TestLookThatGivesAnAnswer(t *testing.T) {
+func TestLookupThatGivesAnAnswer(t *testing.T) {
 	const text = `{"id":"x-1"}`
 	whole := func(status int) *onceward.Answer { return &onceward.Answer{Status: status, Body: []byte(text)} }
 	for _, row := range []struct {
@@ -395,7 +395,7 @@ func TestLookThatGivesAnAnswer(t *testing.T) {
 
 // What the program's own look-up names by its id alone is of the kind that the operation's row makes, of several with
 // one path.
-func TestLookThatNamesAnIDAlone(t *testing.T) {
+func TestLookupThatNamesAnIDOnly(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingTookEffect, Object: "x-1"}, nil
@@ -421,7 +421,7 @@ func TestLookThatNamesAnIDAlone(t *testing.T) {
 }
 
 // What a look-up asks for in a body is sent as it says, and what signs requests sees it.
-func TestLookWithABody(t *testing.T) {
+func TestLookupWithABody(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var signed, sent []string
 		read := func(r *http.Request) string {
@@ -465,7 +465,7 @@ func TestLookWithABody(t *testing.T) {
 
 // What was begun where nothing is looked for, at a provider that scopes keys to the credential, is in the account of
 // that credential.
-func TestLookUnderTheCredentialOfAPlainClient(t *testing.T) {
+func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		table func(*providers.Provider)
@@ -492,7 +492,7 @@ func TestLookUnderTheCredentialOfAPlainClient(t *testing.T) {
 }
 
 // A key that was made at random is nobody else's, whoever reads what it made. One that follows from a name may be.
-func TestLookUnderAnothersCredential(t *testing.T) {
+func TestLookupUnderAnotherCredential(t *testing.T) {
 	for name, secret := range map[string][]byte{"a key at random": nil, "a key that follows from the name": testSecret} {
 		trap(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Secret: secret}, func(p *providers.Provider) { p.Identity = providers.Identity{} })
@@ -513,7 +513,7 @@ func TestLookUnderAnothersCredential(t *testing.T) {
 }
 
 // One credential may act for several accounts, which a header names: whose it is, is asked for each.
-func TestLookForEachAccountOfACredential(t *testing.T) {
+func TestLookupForEachAccountOfACredential(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.AccountHeaders = []string{"Bank-Account"} })
 		l.Fakes(func(r *http.Request) *http.Response {
@@ -540,7 +540,7 @@ func TestLookForEachAccountOfACredential(t *testing.T) {
 }
 
 // That one look-up finds nothing says more than that another could not be made.
-func TestLookThatFindsNothingCounts(t *testing.T) {
+func TestLookupWithoutAFindingCounts(t *testing.T) {
 	for _, fails := range []string{"key", "all"} {
 		trap(t, fails+" fails", func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -564,7 +564,7 @@ func TestLookThatFindsNothingCounts(t *testing.T) {
 }
 
 // What was looked at is in the evidence, without what was asked there.
-func TestLookSaysWhereItLooked(t *testing.T) {
+func TestEvidenceNamesTheReadList(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropBefore())
@@ -584,7 +584,7 @@ func TestLookSaysWhereItLooked(t *testing.T) {
 }
 
 // Once an object is found nothing else is asked.
-func TestLookEndsOnceItIsFound(t *testing.T) {
+func TestLookupEndsOnceItIsFound(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		asked, hooked := 0, 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
@@ -610,7 +610,7 @@ func TestLookEndsOnceItIsFound(t *testing.T) {
 }
 
 // An object that is larger than what is kept of an answer is named alone.
-func TestLookThatFindsALargeObject(t *testing.T) {
+func TestLookupThatFindsALargeObject(t *testing.T) {
 	found := func(t *testing.T, most int64) *onceward.Answer {
 		l := atBank(t, onceward.Config{MaxResponseBody: most})
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -632,7 +632,7 @@ func TestLookThatFindsALargeObject(t *testing.T) {
 }
 
 // What ties an object to an operation is the key, or only what it looks like.
-func TestLookSaysWhatTiesAnObject(t *testing.T) {
+func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 	for _, row := range []struct {
 		name, path string
 		table      func(*providers.Provider)
@@ -664,7 +664,7 @@ func TestLookSaysWhatTiesAnObject(t *testing.T) {
 }
 
 // What is not there by its key is absent, though it had a reference besides that could be changed since.
-func TestLookBesideWhatCanBeChanged(t *testing.T) {
+func TestLookupBesideAMutableReference(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
@@ -679,7 +679,7 @@ func TestLookBesideWhatCanBeChanged(t *testing.T) {
 }
 
 // What the program's own look-up calls is not the operation that whoever has it looked for names.
-func TestLookThatCallsItself(t *testing.T) {
+func TestLookupThatCallsItself(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var l *teller
 		l = atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(ctx context.Context, _ onceward.Operation) (onceward.Finding, error) {
@@ -728,7 +728,7 @@ func TestLookupHookOfAnUndo(t *testing.T) {
 }
 
 // What is listed, and can't be got since the request lacks what it is got by, is not told by the list alone.
-func TestLookThatCanNotGetTheObject(t *testing.T) {
+func TestLookupThatCannotGetTheObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Fetch = "/shops/{request.shop}/payments/{id}" })
 		l.Loses("invoice-1", providertest.DropAfter())

@@ -17,7 +17,7 @@ import (
 )
 
 // What an answer's header asks for counts, also where its body breaks off.
-func TestLookKeepsARetryAfterOfACutAnswer(t *testing.T) {
+func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
@@ -42,7 +42,7 @@ func TestLookKeepsARetryAfterOfACutAnswer(t *testing.T) {
 }
 
 // Two looks that read the same have one digest, and others another.
-func TestLookHasADigestOfWhatItRead(t *testing.T) {
+func TestLookupHasADigestOfItsAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
@@ -66,7 +66,7 @@ func TestLookHasADigestOfWhatItRead(t *testing.T) {
 }
 
 // Nothing is proven absent by a provider whose clock and ours are too far apart; one that tells no time is believed.
-func TestLookBesideAnotherClock(t *testing.T) {
+func TestLookupBesideAnotherClock(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		date  func() []string
@@ -101,7 +101,7 @@ func TestLookBesideAnotherClock(t *testing.T) {
 }
 
 // A look leaves the provider alone where that asks for it, or has too many requests.
-func TestLookThatIsToPause(t *testing.T) {
+func TestLookupThatHasToPause(t *testing.T) {
 	const rests = "asked for a pause"
 	for _, row := range []struct {
 		status int
@@ -137,7 +137,7 @@ func TestLookThatIsToPause(t *testing.T) {
 }
 
 // A look that takes too long says so.
-func TestLookThatTakesTooLong(t *testing.T) {
+func TestLookupThatTakesTooLong(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})
 		l.Loses("invoice-1", providertest.DropBefore())
@@ -154,7 +154,7 @@ func TestLookThatTakesTooLong(t *testing.T) {
 }
 
 // What is answered gives back of the budget of looks, and what fails does not.
-func TestLookGivesBackOfTheBudget(t *testing.T) {
+func TestLookupReturnsUnusedBudget(t *testing.T) {
 	for status, within := range map[int]bool{200: true, 299: true, 300: false, 503: false} {
 		trap(t, fmt.Sprint(status), func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Budget: backoff.Budget{Capacity: 3, Refill: 1e-9, PerSuccess: 1, ProbeEvery: 24 * time.Hour}}})
@@ -176,7 +176,7 @@ func TestLookGivesBackOfTheBudget(t *testing.T) {
 }
 
 // A provider's clock that is a quarter of an hour off, to the second, is not too far off.
-func TestLookBesideAClockAtTheLimit(t *testing.T) {
+func TestLookupBesideAClockAtTheLimit(t *testing.T) {
 	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
 		trap(t, off.String(), func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)

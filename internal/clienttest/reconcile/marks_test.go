@@ -60,7 +60,7 @@ func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 
 // The program's own look-up settles nothing that a person holds, or has decided on, and says too early
 // that an operation was not executed.
-func TestTheProgramsOwnLookUpOverridesNobody(t *testing.T) {
+func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 	absent := func() *onceward.Reconcile {
 		return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingAbsent, Why: "it is not in the ledger"}, nil

@@ -19,7 +19,7 @@ import (
 
 // An earlier round's effect is heard of while the next round is under way, and that one then has no effect. No caller hears
 // that nothing took effect, nothing more is sent, and a person has to see to it.
-func TestEffectOfAnEarlierRoundIsHeardDuringTheNext(t *testing.T) {
+func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -55,7 +55,7 @@ func TestEffectOfAnEarlierRoundIsHeardDuringTheNext(t *testing.T) {
 
 // The late answer of an earlier round proves its effect while the next round waits for another attempt, or is unknown. Nothing
 // more is sent, a person has to see to it, and no caller frees the name without saying that the answer is wrong.
-func TestLateAnswerOfAnEarlierRoundBesideAnOpenOne(t *testing.T) {
+func TestLateAnswerOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -107,7 +107,7 @@ func TestLateAnswerOfAnEarlierRoundBesideAnOpenOne(t *testing.T) {
 
 // Two objects of one operation: one by a webhook while it was under way, the other by its own answer. A person is called at
 // once, though the caller has an answer, and whichever hooks there are.
-func TestAnswerBesideAnotherObjectCallsAPerson(t *testing.T) {
+func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 	t.Parallel()
 	for name, settles := range map[string]func(context.Context, onceward.Operation) error{
 		"with OnUnknown alone":         nil,
@@ -138,7 +138,7 @@ func TestAnswerBesideAnotherObjectCallsAPerson(t *testing.T) {
 
 // A second effect is heard of while an outcome is being delivered: to its caller, who has not closed the body yet, or to
 // OnSettled. The delivery is of the outcome alone, and OnSettled hears of the second effect.
-func TestSecondEffectIsHeardDuringTheDelivery(t *testing.T) {
+func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
 		trap(t, map[bool]string{false: "to its caller", true: "to OnSettled"}[all], func(t *testing.T) {

@@ -30,7 +30,7 @@ func settles(a *onceward.Answer) *onceward.Reconcile {
 }
 
 // A trace that panics over somebody's look keeps nobody else from the operation.
-func TestLookWhoseTracePanics(t *testing.T) {
+func TestLookupDespiteAPanickingTrace(t *testing.T) {
 	panics := func() *onceward.Trace {
 		first := true
 		return &onceward.Trace{Looked: func(context.Context, onceward.Operation, onceward.Evidence) {
@@ -60,7 +60,7 @@ func TestLookWhoseTracePanics(t *testing.T) {
 
 // A look that is cut off, by a deploy or by who asks with little time, is made up for, and puts
 // off none that was due.
-func TestLookThatIsCutOff(t *testing.T) {
+func TestInterruptedLookup(t *testing.T) {
 	t.Parallel()
 	const seen = 32 * time.Hour
 	trap(t, "by the end of Run", func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 
 // OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and
 // whatever OnSettled does.
-func TestOnUnknownHearsOfEach(t *testing.T) {
+func TestOnUnknownGetsEach(t *testing.T) {
 	trap(t, "once, though OnSettled fails", func(t *testing.T) {
 		fails := 3
 		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
@@ -295,7 +295,7 @@ func TestOnUnknownHearsOfEach(t *testing.T) {
 
 // Where the table states no kind, what a program's own look-up names with a kind of its own is what an answer, or an event,
 // shows by its id: that is no second effect, and another id is.
-func TestLookupHookNamesAKindOfItsOwn(t *testing.T) {
+func TestLookupHookWithItsOwnKind(t *testing.T) {
 	for _, row := range []struct {
 		name, kind, shows string
 		seconds           int
@@ -337,7 +337,7 @@ func TestLookupHookNamesAKindOfItsOwn(t *testing.T) {
 }
 
 // With SettleAll too, OnSettled hears of an unknown operation only when nothing is looked for.
-func TestSettleAllWaitsForLooks(t *testing.T) {
+func TestSettleAllWaitsForLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{SettleAll: true})
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -350,7 +350,7 @@ func TestSettleAllWaitsForLooks(t *testing.T) {
 }
 
 // An outcome that comes while hooks still have the one before is not lost.
-func TestOutcomeThatComesDuringAnOffer(t *testing.T) {
+func TestOutcomeDuringADelivery(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		goOn := make(chan struct{})
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
@@ -377,7 +377,7 @@ func TestOutcomeThatComesDuringAnOffer(t *testing.T) {
 }
 
 // A clock that jumps ahead for an hour gives nothing up, and keeps nobody from asking once it is right.
-func TestLookByAClockThatJumps(t *testing.T) {
+func TestLookupByAClockThatJumps(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		var ahead time.Duration
@@ -399,7 +399,7 @@ func TestLookByAClockThatJumps(t *testing.T) {
 
 // What no process has the table of any more is given up all the same, so that somebody is told,
 // and nobody waits for a look at it.
-func TestLookWithoutItsTable(t *testing.T) {
+func TestLookupWithoutItsTable(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -423,7 +423,7 @@ func TestLookWithoutItsTable(t *testing.T) {
 }
 
 // All that no process has the table of are given up together.
-func TestLooksWithoutTheirTable(t *testing.T) {
+func TestLookupsWithoutTheirTable(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -456,7 +456,7 @@ func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.O
 }
 
 // Who can't see what is to be looked for once more, or given up, tells of it.
-func TestLooksOfWhatCantBeListed(t *testing.T) {
+func TestLookupsIfTheListFails(t *testing.T) {
 	for name, dead := range map[string]bool{"what died": true, "what nobody looks for": false} {
 		trap(t, name, func(t *testing.T) {
 			failed := 0
@@ -471,7 +471,7 @@ func TestLooksOfWhatCantBeListed(t *testing.T) {
 }
 
 // What is still looked for keeps its times when there is a control at last: that is for what died without one.
-func TestLookKeepsItsTimeWithAControl(t *testing.T) {
+func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -500,7 +500,7 @@ func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 }
 
 // Nor can what nobody has the table of be given up unnoticed, where the journal does not take that.
-func TestLookWithoutItsTableFails(t *testing.T) {
+func TestLookupWithoutItsTableFails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {
 		trap(t, kind.String(), func(t *testing.T) {

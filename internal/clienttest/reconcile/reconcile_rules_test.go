@@ -61,7 +61,7 @@ func TestRuleOneObject(t *testing.T) {
 }
 
 // A control counts only if it was first sent after everything was over, and found by the same look.
-func TestRuleControl(t *testing.T) {
+func TestRuleCanary(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -143,7 +143,7 @@ func TestRuleMargin(t *testing.T) {
 }
 
 // Two looks have to find nothing: one that could not tell is none of them.
-func TestRuleTwoLooks(t *testing.T) {
+func TestRuleTwoLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -300,7 +300,7 @@ func TestRuleAccount(t *testing.T) {
 }
 
 // Authorize learns that a request looks, and for what.
-func TestRuleAuthorizeKnowsLooks(t *testing.T) {
+func TestRuleAuthorizeSeesLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var looks []onceward.Ref
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
@@ -420,7 +420,7 @@ func TestTrapManyUnknowns(t *testing.T) {
 }
 
 // The budget of looks is the provider's, and nothing is lost by it.
-func TestLooksKeepTheirBudget(t *testing.T) {
+func TestLookupsKeepTheirBudget(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		r := plain()
 		r.Budget.Capacity, r.Budget.ProbeEvery, r.Budget.PerSuccess = 2, 10*time.Second, 0.001
@@ -526,7 +526,7 @@ func TestReconcileHook(t *testing.T) {
 }
 
 // Nothing of a key, a query or a body is in what is written about looks.
-func TestTrapSecretsOfLooks(t *testing.T) {
+func TestTrapSecretsOfLookups(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -870,7 +870,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 }
 
 // So is one whose own answer comes after somebody said that it had no effect: its process was stopped.
-func TestRuleFlowsHearOfLateAnswers(t *testing.T) {
+func TestRuleFlowsGetLateAnswers(t *testing.T) {
 	for _, settles := range []bool{false, true} {
 		trap(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
 			j := memory.New()
@@ -961,7 +961,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 }
 
 // Who asks every minute does not keep an absence from being proven.
-func TestRuleAskedAllTheTime(t *testing.T) {
+func TestRuleFrequentCallsDoNotBlockAbsence(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -978,7 +978,7 @@ func TestRuleAskedAllTheTime(t *testing.T) {
 }
 
 // A process that cannot look for an operation leaves it for a day to those that may: the day is one of its own.
-func TestRuleLeftToOthers(t *testing.T) {
+func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	withheld := with("Authorization", tellerToken)
 	bare := func(*http.Request) error { return nil } // it has no credential to add

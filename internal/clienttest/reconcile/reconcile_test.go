@@ -50,7 +50,7 @@ func TestReconcileConfig(t *testing.T) {
 }
 
 // Without Config.Reconcile nothing is asked or kept.
-func TestReconcileIsAskedFor(t *testing.T) {
+func TestReconcileIsOptIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{l.Box.Provider()}, HTTPClient: l.Box.Client()})
@@ -140,7 +140,7 @@ func TestReconcileKeepsItsSchedule(t *testing.T) {
 }
 
 // What a look that somebody asks for finds out is told of at once: in the log, to Trace, and to OnSettled.
-func TestReconcileIsToldAtOnce(t *testing.T) {
+func TestReconcileReportsAtOnce(t *testing.T) {
 	trap(t, "found", func(t *testing.T) {
 		var looked []onceward.Operation
 		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Looked: func(_ context.Context, op onceward.Operation, _ onceward.Evidence) {
@@ -261,7 +261,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 }
 
 // What a look finds waits for OnSettled or OnUnknown where there is one, and for nobody else.
-func TestReconcileTellsWhoThereIs(t *testing.T) {
+func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := openBank(t, unlooked)
 		for _, listens := range []bool{true, false} {
@@ -312,7 +312,7 @@ func TestReconcileSchedule(t *testing.T) {
 }
 
 // Many who ask for an unknown operation at once share one look.
-func TestReconcileSharesALook(t *testing.T) {
+func TestReconcileSharesALookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
@@ -425,7 +425,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 }
 
 // The program's own look-up is asked where the table's found nothing, and knows that they did.
-func TestReconcileHookAfterLooks(t *testing.T) {
+func TestReconcileHookAfterLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []onceward.Evidence
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(_ context.Context, op onceward.Operation) (onceward.Finding, error) {
@@ -474,7 +474,7 @@ func TestReconcileHookThatIsTooLate(t *testing.T) {
 }
 
 // What came beside an error is leased, and looked for.
-func TestReconcileLooksBesideAnError(t *testing.T) {
+func TestReconcileLookupsBesideAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})

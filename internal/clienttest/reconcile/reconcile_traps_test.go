@@ -65,7 +65,7 @@ func TestTrapLostAnswer(t *testing.T) {
 }
 
 // What can be seen after ten minutes is unknown until then, and never cancelled.
-func TestTrapSeenLater(t *testing.T) {
+func TestTrapVisibleLater(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(10 * time.Minute)
@@ -269,7 +269,7 @@ func TestTrapAmbiguous(t *testing.T) {
 }
 
 // The caller's reference stands on yesterday's transfer too: that one is not ours.
-func TestTrapYesterdaysReference(t *testing.T) {
+func TestTrapReferenceOfAnEarlierDay(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		const text = `{"amount":10,"external_id":"order-1"}`
@@ -366,7 +366,7 @@ func TestTrapOtherAccount(t *testing.T) {
 
 // A process is cut off between a look and its record: the lease passes, and another
 // settles it, once.
-func TestTrapCutOffWhileLooking(t *testing.T) {
+func TestTrapInterruptedLookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})

@@ -158,7 +158,7 @@ func TestTrapReferencesSwitchedOn(t *testing.T) {
 }
 
 // Every attempt of one round carries the same reference, and the next round another.
-func TestReferenceOfARound(t *testing.T) {
+func TestReferenceOfAGeneration(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -196,7 +196,7 @@ func TestReferenceOnEveryAttempt(t *testing.T) {
 }
 
 // What somebody has sent again goes out with another reference of ours, spelt alike: the first may be there.
-func TestReferenceOfWhatIsSentAgain(t *testing.T) {
+func TestReferenceOfAResend(t *testing.T) {
 	for hyphens, adjust := range map[string]func(*providers.Provider){
 		"with hyphens": func(*providers.Provider) {},
 		"without":      func(p *providers.Provider) { p.Endpoints[1].Reference.MaxLength = 32 },

@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
+func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	how := onceward.ResolveOptions{By: "ada", Why: "looked at the dashboard"}
@@ -132,7 +132,7 @@ func TestResolveSettlesOnlyWhatItsCallerSaw(t *testing.T) {
 }
 
 // What the error prints is what Resolve takes.
-func TestAnErrorPrintsWhatResolveTakes(t *testing.T) {
+func TestErrorPrintsTheArgumentsOfResolve(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -256,7 +256,7 @@ func TestForeignSuccessIsUnknown(t *testing.T) {
 }
 
 // Whether an answer is a provider's is for its own table to say, and not for another's that has come to list the host.
-func TestResolveUnderAnothersTable(t *testing.T) {
+func TestResolveUnderAnotherTable(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(says(200, "<html>nginx</html>", "Content-Type", "text/html"))
 		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
@@ -363,7 +363,7 @@ func TestResolve(t *testing.T) {
 }
 
 // What cannot be read is not resolved.
-func TestResolveOfWhatCanNotBeRead(t *testing.T) {
+func TestResolveOfAnUnreadableOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
@@ -463,7 +463,7 @@ func TestSentAgainByAClockAhead(t *testing.T) {
 	})
 }
 
-func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
+func TestResolveReturnsTheOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
 		require.Error(t, p.Ask(named(t, invoice)).Err)
@@ -475,7 +475,7 @@ func TestResolveReturnsWhatWasAskedFor(t *testing.T) {
 }
 
 // Somebody's word is of what they saw, and of no later life of it: what that made is found out as ever.
-func TestLookAfterItWasSentAgain(t *testing.T) {
+func TestLookupAfterAResend(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)})
@@ -493,7 +493,7 @@ func TestLookAfterItWasSentAgain(t *testing.T) {
 }
 
 // What was heard of it while a process that has died was sending it counts before anybody's word.
-func TestResolveOfWhatWasHeard(t *testing.T) {
+func TestResolveAfterAWebhook(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
@@ -527,7 +527,7 @@ func (j reaping) Apply(ctx context.Context, ev journal.Event) (journal.Result, e
 }
 
 // Somebody's word on what was reaped meanwhile makes nothing of it.
-func TestResolveOfWhatIsReapedMeanwhile(t *testing.T) {
+func TestResolveOfAReapedOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		ref := onceward.Ref{ID: invoice}
 		p := start(t, (&line{}).Then(wrongKey), onceward.Config{Journal: reaping{onDisk(t)}})

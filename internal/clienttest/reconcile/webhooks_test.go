@@ -293,7 +293,7 @@ func TestTrapLateEvent(t *testing.T) {
 }
 
 // What took effect under the key of what was never sent is somebody else's doing: a person sees to it.
-func TestTrapEventOfWhatWasNotSent(t *testing.T) {
+func TestTrapEventOfAnUnsentOperation(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
 		fails := true
@@ -317,7 +317,7 @@ func TestTrapEventOfWhatWasNotSent(t *testing.T) {
 }
 
 // What is heard while a request is under way is weighed once its answer is lost.
-func TestTrapHeardWhileUnderWay(t *testing.T) {
+func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -425,7 +425,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 }
 
 // Somebody says that it was not executed while a look is out that finds it: it is not lost.
-func TestTrapResolvedWhileLooking(t *testing.T) {
+func TestTrapResolvedDuringALookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
@@ -441,7 +441,7 @@ func TestTrapResolvedWhileLooking(t *testing.T) {
 	})
 }
 
-func TestWebhooksAreMadeRight(t *testing.T) {
+func TestWebhooksChecksItsArguments(t *testing.T) {
 	c, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: plain()})
 	require.NoError(t, err)
 	v, err := webhook.StandardWebhooks(signingSecret)

@@ -16,7 +16,7 @@ import (
 )
 
 // Whose a credential is is asked once for all who need to know.
-func TestWhoseIsAskedOnce(t *testing.T) {
+func TestAccountIsRequestedOnce(t *testing.T) {
 	asIs := func(int) *http.Response { return nil }
 	trap(t, "by many at once", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -72,7 +72,7 @@ func TestWhoseIsAskedOnce(t *testing.T) {
 }
 
 // A client without Config.Reconcile asks a provider whose a credential is, too, and paces that.
-func TestAccountsAreAskedWithinABudgetWithoutReconcile(t *testing.T) {
+func TestAccountRequestsHaveABudgetWithoutReconcile(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[0]

@@ -66,7 +66,7 @@ func (j standsBefore) Apply(ctx context.Context, ev journal.Event) (journal.Resu
 }
 
 // That an operation took effect which nobody wants any more is told to its owner, whoever else has its answer.
-func TestUnwantedIsToldBesideItsCaller(t *testing.T) {
+func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	ref, unlisted := onceward.Ref{ID: invoice}, to("POST", "https://elsewhere.example/")
 	unwanted := func(t *testing.T, p *process) {
 		op, err := p.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
@@ -180,7 +180,7 @@ func TestAnswerThatCantBeRead(t *testing.T) {
 }
 
 // The rest of a long answer that nobody gets is closed, and with it its connection.
-func TestRestOfAnAnswerIsClosed(t *testing.T) {
+func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 	pad := strings.Repeat("x", 2000)
 	virtual(t, "an error is told", func(t *testing.T) {
 		var closed atomic.Int32
@@ -196,7 +196,7 @@ func TestRestOfAnAnswerIsClosed(t *testing.T) {
 }
 
 // Who asks for what is unknown is told of it again, and nobody else is.
-func TestUnknownIsToldOnce(t *testing.T) {
+func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		s := &settler{}
 		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: s.Settle, SettleAll: true})
@@ -210,7 +210,7 @@ func TestUnknownIsToldOnce(t *testing.T) {
 }
 
 // Who asks for what is unknown, of which OnUnknown has still to hear, is not heard in its place.
-func TestUnknownIsToldBesideItsCaller(t *testing.T) {
+func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		hears, told := false, 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {

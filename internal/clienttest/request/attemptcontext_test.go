@@ -114,7 +114,7 @@ func (b *flowing) Read(p []byte) (int, error) {
 }
 
 // Whoever reads an answer that is not recorded has all the time there is, even where it came late.
-func TestAStreamOutlivesTheTimeOfItsAttempt(t *testing.T) {
+func TestStreamOutlivesItsAttemptTimeout(t *testing.T) {
 	for name, row := range map[string]struct {
 		late   time.Duration
 		adjust func(*providers.Endpoint)
@@ -139,7 +139,7 @@ func TestAStreamOutlivesTheTimeOfItsAttempt(t *testing.T) {
 }
 
 // An attempt that has no successor has all of the call's time, and no more.
-func TestAttemptWithoutASuccessorEnds(t *testing.T) {
+func TestLastAttemptEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, (&line{}).Then(hangs()), onceward.Config{Providers: []providers.Provider{own(noKey)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute})
 		began := time.Now()

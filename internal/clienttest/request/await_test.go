@@ -116,7 +116,7 @@ func TestWaitWithoutTime(t *testing.T) {
 }
 
 // An operation says what was asked for and of whom.
-func TestOperationSaysWhatWasAskedFor(t *testing.T) {
+func TestOperationHasItsRequestsTarget(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -138,7 +138,7 @@ func TestOperationSaysWhatWasAskedFor(t *testing.T) {
 	})
 }
 
-func TestErrorsAndLogsTellScopeParentAndFlow(t *testing.T) {
+func TestErrorsAndLogsNameScopeParentAndFlow(t *testing.T) {
 	logging := func() (*bytes.Buffer, *slog.Logger) {
 		var b bytes.Buffer
 		return &b, slog.New(slog.NewTextHandler(&b, nil))

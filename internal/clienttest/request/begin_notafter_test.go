@@ -22,7 +22,7 @@ import (
 
 // What could not be sent in its time is cancelled for who asks for it later, and sent for who asks
 // once more.
-func TestWhoAsksAfterItsTimeHasPassed(t *testing.T) {
+func TestCallAfterNotAfterHasPassed(t *testing.T) {
 	each(t, "named", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -42,7 +42,7 @@ func TestWhoAsksAfterItsTimeHasPassed(t *testing.T) {
 }
 
 // Nor is it sent late by whoever has it since before, however often they have tried.
-func TestFurtherAttemptsAfterItsTime(t *testing.T) {
+func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
 	each(t, "by its caller, who is told at once", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
@@ -151,7 +151,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 }
 
 // Whoever asked was told of it, so that OnSettled is not.
-func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
+func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var offered []onceward.State
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{
@@ -173,7 +173,7 @@ func TestWhoIsToldThatItsTimeHasPassed(t *testing.T) {
 }
 
 // Nor is it sent by who asks for what is pending, and names an earlier time than it was begun with: that leaves it to others.
-func TestNotAfterOfWhoAsksAgain(t *testing.T) {
+func TestNotAfterOfARepeatedCall(t *testing.T) {
 	t.Parallel()
 	each(t, "passed", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
@@ -220,7 +220,7 @@ func TestNotAfterOfWhoAsksAgain(t *testing.T) {
 }
 
 // Who is told that it is pending is told whether it will be sent: what is due after its time will not.
-func TestPendingBeyondItsTime(t *testing.T) {
+func TestPendingAfterItsNotAfter(t *testing.T) {
 	t.Parallel()
 	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "600")
 	for name, row := range map[string]struct {
@@ -255,7 +255,7 @@ func TestPendingBeyondItsTime(t *testing.T) {
 }
 
 // Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.
-func TestItsTimeByAClockBehind(t *testing.T) {
+func TestNotAfterByAClockBehind(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "{}", "Retry-After", "600"))
 		cfg := onceward.Config{Journal: onDisk(t), Backoff: once}

@@ -31,7 +31,7 @@ func (j *recorded) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 }
 
 // Who asks for what is over asks the journal once, and has nothing looked for.
-func TestBeginOfWhatIsOver(t *testing.T) {
+func TestBeginOfASettledOperation(t *testing.T) {
 	for name, row := range map[string]struct {
 		first     reply
 		err       error
@@ -218,7 +218,7 @@ func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 }
 
 // What a journal does not give back of a request is sent as its caller has it.
-func TestBeginOfATerseJournal(t *testing.T) {
+func TestBeginWithAMinimalJournal(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: keepsBack{memory.New()}})

@@ -37,7 +37,7 @@ func TestAuthorizeThatHangsBeforeBegin(t *testing.T) {
 }
 
 // Who is not served is told whether it is sent all the same.
-func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
+func TestErrorSaysWhetherItIsStillSent(t *testing.T) {
 	for name, row := range map[string]struct {
 		first        reply
 		options      []option
@@ -63,7 +63,7 @@ func TestWhoIsNotServedIsToldIfItIsSent(t *testing.T) {
 }
 
 // An error says whether the call had a name.
-func TestErrorTellsOfAName(t *testing.T) {
+func TestErrorSaysWhetherTheCallHadAName(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{})
 	for _, has := range []bool{true, false} {
 		ctx := t.Context()
@@ -79,7 +79,7 @@ func TestErrorTellsOfAName(t *testing.T) {
 }
 
 // A flow that asks again for what is unknown has it looked for once: after that it is Run's to look for.
-func TestFlowHasItLookedForOnce(t *testing.T) {
+func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, openBank(t))
 		ship := charges(l)
@@ -95,7 +95,7 @@ func TestFlowHasItLookedForOnce(t *testing.T) {
 }
 
 // Who asks for what a dead process had in flight, and can't be sent again, has been told that it is unknown.
-func TestWhoFindsItUnknownIsTold(t *testing.T) {
+func TestCallerOfADeadProcesssOperationGetsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l, table := &line{}, []providers.Provider{own(noKey)}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
@@ -128,7 +128,7 @@ func (j *standing) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 
 // A process that stood still until its session was lost begins by what the clock says then: else its clock would seem to
 // be behind, and what others have begun meanwhile to be dated by one that is ahead.
-func TestBeginAfterItStoodStill(t *testing.T) {
+func TestBeginAfterAStandstill(t *testing.T) {
 	virtual(t, "for half a minute", func(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{Journal: &standing{Journal: memory.New()}})
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
@@ -178,7 +178,7 @@ func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 
 // Who asks for what is unknown, and finds out that it had no effect, asks no sooner than the provider has named by its
 // last answer.
-func TestLookThatFreesKeepsARetryAfter(t *testing.T) {
+func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 	for name, row := range map[string]struct {
 		hurries time.Duration // the time of the first one who asks; 0: enough
 		asks    int

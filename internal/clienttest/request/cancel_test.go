@@ -121,7 +121,7 @@ func TestCancelledAfterSendingForGood(t *testing.T) {
 	}
 }
 
-func TestAWaiterWhoGivesUpHarmsNobody(t *testing.T) {
+func TestWaiterThatGivesUpAffectsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{})
@@ -138,7 +138,7 @@ func TestAWaiterWhoGivesUpHarmsNobody(t *testing.T) {
 	})
 }
 
-func TestAWaiterWhoIsCancelledIsToldSo(t *testing.T) {
+func TestCancelledWaiterGetsItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{})
@@ -154,7 +154,7 @@ func TestAWaiterWhoIsCancelledIsToldSo(t *testing.T) {
 	})
 }
 
-func TestAnAlreadyDeadContextRecordsNothing(t *testing.T) {
+func TestExpiredContextRecordsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(named(t, "invoice-1/charge"))
 		cancel()
@@ -227,7 +227,7 @@ func TestCancelledAfterAnEarlierCall(t *testing.T) {
 }
 
 // No end of Run or Resume cancels what a caller was told is pending.
-func TestEndOfRunLeavesPendingWhatWas(t *testing.T) {
+func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 	t.Parallel()
 	const callers = 8
 	run := func(t *testing.T, p *process, ends func(stop context.CancelFunc)) {
@@ -298,7 +298,7 @@ func TestEndOfRunLeavesPendingWhatWas(t *testing.T) {
 }
 
 // An operation tells who went away, and what its attempt came to for that.
-func TestWhoGoesAwayIsItsCause(t *testing.T) {
+func TestCauseNamesTheCancelledCaller(t *testing.T) {
 	virtual(t, "its caller", func(t *testing.T) {
 		p := start(t, (&line{}).Then(refuses(), takes(time.Hour, refuses())), onceward.Config{Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
@@ -321,7 +321,7 @@ func TestWhoGoesAwayIsItsCause(t *testing.T) {
 }
 
 // Who goes away cancels only what was not pending before.
-func TestWhoGoesAwayLeavesPendingWhatWas(t *testing.T) {
+func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 	t.Parallel()
 	errToken := errors.New("no token")
 	for _, way := range []struct {
@@ -387,7 +387,7 @@ func TestWhoGoesAwayLeavesPendingWhatWas(t *testing.T) {
 }
 
 // An intent that is taken back leaves pending what was.
-func TestIntentTakenBackLeavesPendingWhatWas(t *testing.T) {
+func TestWithdrawnIntentKeepsPendingOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: onDisk(t)}
 		l := (&line{}).Then(refuses())

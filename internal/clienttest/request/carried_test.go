@@ -21,7 +21,7 @@ import (
 
 var otherCharge = body("amount=999&currency=eur")
 
-func TestANameTakesNoOthersCarriedKey(t *testing.T) {
+func TestNameTakesNoOtherCarriedKey(t *testing.T) {
 	t.Parallel()
 	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -205,7 +205,7 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 	}
 }
 
-func TestAStrangersKeyTakesNoName(t *testing.T) {
+func TestForeignKeyTakesNoName(t *testing.T) {
 	const name = "invoice-991/charge"
 	for _, first := range []string{"the name", "the key"} {
 		each(t, "first "+first, func(t *testing.T, j journal.Journal) {
@@ -248,7 +248,7 @@ func TestAStrangersKeyTakesNoName(t *testing.T) {
 	})
 }
 
-func TestAnAccountLabelIsPartOfWhatANameIsOf(t *testing.T) {
+func TestAccountLabelIsPartOfAName(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Square(24 * time.Hour)}})
@@ -288,7 +288,7 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 }
 
 // An unnamed call under a parent that is not begun tells of its step.
-func TestUnnamedCallNotBegunTellsOfItsStep(t *testing.T) {
+func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -408,7 +408,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 
 // Nor does a cancelled name take its carried key back from another's operation, begun by a process without a table of
 // its provider.
-func TestCancelledNameAndAnothersKey(t *testing.T) {
+func TestCancelledNameDoesNotTakeAnotherKey(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(says(401, "{}"))
 		knows := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
@@ -494,7 +494,7 @@ func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
 	}
 }
 
-func TestLookupKeyTellsWhatIsWrong(t *testing.T) {
+func TestLookupKeyReportsItsError(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Journal: hides{memory.New(), carriedRef("").Parent}})
 	req, err := http.NewRequest(http.MethodPost, chargeURL, nil)
 	require.NoError(t, err)
@@ -578,7 +578,7 @@ func TestMadeKeyBroughtAlongBefore(t *testing.T) {
 
 // Who brings a key along that nobody has is begun without its own name being read, nor, as the key can't be a made one,
 // what is found by such.
-func TestCarriedKeyThatNobodyHas(t *testing.T) {
+func TestCarriedKeyOfNoOperation(t *testing.T) {
 	for parent, account := range map[string]string{"": "seller-1", carriedRef("").Parent: ""} {
 		virtual(t, parent, func(t *testing.T) {
 			p := start(t, &line{}, onceward.Config{Journal: hides{memory.New(), parent}})

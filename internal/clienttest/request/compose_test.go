@@ -215,7 +215,7 @@ func TestBodyKeyNamesAnUnnamedOperation(t *testing.T) {
 	}
 }
 
-func TestTheLengthOfABodyIsThatOfWhatIsSent(t *testing.T) {
+func TestBodyLengthIsThatOfTheSentBody(t *testing.T) {
 	var lengths []int64
 	var bodies []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -585,7 +585,7 @@ func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 	})
 }
 
-func TestADateGoesWithTheSignatureOfWhoAsks(t *testing.T) {
+func TestDateGoesWithTheCallersSignature(t *testing.T) {
 	signed := func(day string) []option {
 		return []option{to(http.MethodPost, ownURL), with("Date", day), with("X-Trace", day), with("Signature", "over "+day)}
 	}

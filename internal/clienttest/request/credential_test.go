@@ -145,7 +145,7 @@ func TestModeLiveAndTest(t *testing.T) {
 // One seller's key is not sent under another's token.
 // One seller's answer is lost, and the same name is asked for with another's token:
 // whether that one's keys are known to Square by the first one's is not published.
-func TestSellersKeyUnderAnothersToken(t *testing.T) {
+func TestSellersKeyUnderAnotherSellersToken(t *testing.T) {
 	virtual(t, "Square", func(t *testing.T) {
 		square := providers.Square(24 * time.Hour)
 		for i := range square.Endpoints {

@@ -105,7 +105,7 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 }
 
 // A long answer that breaks off while it is read is cut.
-func TestLongAnswerThatBreaksOffIsCut(t *testing.T) {
+func TestLongInterruptedAnswerIsCut(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(cuts(200, `{"pad":"`+strings.Repeat("x", 1<<20)+`","data":{"id":"1"}}`))
 		p := start(t, l, onceward.Config{Providers: []providers.Provider{own(byField)}, MaxResponseBody: 1 << 10})
@@ -117,7 +117,7 @@ func TestLongAnswerThatBreaksOffIsCut(t *testing.T) {
 
 // An answer that breaks off is no outcome, and no refusal, by its status where a field of what is missing could have said
 // otherwise.
-func TestAnswerThatBreaksOffBeforeAField(t *testing.T) {
+func TestInterruptedAnswerWithoutADecidingField(t *testing.T) {
 	failure := providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}
 	busy := providers.Rule{Status: 409, Field: "busy", Verdict: providers.InFlight, Source: "a test"}
 	there := providers.Rule{Status: 409, Pointer: "id", Verdict: providers.AlreadyDone, Source: "a test"}
@@ -152,7 +152,7 @@ func TestAnswerThatBreaksOffBeforeAField(t *testing.T) {
 }
 
 // Where whatever the field says comes to the same, it needs no whole answer: a rate limit that breaks off is none the less.
-func TestAnswerThatBreaksOffInVain(t *testing.T) {
+func TestInterruptedAnswerThatIsDecided(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		same := []providers.Rule{
 			{Status: 429, Field: "code", Verdict: providers.NotExecuted, Source: "a test"},
@@ -178,7 +178,7 @@ func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 
 // Nor is one that can't be read, or that ends within its JSON while nothing has told where it was to end: the same key is sent
 // again, and where none is known it is unknown.
-func TestAnswerThatCantBeMadeOut(t *testing.T) {
+func TestAnswerThatIsUndecipherable(t *testing.T) {
 	t.Parallel()
 	const refusal, there = `{"errors":[{"code":"no"}],"id":"1"}`, `{"id":"1","object":"charge"}`
 	failure := []providers.Rule{{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}}

@@ -290,7 +290,7 @@ func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
 }
 
 // A caller who gives up over HTTP/2 ends the stream.
-func TestHTTP2CallerWhoGivesUpEndsTheStream(t *testing.T) {
+func TestHTTP2CancelledCallerEndsTheStream(t *testing.T) {
 	arrived := make(chan struct{})
 	srv := newFrameServer(t, func(*frameConn, uint32, int) bool { close(arrived); return true })
 	p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere()})

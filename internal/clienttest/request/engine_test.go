@@ -169,7 +169,7 @@ func untilKept(t *testing.T, ask func(ctx context.Context)) int {
 }
 
 // A request on a dead kept alive connection is an attempt of ours.
-func TestDeadKeptAliveConnection(t *testing.T) {
+func TestStaleKeepAliveConnection(t *testing.T) {
 	ends := map[string]func(net.Conn) bool{
 		"closed": func(net.Conn) bool { return false },
 		"reset": func(conn net.Conn) bool {
@@ -232,7 +232,7 @@ func TestDeadKeptAliveConnection(t *testing.T) {
 // What was executed on a kept connection arrives once whatever the key's header.
 // The server executes a request on a connection that it had kept, and closes it without
 // an answer. net/http would send a POST with one of the first two headers again, unseen.
-func TestKeptConnectionWhateverTheKeysHeader(t *testing.T) {
+func TestKeptConnectionWithEachKeyHeader(t *testing.T) {
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key", "PayPal-Request-Id", "Cko-Idempotency-Key", "Klarna-Idempotency-Key",
 		"X-Payout-Idempotency", "Repeatability-Request-ID"} {
 		for what, text := range map[string]string{"with a body": "x", "without a body": ""} {
@@ -254,7 +254,7 @@ func TestKeptConnectionWhateverTheKeysHeader(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutABodySaysSo(t *testing.T) {
+func TestRequestWithoutABodyIsMarked(t *testing.T) {
 	srv := newRawServer(t, func(_ *rawServer, conn net.Conn, _ int) bool { return writes(conn, rawAnswer) })
 	p := start(t, transportOf(t), onceward.Config{Providers: anywhere()})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
@@ -266,7 +266,7 @@ func TestARequestWithoutABodySaysSo(t *testing.T) {
 	}
 }
 
-func TestAnswersThatBreakOffAreAskedForAgain(t *testing.T) {
+func TestInterruptedAnswersAreRequestedAgain(t *testing.T) {
 	packed := &bytes.Buffer{}
 	w := gzip.NewWriter(packed)
 	_, _ = io.WriteString(w, strings.Repeat(paid, 20))
@@ -429,7 +429,7 @@ func TestFileIsSentFromItsPosition(t *testing.T) {
 }
 
 // The last answer is told before the deadline is spent.
-func TestLastAnswerIsToldBeforeTheDeadline(t *testing.T) {
+func TestLastAnswerIsReturnedBeforeTheDeadline(t *testing.T) {
 	const text = `{"error":{"message":"try later"}}`
 	for _, row := range []struct {
 		name, retryAfter string
@@ -534,7 +534,7 @@ func serveOver(t *testing.T, h http.HandlerFunc, f func(t *testing.T, major int,
 	}
 }
 
-func TestAnAnswerKeepsWhatItCameOver(t *testing.T) {
+func TestAnswerKeepsItsProtocol(t *testing.T) {
 	packed := &bytes.Buffer{}
 	w := gzip.NewWriter(packed)
 	_, _ = io.WriteString(w, paid)
@@ -797,7 +797,7 @@ func TestErrorsUnderHTTPClientsTimeout(t *testing.T) {
 }
 
 // A protocol switch that nobody asked for holds nobody up.
-func TestProtocolSwitchThatNobodyAskedFor(t *testing.T) {
+func TestUnrequestedProtocolSwitch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		p := start(t, piped(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -860,7 +860,7 @@ func TestTimeIsUpBeforeTheFirstAttempt(t *testing.T) {
 }
 
 // What is pending, and whose caller had no time left for an attempt, is Run's as soon as it is due.
-func TestPendingWhoseCallersTimeIsUp(t *testing.T) {
+func TestPendingOperationOfAnExpiredCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
 		first := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: m, Backoff: once})

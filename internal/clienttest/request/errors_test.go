@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestAnErrorSaysWhatToKnowAndNoSecret(t *testing.T) {
+func TestErrorHasTheFactsAndNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Backoff: once})
@@ -54,7 +54,7 @@ func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
 	})
 }
 
-func TestTheCauseSaysWhyNothingIsSentAgain(t *testing.T) {
+func TestCauseSaysWhyNothingIsResent(t *testing.T) {
 	for says, adjust := range map[string]func(*providers.Endpoint){
 		"recognises no key":        noKey,
 		"remembers successes only": remembers(providers.Successes),
@@ -70,7 +70,7 @@ func TestTheCauseSaysWhyNothingIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestErrorTellsATimeout(t *testing.T) {
+func TestErrorIsATimeout(t *testing.T) {
 	for err, timeout := range map[error]bool{nil: false, errReset: false, &net.DNSError{}: false, &net.DNSError{IsTimeout: true}: true, context.DeadlineExceeded: true} {
 		assert.Equal(t, timeout, (&onceward.Error{Kind: onceward.ErrPending, Err: err}).Timeout(), err)
 	}

@@ -32,7 +32,7 @@ func donor(adjust ...func(*providers.Endpoint)) providers.Provider {
 func done(id string) reply { return says(409, `{"error":{"reason":"done","id":"`+id+`"}}`) }
 
 // What an answer points to is fetched where the contract says so.
-func TestFetchWhatAnAnswerPointsTo(t *testing.T) {
+func TestFetchOfALocation(t *testing.T) {
 	const conflict, resource = `{"error":{"reason":"done","id":"PM1"}}`, `{"id":"PM1","amount":1}`
 	for _, tc := range []struct {
 		name   string
@@ -97,7 +97,7 @@ func TestFetchWhatAnAnswerPointsTo(t *testing.T) {
 }
 
 // A pointer that is no name is not fetched.
-func TestFetchNoPointerThatIsNoName(t *testing.T) {
+func TestFetchIgnoresInvalidLocations(t *testing.T) {
 	for _, id := range []string{"..", ".", "../../admin", `a\\b`, "a;b"} {
 		virtual(t, id, func(t *testing.T) {
 			l := (&line{}).Then(loses(), done(id))
@@ -136,7 +136,7 @@ func TestFetchInResume(t *testing.T) {
 	})
 }
 
-func TestAFetchKeepsWhatIsEscapedInThePath(t *testing.T) {
+func TestFetchKeepsEscapedPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses(), done("P 1%"), says(200, `{}`))
 		p := start(t, l, onceward.Config{Providers: []providers.Provider{donor()}})

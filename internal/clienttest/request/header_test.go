@@ -93,7 +93,7 @@ func TestHeaderWithheldForItsURLIsMissed(t *testing.T) {
 	assert.Equal(t, 1, srv.Requests())
 }
 
-func TestWhatIsKeptOfHeadersIsBounded(t *testing.T) {
+func TestKeptHeadersAreBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
 		resp, err := says(201, "", "Location", "/orders/17", "X-Big", big, "Onceward-Cut", "everything").Answer(r)
@@ -150,7 +150,7 @@ func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
 }
 
 // The mark names sixteen headers, and 128 bytes of each name.
-func TestWhatAMarkNamesIsBounded(t *testing.T) {
+func TestMarkIsBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<16)
 	names := make([]string, 17)
 	for i := range names {
@@ -323,7 +323,7 @@ func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
 }
 
 // Authorize is asked only where nobody reads along.
-func TestAuthorizeOnlyWhereNobodyReadsAlong(t *testing.T) {
+func TestAuthorizeNeedsAnEncryptedOrLocalURL(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		url   string
@@ -408,7 +408,7 @@ func TestAHeadIsKeptUpToFourMebibytes(t *testing.T) {
 	}
 }
 
-func TestAHeadersNameIsAWord(t *testing.T) {
+func TestHeaderNameIsAToken(t *testing.T) {
 	for _, name := range []string{"", "a b", "a:b", "a\x7f", "a\n", "\x00", "n\u00e9"} {
 		l := &line{}
 		p := start(t, l, onceward.Config{})

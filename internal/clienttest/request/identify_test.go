@@ -468,7 +468,7 @@ func TestAHeadersSpellingChangesNothing(t *testing.T) {
 }
 
 // What was begun while its endpoint took no key, and was not sent, has the key that its name has in every process, once it takes one.
-func TestKeyThatIsAskedForLater(t *testing.T) {
+func TestKeyOfAnEndpointThatTakesOneLater(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
 		l, j, secret := (&line{}).Then(refuses()), onDisk(t), []byte("0123456789abcdef")

@@ -19,7 +19,7 @@ import (
 // What is withheld tells operations apart.
 // A ticket is withheld, as a password is, and makes another request of it all the same. A credential that was renewed
 // does not.
-func TestWithheldTellsOperationsApart(t *testing.T) {
+func TestWithheldValuesDistinguishOperations(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name, first, then string
@@ -82,7 +82,7 @@ func TestARenewedCredentialIsTheSameRequest(t *testing.T) {
 
 // Callers at once are told apart by what is withheld.
 // Two callers of one name at once are held apart too, before the journal is asked.
-func TestWithheldTellsCallersAtOnceApart(t *testing.T) {
+func TestWithheldValuesDistinguishConcurrentCallers(t *testing.T) {
 	synctestTwo(t, "ticket=1", "ticket=1", false)
 	synctestTwo(t, "ticket=1", "ticket=2", true)
 }
@@ -112,7 +112,7 @@ func synctestTwo(t *testing.T, one, another string, other bool) {
 
 // What a stranger feeds is worked off in proportion.
 // One that takes time in proportion to the square of a size does not come back while a test is waited for.
-func TestStrangersInputTakesTimeInProportion(t *testing.T) {
+func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
 	many := func(format string) string {
@@ -139,7 +139,7 @@ func TestStrangersInputTakesTimeInProportion(t *testing.T) {
 
 // A request of a caller who is gone is not worked through.
 // Whoever is gone is not worked for: its request is not read to the end.
-func TestRequestOfACallerWhoIsGone(t *testing.T) {
+func TestRequestOfACancelledCaller(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(named(t, "order-1"))

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestWhatAnswersLeadTo(t *testing.T) {
+func TestOutcomesOfAnswers(t *testing.T) {
 	t.Parallel()
 	cutFrozen := cuts(500, `{"error":{"type":"api_error"}}`, "Idempotent-Replayed", "true")
 	for _, row := range []struct {
@@ -160,7 +160,7 @@ func TestTheProvidersDelayIsKept(t *testing.T) {
 }
 
 // Who leaves while the provider wants to be left alone leaves it alone for as long; of a delay of our own nothing is left.
-func TestWhoLeavesKeepsTheProvidersDelay(t *testing.T) {
+func TestCancelledCallerKeepsTheProvidersDelay(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		answers []reply
@@ -364,7 +364,7 @@ func TestMisuseNeverCancelsADerivedKey(t *testing.T) {
 }
 
 // An operation that is out of attempts rests for longer and longer.
-func TestOutOfAttemptsRestsLongerAndLonger(t *testing.T) {
+func TestPauseGrowsWhenAttemptsRunOut(t *testing.T) {
 	for name, answer := range map[string]reply{"rejected": wrongKey, "unavailable": unavailable} {
 		virtual(t, name, func(t *testing.T) { restsLonger(t, answer) })
 	}
@@ -392,7 +392,7 @@ func restsLonger(t *testing.T, answer reply) {
 // A conflict is a refusal where nobody else has the key.
 // A conflict of which nobody says what it means for a key is a refusal where nobody
 // else can have sent the key, and has to be reconciled where somebody may have.
-func TestConflictWhereNobodyElseHasTheKey(t *testing.T) {
+func TestConflictIfNoOtherOperationHasTheKey(t *testing.T) {
 	conflict := says(409, `{"code":"insufficient_balance"}`)
 	for _, row := range []struct {
 		name   string
@@ -563,7 +563,7 @@ func TestAnswerThatRefuses(t *testing.T) {
 }
 
 // Of what is put off it is recorded whether the provider named the time, which nobody goes ahead of.
-func TestWhoseDelayIsRecorded(t *testing.T) {
+func TestProvidersDelayIsRecorded(t *testing.T) {
 	busy := says(429, "", "Retry-After", "15")
 	for _, row := range []struct {
 		name  string
@@ -699,7 +699,7 @@ func TestClockThatStepsBetweenAttempts(t *testing.T) {
 }
 
 // Who leaves after a refusal gets it, but not one of which a part was given up.
-func TestWhoLeavesAfterARefusal(t *testing.T) {
+func TestCallerThatLeavesAfterARefusal(t *testing.T) {
 	for limit, given := range map[int64]bool{10: false, 1000: true} {
 		virtual(t, fmt.Sprint(given), func(t *testing.T) {
 			l := (&line{}).Then(says(429, strings.Repeat("x", 100)))

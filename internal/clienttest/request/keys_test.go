@@ -152,7 +152,7 @@ func FuzzDerivedKeysAreUUIDsOfVersion8(f *testing.F) {
 	})
 }
 
-func TestValidateSaysWhatIsWrongWithAKey(t *testing.T) {
+func TestValidateNamesTheKeysFault(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		key  onceward.Key

@@ -20,7 +20,7 @@ const fourthVersion = `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[
 // A provider gets keys of the version that it asks for.
 // A provider that takes UUIDs of one version alone gets no others, however the key of an
 // operation is made.
-func TestKeyVersionIsTheOneAskedFor(t *testing.T) {
+func TestKeyHasTheRequestedUUIDVersion(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		secret  []byte
@@ -86,7 +86,7 @@ func TestKeyVersionOfADerivedKey(t *testing.T) {
 
 // An operation keeps its key when its table asks for a version.
 // A key that was sent stays: another one would be a second effect.
-func TestKeyVersionAskedForLater(t *testing.T) {
+func TestKeyVersionDeclaredLater(t *testing.T) {
 	virtual(t, "resumed", func(t *testing.T) {
 		l := (&line{}).Then(loses(), says(200, "{}"))
 		secret := []byte("0123456789abcdef")

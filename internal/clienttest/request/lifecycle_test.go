@@ -38,7 +38,7 @@ func TestShutdownWaitsForAttemptsUnderWay(t *testing.T) {
 	})
 }
 
-func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
+func TestShutdownInterruptsSlowAttempts(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		first reply
@@ -70,7 +70,7 @@ func TestShutdownBreaksOffWhatTakesTooLong(t *testing.T) {
 }
 
 // Shutdown parks what waits for its next attempt.
-func TestShutdownParksWhatWaits(t *testing.T) {
+func TestShutdownParksWaitingOperations(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		first    reply
@@ -210,7 +210,7 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 
 // Whatever is asked of a client whose journal was closed, or that was shut down, it says
 // so at once: no call waits for the end of its context.
-func TestAClosedJournalHoldsUpNobody(t *testing.T) {
+func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	stores := map[string]func(*testing.T) journal.Journal{

@@ -12,7 +12,7 @@ import (
 )
 
 // A line says of an operation what it is.
-func TestLogTellsOfAnOperation(t *testing.T) {
+func TestLogNamesTheOperation(t *testing.T) {
 	var logged bytes.Buffer
 	p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	require.ErrorIs(t, p.Ask(onceward.WithScope(named(t, "order-1"), "shop-1")).Err, onceward.ErrPending)

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestLookupFindsWhatAnSDKHides(t *testing.T) {
+func TestLookupFindsOperationsBehindAnSDK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(declined)
 		p := start(t, l, onceward.Config{})
@@ -74,7 +74,7 @@ func TestOperationsListsByStateAndScope(t *testing.T) {
 
 // A parent of one's own is in any scope, below another of one's own too; and whoever is taken out from under an inbound
 // request is in none.
-func TestParentSaysNothingOfAScope(t *testing.T) {
+func TestParentHasNoScope(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
 	below := onceward.WithParent(onceward.WithParent(t.Context(), "first-parent-1"), "second-parent-2")
 	out := p.Ask(onceward.WithScope(onceward.WithOperation(below, "charge"), "shop"))

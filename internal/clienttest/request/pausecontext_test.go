@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-func TestNobodySleepsPastADeadline(t *testing.T) {
+func TestNoCallSleepsPastItsDeadline(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name   string

@@ -58,7 +58,7 @@ func TestHeadThatIsTooLarge(t *testing.T) {
 }
 
 // What is recorded of a request says whose it is, where its key stands, and its Host only where that is another one's.
-func TestWhatIsRecordedOfARequest(t *testing.T) {
+func TestRecordedFieldsOfARequest(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Key.Name = "x-order-key" })}})
 	ask := func(name, url string, options ...option) journal.Operation {
@@ -76,7 +76,7 @@ func TestWhatIsRecordedOfARequest(t *testing.T) {
 
 // What is recorded and sent is the body that the request came with, whatever GetBody would give; one whose length is
 // another than it announces is refused, and one that gives nothing more is not waited for beyond the call's time.
-func TestBodyThatIsOddlyGiven(t *testing.T) {
+func TestBodyWithAnUnusualReader(t *testing.T) {
 	gives := func(length int64, getBody func() (io.ReadCloser, error)) option {
 		return func(r *http.Request) {
 			r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader(chargeForm)), getBody, length

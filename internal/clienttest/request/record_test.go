@@ -199,7 +199,7 @@ func TestLateRefusalGetsTheOutcome(t *testing.T) {
 }
 
 // How a claim ended is told as it stands, beside what went wrong.
-func TestHowAClaimEnded(t *testing.T) {
+func TestEndedReportsClaims(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		first reply
@@ -230,7 +230,7 @@ func TestHowAClaimEnded(t *testing.T) {
 }
 
 // What Run or Resume may not send any more is told with what it comes to.
-func TestHowADeadClaimEnded(t *testing.T) {
+func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
@@ -264,7 +264,7 @@ func (j terse) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 }
 
 // Who waits for a call gets the whole answer that its caller gets, whatever the journal gives back of it.
-func TestAnswerThatTheJournalGivesNotBack(t *testing.T) {
+func TestAnswerThatTheJournalDoesNotReturn(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: terse{memory.New()}})
@@ -288,7 +288,7 @@ func (timedOut) Error() string { return "i/o timeout" }
 func (timedOut) Timeout() bool { return true }
 
 // What the journal keeps of an error is its nature, of which a person judges whether something was sent.
-func TestCauseOfALostAnswer(t *testing.T) {
+func TestCauseOfALostResponse(t *testing.T) {
 	fails := func(unsent bool, err error) reply {
 		return reply{Unsent: unsent, Answer: func(*http.Request) (*http.Response, error) { return nil, err }}
 	}

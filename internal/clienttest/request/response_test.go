@@ -88,7 +88,7 @@ func TestAnErrorWithoutAnAnswerHasNoResponse(t *testing.T) {
 	})
 }
 
-func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
+func TestErrPendingSaysWhetherItIsSent(t *testing.T) {
 	authorizes := func(r *http.Request) error { r.Header.Set("Authorization", "Bearer x"); return nil }
 	for _, row := range []struct {
 		name    string
@@ -137,7 +137,7 @@ func TestErrPendingSaysWhetherAnybodySendsIt(t *testing.T) {
 }
 
 // Whoever asks after Run or Resume have found out that they lack the credential is told that nobody sends it.
-func TestErrPendingSaysWhatIsLacked(t *testing.T) {
+func TestErrPendingNamesTheMissingCredential(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		asks := func(name string, options ...option) bool {
@@ -168,7 +168,7 @@ type closes struct {
 func (c closes) Close() error { c.n.Add(1); return nil }
 
 // The body of an answer that nobody gets is closed.
-func TestBodyThatNobodyGetsIsClosed(t *testing.T) {
+func TestUnreturnedBodyIsClosed(t *testing.T) {
 	for name, text := range map[string]string{"recorded": paid, "over the limit": `{"id":"` + strings.Repeat("x", 1000) + `"}`} {
 		virtual(t, name, func(t *testing.T) {
 			var n atomic.Int32

@@ -125,7 +125,7 @@ func sameRequest(a, b *http.Request) bool {
 		len(a.TransferEncoding) == len(b.TransferEncoding) && a.Context() == b.Context()
 }
 
-func TestAnAnswerKeepsWhatNetHTTPGaveIt(t *testing.T) {
+func TestAnswerKeepsNetHTTPsFields(t *testing.T) {
 	const text = "a body that net/http unpacks"
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -345,7 +345,7 @@ type pooled struct {
 
 func (p *pooled) CloseIdleConnections() { p.emptied.Add(1) }
 
-func TestTheCallersConnectionPoolIsLeftAlone(t *testing.T) {
+func TestCallersConnectionPoolIsUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &pooled{line: (&line{}).Always(loses())}
 		p := start(t, base, onceward.Config{})
@@ -437,7 +437,7 @@ func TestHTTP2StreamResetIsOneAttempt(t *testing.T) {
 	assert.EqualValues(t, 4, posts.Load())
 }
 
-func TestAPassThroughCarriesNothingOfOurs(t *testing.T) {
+func TestPassThroughCarriesNoHeadersOfOnceward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Authorize: func(r *http.Request) error {
@@ -453,7 +453,7 @@ func TestAPassThroughCarriesNothingOfOurs(t *testing.T) {
 }
 
 // Trace is told of a request that is refused before anything is known of it, and of none that passes through.
-func TestAskedIsToldOfWhatIsRefused(t *testing.T) {
+func TestAskedReportsRefusedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []onceward.Outcome
 		l := &line{}

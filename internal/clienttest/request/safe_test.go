@@ -187,7 +187,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 }
 
 // A safe request waits for what it is asked for.
-func TestSafeRequestWaitsAsLongAsItIsAsked(t *testing.T) {
+func TestSafeRequestHonorsRetryAfter(t *testing.T) {
 	virtual(t, "Retry-After", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "7"))
 		resp, err := safely(t, l, onceward.Config{}).Get(t.Context())
@@ -216,7 +216,7 @@ func TestSafeRequestWaitsAsLongAsItIsAsked(t *testing.T) {
 }
 
 // Nothing is sent for a caller who is gone.
-func TestSafeRequestOfACallerWhoIsGone(t *testing.T) {
+func TestSafeRequestOfACancelledCaller(t *testing.T) {
 	virtual(t, "while it waits", func(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -68,7 +68,7 @@ func TestSecretBodyIsNotKept(t *testing.T) {
 }
 
 // Only who brings a secret body has it sent.
-func TestSecretBodyIsSentByWhoBringsIt(t *testing.T) {
+func TestSecretBodyIsSentByItsCallerOnly(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once, Secret: []byte("sixteen bytes of a secret")}
@@ -205,7 +205,7 @@ func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 // A secret body of a dead process waits for its caller.
 // A process that died leaves an operation in flight that nobody can send but its
 // caller.
-func TestSecretBodyOfADeadProcess(t *testing.T) {
+func TestSecretBodyOfAKilledProcess(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		l := &line{}
 		cfg := onceward.Config{Journal: open(), Providers: []providers.Provider{cards()}, Backoff: once}
@@ -227,7 +227,7 @@ func TestSecretBodyOfADeadProcess(t *testing.T) {
 }
 
 // The boundary is made anew for each request, and belongs to the body that it cuts.
-func TestSecretBodyComesWithWhatDescribesIt(t *testing.T) {
+func TestSecretBodyComesWithItsContentType(t *testing.T) {
 	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: quick})
 	upload := func(boundary string) []option {
@@ -299,7 +299,7 @@ func TestACardInAQueryIsRefused(t *testing.T) {
 }
 
 // Where only the body tells the contract one that is not kept narrows nothing.
-func TestSecretBodyThatTellsTheContract(t *testing.T) {
+func TestSecretBodyThatDecidesTheContract(t *testing.T) {
 	each(t, "a card in a GraphQL document", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		const document = `{"query":"mutation M($input: AuthorizeCreditCardInput!) { authorizeCreditCard(input: $input) { transaction { id } } }",` +

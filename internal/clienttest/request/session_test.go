@@ -66,7 +66,7 @@ func (j *unjoined) Join(ctx context.Context) (journal.Session, error) {
 }
 
 // A session that is lost is told of once, however often it is asked for until there is another one.
-func TestLostSessionIsToldOnce(t *testing.T) {
+func TestLostSessionIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		j := &unjoined{Journal: memory.New()}
@@ -109,7 +109,7 @@ func (s *ending) End(ctx context.Context) error {
 }
 
 // Who waits while somebody else's call is joining a session heeds the end of their own context.
-func TestWhoWaitsForASession(t *testing.T) {
+func TestWaitForASessionHonorsTheContext(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &slowly{Journal: memory.New(), waits: sync.OnceFunc(func() { pass(time.Minute) })}
 		p := start(t, &line{}, onceward.Config{Journal: j})
@@ -125,7 +125,7 @@ func TestWhoWaitsForASession(t *testing.T) {
 }
 
 // Two who wait for a session have one between them: nobody would end another.
-func TestOneSessionForTwoWhoWait(t *testing.T) {
+func TestTwoCallersShareASession(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &slowly{Journal: memory.New(), waits: func() { pass(time.Minute) }}
 		p := start(t, &line{}, onceward.Config{Journal: j})

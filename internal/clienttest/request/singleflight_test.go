@@ -32,7 +32,7 @@ func TestUnnamedCallsShareNothing(t *testing.T) {
 }
 
 // Who is answered by another call that ran at the same time is told apart from who asks later.
-func TestSharedOutcomeIsTold(t *testing.T) {
+func TestSharedOutcomeIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		told := map[onceward.Outcome]int{}
@@ -81,7 +81,7 @@ func TestThousandCallersShareOneRequest(t *testing.T) {
 	})
 }
 
-func TestWhenTheLeaderGivesUpAnotherGoesOn(t *testing.T) {
+func TestAnotherCallerTakesOverFromTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(hangs())
 		p := start(t, l, onceward.Config{})
@@ -106,7 +106,7 @@ func TestWhenTheLeaderGivesUpAnotherGoesOn(t *testing.T) {
 	})
 }
 
-func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
+func TestWaitersGetTheLeadersOutcome(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name  string
@@ -128,7 +128,7 @@ func TestWaitersAreToldWhatTheLeaderIs(t *testing.T) {
 }
 
 // Trace is told whose call the answer came from.
-func TestOutcomeOfWhoWaits(t *testing.T) {
+func TestTraceNamesTheCallThatAnswered(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		told := make(chan onceward.Outcome, 3)
 		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{

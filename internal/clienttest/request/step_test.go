@@ -16,7 +16,7 @@ import (
 )
 
 // An unnamed call whose context is over takes no step: the next one has it.
-func TestStepOfACallWhoseContextIsOver(t *testing.T) {
+func TestExpiredCallTakesNoStep(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{})
@@ -34,7 +34,7 @@ func TestStepOfACallWhoseContextIsOver(t *testing.T) {
 }
 
 // One that can't be told from another is told that its context is over, too, where it is.
-func TestCallWithoutAStepWhoseContextIsOver(t *testing.T) {
+func TestExpiredCallWithoutAStep(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Then(hangs()), onceward.Config{})
 		parent, end := context.WithCancel(onceward.WithParent(t.Context(), onceward.NewKey()))

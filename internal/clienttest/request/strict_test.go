@@ -117,7 +117,7 @@ var soundRows = []struct {
 	{name: "safe", url: "https://slack.example//post", options: []option{func(r *http.Request) { r.Method = http.MethodGet }}},
 }
 
-func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
+func TestStrictRefusesUnprotectedRequests(t *testing.T) {
 	t.Parallel()
 	for _, row := range gapRows {
 		t.Run(row.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestStrictRefusesWhatWouldGoUnprotected(t *testing.T) {
 	}
 }
 
-func TestAGapIsWarnedOfOnceAHost(t *testing.T) {
+func TestUnprotectedHostIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for _, row := range gapRows {
 		t.Run(row.name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.client.Transport.RoundTrip(r)
 }
 
-func TestNewRefusesWhatRepeatsRequestsBelowIt(t *testing.T) {
+func TestNewRefusesRetryingTransports(t *testing.T) {
 	nested := start(t, &line{}, onceward.Config{}).HTTPClient()
 	retrying := retryablehttp.NewClient().StandardClient()
 	for name, row := range map[string]struct {
@@ -323,7 +323,7 @@ func TestAMalformedKeyIsNoGap(t *testing.T) {
 	require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest)
 }
 
-func TestAThousandHostsAreWarnedOf(t *testing.T) {
+func TestThousandUnprotectedHostsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	p := start(t, &line{}, onceward.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -264,7 +264,7 @@ var ordinary = []exchange{
 }
 
 // What only looks like a secret would not be sent again after a crash.
-func TestAnOrdinaryBodyIsKept(t *testing.T) {
+func TestOrdinaryBodyIsKept(t *testing.T) {
 	for _, e := range ordinary {
 		t.Run(e.name, func(t *testing.T) {
 			l := &line{}

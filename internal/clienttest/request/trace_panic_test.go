@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-func TestHooksThatPanicLeaveNobodyWaiting(t *testing.T) {
+func TestPanickingHooksReleaseWaiters(t *testing.T) {
 	t.Parallel()
 	each(t, "one after another", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())

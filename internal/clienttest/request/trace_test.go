@@ -28,7 +28,7 @@ const (
 	attemptOf
 )
 
-func TestTraceTellsWhatHappensToAnOperation(t *testing.T) {
+func TestTraceReportsAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		say := func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
@@ -171,7 +171,7 @@ func TestTracesAreJoined(t *testing.T) {
 }
 
 // Whoever takes over, resolves, reaps or loses a session is told of.
-func TestTraceTellsOfTheRest(t *testing.T) {
+func TestTraceReportsTakeoversResolutionsReapsAndSessions(t *testing.T) {
 	virtual(t, "resolved, a lost session, reaped", func(t *testing.T) {
 		j := memory.New()
 		var told []string
@@ -274,7 +274,7 @@ func TestJoinedTracesKeepTheFirstParent(t *testing.T) {
 }
 
 // Why a claim is made: what its caller, or Run, has had before, or a dead process.
-func TestTraceTellsWhyAClaimIsMade(t *testing.T) {
+func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		reply reply
@@ -308,7 +308,7 @@ func TestTraceTellsWhyAClaimIsMade(t *testing.T) {
 }
 
 // What a call has come to is told by its error too.
-func TestAskedTellsOfErrors(t *testing.T) {
+func TestAskedReportsErrors(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		reply reply
