@@ -230,18 +230,14 @@ func (x *explorer) canonical(s *state) (swapped bool) {
 
 // renameClaims renames claims in their order: NextReceipt only compares them, and counts on.
 func (x *explorer) renameClaims(s *state) {
-	all := []int64{x.records[s.Rec].Claim, s.Seen[0].Claim, s.Seen[1].Claim}
-	for i := range s.Txs {
-		all = append(all, x.records[s.Txs[i].Rec].Claim)
+	buffer := [...]int64{0, x.records[s.Rec].Claim, s.Seen[0].Claim, s.Seen[1].Claim, x.records[s.Txs[0].Rec].Claim, x.records[s.Txs[1].Rec].Claim,
+		x.records[s.Txs[2].Rec].Claim, x.records[s.Runs[0].Rec].Claim, x.records[s.Runs[1].Rec].Claim}
+	if slices.Max(buffer[:]) <= 1 {
+		return
 	}
-	for i := range s.Runs {
-		all = append(all, x.records[s.Runs[i].Rec].Claim)
-	}
+	all := buffer[:]
 	slices.Sort(all)
 	all = slices.Compact(all)
-	if all[0] != 0 {
-		all = slices.Insert(all, 0, 0)
-	}
 	rename := func(claim int64) int64 { return int64(slices.Index(all, claim)) }
 	receipt := func(n *uint16) {
 		r := x.records[*n]
@@ -709,6 +705,9 @@ func (x *explorer) operators(s state) {
 	}
 	rec := x.rec(s.Rec)
 	for i := range s.Seen {
+		if i > 0 && x.Days {
+			return // one operator will do
+		}
 		n := s
 		saw := s.Seen[i]
 		if saw.Claim == 0 {

@@ -8,7 +8,7 @@ type Config struct {
 	Handler Handler
 	PerKey  bool // transactions exclude each other by key, as on PostgreSQL; otherwise by file, as on SQLite
 	Others  bool // the second caller has another request under the key
-	Escapes bool // handlers may commit the transaction themselves, and two operators resolve what that leaves
+	Escapes bool // handlers may commit the transaction themselves, and two operators, or one if days pass, resolve what that leaves
 	Breaks  bool // the database may end a transaction, and the handler overlooks it
 	Days    bool // days pass, and the reaper runs
 	Clocks  bool // the clock of a process may leap ahead or fall behind
