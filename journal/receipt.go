@@ -72,7 +72,7 @@ const (
 	// Answer.
 	ReceiptRecord
 	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
-	// needs Answer. If Claim is not zero, Handle and Claim are those of the receipt that the person looked at.
+	// needs Answer, whose Status is 0 or from 200 to 599. If Claim is not zero, Handle and Claim are those of the receipt that the person looked at.
 	ReceiptResolve
 	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap

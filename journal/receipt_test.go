@@ -127,6 +127,8 @@ func TestNextReceipt(t *testing.T) {
 		"no answer":                     {Kind: journal.ReceiptComplete, Claim: 1},
 		"an execution without answer":   resolve(journal.Executed, nil),
 		"a resolution that is for none": resolve(journal.Hold, nil),
+		"a status below the least":      resolve(journal.Executed, &journal.Answer{Status: 199}),
+		"a status above the most":       resolve(journal.Executed, &journal.Answer{Status: 600}),
 		"nobody's word":                 {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {

@@ -103,6 +103,8 @@ func resolveReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 		return invalidReceipt(r, ev, "needs to say who resolves it, or why")
 	case ev.Claim != 0 && (ev.Claim != r.Claim || ev.Handle != r.Handle): // a key that was freed has claim 1 again
 		return ReceiptResult{Decision: Stale}, nil
+	case ev.Resolution == Executed && ev.Answer != nil && ev.Answer.Status != 0 && (ev.Answer.Status < 200 || ev.Answer.Status > 599):
+		return invalidReceipt(r, ev, "needs an answer with a status from 200 to 599, or without one")
 	case ev.Resolution == Executed && ev.Answer != nil:
 		r = settledReceipt(r, ev)
 		r.Cause = fmt.Sprintf("resolved by %s: %s", cmp.Or(ev.By, "an operator"), strings.TrimSpace(ev.Why))

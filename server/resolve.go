@@ -10,8 +10,8 @@ import (
 
 // Resolution is a person's finding about a key whose outcome is unknown.
 type Resolution struct {
-	// Answer is given to callers who ask again. It has a status, the headers that are kept, and a body. nil: the request took
-	// no effect, and the key is free.
+	// Answer is given to callers who ask again. It has a status (0: 200), the headers that are kept, and a body. nil: the
+	// request took no effect, and the key is free.
 	Answer *journal.Answer
 
 	By, Why string // the person who decides, and the reason; they are recorded with an Answer. One of the two is required.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -565,9 +566,10 @@ func (e *endpoint) replay(w http.ResponseWriter, req *http.Request, caller Calle
 	maps.Copy(w.Header(), a.Header)
 	maps.Copy(w.Header(), expiring(recorded))
 	w.Header().Set(replayedHeader, "true")
-	w.WriteHeader(a.Status)
+	status := cmp.Or(a.Status, http.StatusOK) // a person may have given none
+	w.WriteHeader(status)
 	_, _ = w.Write(a.Body)
-	e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Replayed, Status: a.Status})
+	e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Replayed, Status: status})
 }
 
 func expiring(r *journal.Receipt) http.Header {

@@ -400,6 +400,25 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// An answer by hand can be given: one without a status is a 200, and a status that HTTP lacks is refused.
+func TestResolveWithoutAStatus(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tx, err := server.Tx(r.Context()); assert.NoError(t, err) {
+			assert.NoError(t, tx.Commit())
+		}
+	}), server.Endpoint{})
+	tenant := with("X-Tenant", "acme")
+	require.Equal(t, http.StatusConflict, ask(h, "POST", "/payments", "1", keyed("key-0001"), tenant).Code)
+	k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "payments.create", Key: "key-0001"}
+	require.ErrorIs(t, s.server.Resolve(t.Context(), k, server.Resolution{By: "ada", Answer: &journal.Answer{Status: 20}}), journal.ErrInvalidEvent)
+	require.NoError(t, s.server.Resolve(t.Context(), k, server.Resolution{By: "ada", Answer: &journal.Answer{Body: []byte("paid")}}))
+	got := ask(h, "POST", "/payments", "1", keyed("key-0001"), tenant)
+	assert.Equal(t, http.StatusOK, got.Code)
+	assert.Equal(t, "paid", got.Body.String())
+}
+
 // A handler that overlooks that SQLite has rolled its transaction back is not answered as if it had paid.
 func TestHandlerThatMissesARollback(t *testing.T) {
 	t.Parallel()
