@@ -438,7 +438,7 @@ func TestReceiptsInPostgres(t *testing.T) {
 	assert.Contains(t, p.runs(t, "receipt", planted.AnsweredKey, "--tenant", planted.Tenant).out, "answer")
 	assert.Contains(t, p.runs(t, "receipt", planted.Hostile, "--tenant", planted.Hostile, "--endpoint", "payments.create").out, "completed", "its key is counted for its endpoint")
 
-	resolve := []string{"receipt", "resolve", page.Receipts[1].Handle, "--because", "the ledger has it", "--yes", "--seen", "1"}
+	resolve := []string{"receipt", "resolve", page.Receipts[1].Handle, "--because", "the ledger has it", "--yes", "--seen", strings.TrimPrefix(page.Receipts[1].Handle, "#") + ".1"}
 	require.Equal(t, exitDone, p.runs(t, append(resolve, "--executed", "--answer-status", "204")...).code)
 	assert.Equal(t, exitRefused, p.runs(t, append(resolve, "--not-executed")...).code)
 	r, err := p.j.GetReceipt(t.Context(), keys.Name{Tenant: planted.Tenant, Key: planted.ReservedKey}.Receipt())
