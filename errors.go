@@ -162,8 +162,7 @@ func (r Response) MarshalJSON() ([]byte, error) {
 
 // The errors of the journal, under names of this package. They are no kinds of Error.
 var (
-	ErrJournalVersion = journal.ErrVersion      // another release wrote the journal, and it is not migrated
-	ErrJournalClosed  = journal.ErrClosed       // the journal was closed
-	ErrNotFound       = journal.ErrNotFound     // the journal has no such operation or flow
-	ErrInvalidEvent   = journal.ErrInvalidEvent // its state does not allow this. Nothing was changed
+	ErrJournalClosed = journal.ErrClosed       // the journal was closed
+	ErrNotFound      = journal.ErrNotFound     // the journal has no such operation or flow
+	ErrInvalidEvent  = journal.ErrInvalidEvent // its state does not allow this. Nothing was changed
 )
