@@ -100,5 +100,3 @@ func (s *flowSeam) TookEffect(op *journal.Operation) bool {
 	return !route.Listed || route.Provider.KeysUnder != op.Provider ||
 		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
 }
-
-func (s *flowSeam) Explained(err error) error { return err }

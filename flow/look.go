@@ -90,7 +90,7 @@ func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {
 	res, err := r.store.ApplyFlow(ctx, ev)
 	switch {
 	case err != nil:
-		return Flow{}, fmt.Errorf("onceward: %s flow %s: %w", ev.Kind, ev.Ref.ID, r.client.Explained(err))
+		return Flow{}, fmt.Errorf("onceward: %s flow %s: %w", ev.Kind, ev.Ref.ID, err)
 	case res.Decision == journal.Wait:
 		return flowOf(&res.Flow), &Error{Flow: flowOf(&res.Flow), Kind: onceward.ErrInFlight}
 	}

@@ -81,7 +81,7 @@ func (r *Runner) unstated(flow onceward.Ref, step string, err error) error {
 	if _, ok := err.(*Error); ok {
 		return err
 	}
-	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, r.client.Explained(err))
+	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, err)
 }
 
 // mayState reports whether an operator may state a step's result, and returns the note of an operation that the step

@@ -84,9 +84,6 @@ type Client interface {
 	Unanswered(op *journal.Operation) error
 	Kind(s journal.State) error
 	TookEffect(op *journal.Operation) bool
-
-	// Explained returns a journal's error as the error of package onceward that explains it, if there is one.
-	Explained(err error) error
 }
 
 // PollEvery is the interval at which Run looks for operations that other processes have left.
