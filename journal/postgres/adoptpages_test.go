@@ -134,7 +134,7 @@ func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
 }
 
 // Amid an adoption other processes record late answers, and none of them sends.
-func TestAmidAnAdoption(t *testing.T) {
+func TestCallsDuringAnAdoption(t *testing.T) {
 	t.Parallel()
 	var late []journal.Operation
 	var server *postgrestest.Cluster
@@ -189,7 +189,7 @@ func TestAdoptionThatWasLeft(t *testing.T) {
 }
 
 // A journal that is found to be restored once more amid its adoption is not taken for adopted.
-func TestRestoredAmidAnAdoption(t *testing.T) {
+func TestRestoredDuringAnAdoption(t *testing.T) {
 	t.Parallel()
 	var server *postgrestest.Cluster
 	j, server2, _, _ := adoptable(t, func(opts postgres.Options) {

@@ -203,7 +203,7 @@ func TestAtomicOnPostgreSQL(t *testing.T) {
 }
 
 // If the connection is cut at a COMMIT, at whichever byte, the service finds out what became of it.
-func TestAtomicWhoseCommitIsCut(t *testing.T) {
+func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
 	opts := durable(t, cluster)
@@ -246,7 +246,7 @@ func TestAtomicWhoseCommitIsCut(t *testing.T) {
 }
 
 // If the connection breaks while the server still commits, nothing is said of the request until that is over.
-func TestAtomicWhoseCommitGoesOn(t *testing.T) {
+func TestAtomicWithACommitThatOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
 	opts := durable(t, cluster)

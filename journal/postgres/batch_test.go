@@ -103,7 +103,7 @@ func BenchmarkTwoCommits(b *testing.B) {
 }
 
 // A row that a constraint refuses takes its own event out, and nobody else's.
-func TestPoisonedEventHarmsNobody(t *testing.T) {
+func TestRefusedRowFailsItsOwnEvent(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -132,7 +132,7 @@ func TestPoisonedEventHarmsNobody(t *testing.T) {
 }
 
 // A transaction of the application's that enqueues a name holds up who asks for that name, and nobody else for long.
-func TestHeldNameHoldsUpNobodyElse(t *testing.T) {
+func TestLockedNameBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
@@ -166,7 +166,7 @@ func TestHeldNameHoldsUpNobodyElse(t *testing.T) {
 
 // However many names a transaction of the application's holds, who asks for another in the same batch does not wait for one
 // after the other, and who takes the slow path finds a connection. The names' own askers wait.
-func TestHeldNamesHoldUpNobodyElse(t *testing.T) {
+func TestLockedNamesBlockNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -249,7 +249,7 @@ func (l *lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.
 
 // What a trigger refuses takes its own events out, whatever it raises, how many there are, and whether it is asked at once
 // or at the commit. It is so each time: nobody else is told of it.
-func TestRefusedEventsHarmNobody(t *testing.T) {
+func TestRefusedEventsFailAlone(t *testing.T) {
 	t.Parallel()
 	for _, deferred := range []bool{false, true} {
 		for _, code := range []string{"P0001", "XX000", "42501", "OW001"} {
@@ -260,7 +260,7 @@ func TestRefusedEventsHarmNobody(t *testing.T) {
 
 // A trigger that says for ever that another try may succeed, or that it is not known what became of the statement, is asked so
 // often and no more: who asked is told.
-func TestTriggerThatSaysTryAgain(t *testing.T) {
+func TestTriggerThatAsksForRetries(t *testing.T) {
 	t.Parallel()
 	for _, deferred := range []bool{false, true} {
 		for _, code := range []string{"40001", "40003", "08006", "08P01"} {

@@ -43,7 +43,7 @@ func maySent(taken journal.Result) bool {
 
 // A session is buried while its process is committing: either the burier sees what comes of that, or nothing does. Before
 // the guard, in the middle of a batch, and when all of it is on its way.
-func TestBurialBetweenGuardAndCommit(t *testing.T) {
+func TestSessionExpiresBetweenGuardAndCommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)
@@ -144,7 +144,7 @@ func beginAndTell(ctx context.Context, name string) error {
 
 // A process stands still for longer than its lease with a commit in doubt, and is buried meanwhile. Whatever had become of the
 // commit, it sends nothing once it goes on, and others know of the operation if it was recorded.
-func TestStoppedWithACommitInDoubt(t *testing.T) {
+func TestProcessStoppedDuringACommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)

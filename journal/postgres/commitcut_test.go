@@ -188,7 +188,7 @@ func TestPipelineThatArrivesLate(t *testing.T) {
 }
 
 // Whoever stops in the middle of a pipeline, with rows locked, holds nobody up for long.
-func TestClientStoppedAmidAPipeline(t *testing.T) {
+func TestClientStoppedInAPipeline(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)
@@ -308,7 +308,7 @@ func TestCloseWhileACommitIsInDoubt(t *testing.T) {
 }
 
 // Nor for one that has taken a request, and is gone before it answers: a batch's, or that of a transaction by itself.
-func TestCloseWhereNobodyAnswers(t *testing.T) {
+func TestCloseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	guard := func(ex pgproxy.Exchange) bool { return has(ex, "lanes set batch") }
@@ -360,7 +360,7 @@ func TestCloseWhereNobodyAnswers(t *testing.T) {
 
 // Of those who begin one name in the same millisecond, whose rows would be alike, one executes it, though the answers of the
 // commit are lost: in one batch, and where the row is there from a batch before.
-func TestTwinsWhoseCommitIsCut(t *testing.T) {
+func TestEqualBeginsWithAnInterruptedCommit(t *testing.T) {
 	t.Parallel()
 	const twins = 20
 	server := postgrestest.Shared(t)

@@ -292,7 +292,7 @@ func TestFailoverBehindPgBouncer(t *testing.T) {
 }
 
 // A standby takes over, and nobody is alive who was told of what it lacks. That commits had waited for a standby tells nothing of it.
-func TestFailoverNobodyCanAnswerFor(t *testing.T) {
+func TestFailoverWithoutALiveProcess(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string]bool{"commits waited for another standby": true, "commits had waited, and do not any more": false} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A role that lacks something is told what, before anything is begun.
-func TestLackingGrantsAreNamed(t *testing.T) {
+func TestMissingGrantsAreNamed(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t) // roles are its own
 	opts := durable(t, server)
@@ -65,7 +65,7 @@ func TestLackingGrantsAreNamed(t *testing.T) {
 }
 
 // That nothing waits for a standby is said once, to who has not said that it is known.
-func TestWarnedOfWhatAFailoverLoses(t *testing.T) {
+func TestWarningOfLossyFailover(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := durable(t, server)

@@ -40,7 +40,7 @@ func TestOldPrimaryComesBack(t *testing.T) {
 }
 
 // The storage is put back to what it was while a process is alive that begins nothing: what it lacks are that one's beats.
-func TestIdleProcessTellsACopyPutBack(t *testing.T) {
+func TestIdleProcessDetectsARestoredCopy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -61,7 +61,7 @@ func TestIdleProcessTellsACopyPutBack(t *testing.T) {
 }
 
 // Whoever joined and ended within what is lost can't tell of it, and left nothing there: an idle process has seen it join.
-func TestIdleProcessTellsOfOneThatIsGone(t *testing.T) {
+func TestIdleProcessRemembersEndedOnes(t *testing.T) {
 	t.Parallel()
 	primary, standby, at, opts := withStandby(t)
 	postgres.Hasten(&opts)

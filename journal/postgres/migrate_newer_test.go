@@ -14,7 +14,7 @@ import (
 
 // While a release is rolled out, pods of this one write operations again of which the next one has recorded more than this one
 // knows: in a batch, by themselves, and when they are reaped. It is there afterwards.
-func TestOlderPodKeepsWhatANewerOneSaid(t *testing.T) {
+func TestOlderPodKeepsNewerFields(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

@@ -101,7 +101,7 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 }
 
 // A word of SQL's is no name for a schema, and who tries it is told.
-func TestSchemaIsNoWordOfSQL(t *testing.T) {
+func TestSchemaNamedByAKeywordIsRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	for _, word := range []string{"user", "order", "left"} {

@@ -332,7 +332,7 @@ func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
 }
 
 // However many handlers take their time, nobody else waits for a connection: claims, begins of names that are known, sessions.
-func TestSlowHandlersHoldUpNobodyElse(t *testing.T) {
+func TestSlowHandlersBlockNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
@@ -544,7 +544,7 @@ func TestHandlerThatTakesTooLong(t *testing.T) {
 }
 
 // What is enqueued in a transaction that is rolled back, or begun and refused, is no reason to doubt a clock that is behind.
-func TestWhatIsNotRecordedMovesNoClock(t *testing.T) {
+func TestUnrecordedEventsDoNotMoveTheClock(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))
@@ -642,7 +642,7 @@ func TestNamesAreAnyBytes(t *testing.T) {
 }
 
 // The application connects by itself, and may reach another server before the journal's connections do: that one is looked at first.
-func TestEnqueueOnAServerNobodyLookedAt(t *testing.T) {
+func TestEnqueueOnAnUncheckedServer(t *testing.T) {
 	t.Parallel()
 	for name, goneBack := range map[string]bool{"a copy": true, "as it was": false} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 
 // Transactions of BeginTx have four connections of their own. Who begins a fifth waits as long as he wants to, and stops
 // nobody else.
-func TestExhaustedTransactionsOfOurs(t *testing.T) {
+func TestBeginTxBeyondItsConnections(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))

@@ -64,7 +64,7 @@ func (a *archive) lines(t *testing.T) map[string][]journal.Archived {
 
 // What is reaped is in the archive before it goes, once; what can't be archived stays, and so does what became another
 // while it was being written.
-func TestWhatIsReapedIsArchived(t *testing.T) {
+func TestReapedOperationsAreArchived(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{true, false} {
 		t.Run(fmt.Sprint("bodies ", bodies), func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestReapersBesideEachOther(t *testing.T) {
 }
 
 // What is damaged stays, and holds up nothing that is not.
-func TestDamagedHoldsUpNoReaping(t *testing.T) {
+func TestDamagedRowsDoNotBlockReaping(t *testing.T) {
 	t.Parallel()
 	for _, archived := range []bool{false, true} {
 		t.Run(fmt.Sprint("archived ", archived), func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 
 // What is in flight is found by its key, of any length and with any bytes in it, whether that is its ID or not; and nothing
 // else is, however alike the keys begin.
-func TestFindsWhatIsInFlight(t *testing.T) {
+func TestFindsOperationsInFlight(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	j := open(t, server, options(t, server))

@@ -119,7 +119,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 }
 
 // Who learns only after Adopt that the database had gone back does not have it count as restored once more.
-func TestWhoIsLateAfterAnAdopt(t *testing.T) {
+func TestLateReportAfterAnAdopt(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -142,7 +142,7 @@ func TestWhoIsLateAfterAnAdopt(t *testing.T) {
 
 // What a process has seen of an operation is worth nothing once the database has gone back and was adopted: the row may
 // have the same handle and revision, and be another.
-func TestWhatWasHeldBeforeARestore(t *testing.T) {
+func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -177,7 +177,7 @@ func TestWhatWasHeldBeforeARestore(t *testing.T) {
 }
 
 // Who has seen a copy, and says so only after somebody adopted it, does not undo that: whatever it was seen by.
-func TestWhoSawACopyBeforeAnAdopt(t *testing.T) {
+func TestReportOfACopyAfterAnAdopt(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	for name, seen := range map[string]func(journals string, opts *postgres.Options) string{
@@ -237,7 +237,7 @@ func TestWhoSawACopyBeforeAnAdopt(t *testing.T) {
 
 // What was told before a backup was made is not told once more after it is restored and adopted; what was told since is. Where the
 // application's rows are in the same database they went back too, so that each outcome is in them once.
-func TestTellingAfterARestore(t *testing.T) {
+func TestDeliveriesAfterARestore(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	server.Exec(t, "CREATE DATABASE shop")

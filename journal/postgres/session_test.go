@@ -18,7 +18,7 @@ const soon, tick = 20 * time.Second, 20 * time.Millisecond
 
 // Who is cut off from the database is lost by its own clocks, and then buried by others. What it says later of what it
 // held is late; its answers count.
-func TestSessionCutOffIsBuried(t *testing.T) {
+func TestDisconnectedSessionExpires(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -86,7 +86,7 @@ func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
 }
 
 // An outage that is longer than anybody's lease buries nobody, and neither does a clock of the database's that leaps.
-func TestNobodyIsBuriedForAnOutage(t *testing.T) {
+func TestOutageExpiresNoSession(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	opts := options(t, server)
@@ -148,7 +148,7 @@ func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 }
 
 // A session that is ended is dead for others at once.
-func TestEndedSessionLeavesWhatItHeld(t *testing.T) {
+func TestEndedSessionReleasesItsOperations(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

@@ -140,7 +140,7 @@ func TestSweepHasTimeForEachPage(t *testing.T) {
 }
 
 // Who asked for a sweep ends it.
-func TestSweepEndsWithItsAsker(t *testing.T) {
+func TestSweepEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -182,7 +182,7 @@ func (roundTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // What somebody holds for a while is waited for by who sweeps, without beginning anew.
-func TestSweepWaitsForWhatIsHeld(t *testing.T) {
+func TestSweepWaitsForLockedRows(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

@@ -138,7 +138,7 @@ func farAhead(t *testing.T, n int) (*leapt, []journal.Operation) {
 }
 
 // Amid a reset other processes go on by the clock as it was, and wait for none of it. The operations that they write are corrected too.
-func TestAmidAReset(t *testing.T) {
+func TestCallsDuringAReset(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
 	other := open(t, l.server, l.opts)
@@ -205,7 +205,7 @@ func TestResetThatWasLeft(t *testing.T) {
 }
 
 // Two resets at once, of two processes: the later one holds, and everything is swept by it.
-func TestResetAmidAReset(t *testing.T) {
+func TestTwoResetsAtOnce(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
 	other := open(t, l.server, l.opts)
@@ -228,7 +228,7 @@ func TestResetAmidAReset(t *testing.T) {
 }
 
 // While operations are swept by a clock that has gone on for long enough, it is believed by none who asks meanwhile, and waited for by none.
-func TestAmidAConfirmation(t *testing.T) {
+func TestCallsDuringAConfirmation(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
 	l.see(t, aheadBy)
@@ -261,7 +261,7 @@ func TestAmidAConfirmation(t *testing.T) {
 
 // An asker whose clock is right again finds each operation as the sweep will leave it, in this process and in another one, which
 // sweeps too.
-func TestAmidAReturn(t *testing.T) {
+func TestCallsWhileTheClockReturns(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
 	l.see(t, aheadBy)
@@ -319,7 +319,7 @@ func TestReturnThatWasLeft(t *testing.T) {
 
 // A clock that is behind may go further back while operations are swept by where it stood first. Then all of them are swept by where it
 // stands now: an operation that was sent between the two has its window closed too.
-func TestFurtherBackAmidAReturn(t *testing.T) {
+func TestClockFallsFurtherWhileItReturns(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
 	const sent, ahead = 2 * time.Hour, 12 * time.Hour
@@ -344,7 +344,7 @@ func TestFurtherBackAmidAReturn(t *testing.T) {
 }
 
 // Flows that wait are swept like operations, and one that is parked amid a sweep too.
-func TestFlowsAmidAReset(t *testing.T) {
+func TestFlowsDuringAReset(t *testing.T) {
 	t.Parallel()
 	l, _ := farAhead(t, 4)
 	park := func(j *postgres.Journal, s journal.Session, id string, ahead time.Duration) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A sound journal has no violations; what somebody changes in its tables is named.
-func TestVerifyNamesWhatWasChanged(t *testing.T) {
+func TestVerifyNamesChangedRows(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

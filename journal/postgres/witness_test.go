@@ -14,7 +14,7 @@ import (
 )
 
 // A copy of the storage that is put back while nobody is alive is behind what the witness was told.
-func TestWitnessTellsOfACopyPutBack(t *testing.T) {
+func TestWitnessDetectsARestoredCopy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -46,7 +46,7 @@ func TestWitnessTellsOfACopyPutBack(t *testing.T) {
 }
 
 // What a tool adopts that knows of no witness is not behind the service's from then on, though nobody was alive meanwhile.
-func TestToolAdoptsWhatHasAWitness(t *testing.T) {
+func TestToolAdoptsAJournalWithAWitness(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)

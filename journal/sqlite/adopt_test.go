@@ -41,7 +41,7 @@ func orphaned(t *testing.T) (path string, j *sqlite.Journal, mine []journal.Oper
 }
 
 // What a live session holds goes on as it was.
-func TestAdoptOfWhatAnOrphanHolds(t *testing.T) {
+func TestAdoptKeepsLiveSessions(t *testing.T) {
 	_, j, mine := orphaned(t)
 	require.NoError(t, j.Adopt(t.Context()))
 	for _, before := range mine {
@@ -57,7 +57,7 @@ func TestAdoptOfWhatAnOrphanHolds(t *testing.T) {
 }
 
 // The sidecar is written first, so that the two differ until the commit.
-func TestAdoptWhoseCommitFails(t *testing.T) {
+func TestAdoptWithAFailedCommit(t *testing.T) {
 	path, j, _ := orphaned(t)
 	stop := refuse(t, path, "INSERT ON onceward_log")
 	require.ErrorContains(t, j.Adopt(t.Context()), "refused by the test")

@@ -45,7 +45,7 @@ func afterAKill(t *testing.T, path string) string {
 }
 
 // An adoption that was cut off between two commits leaves a journal that counts as restored, and that sends nothing before it was adopted whole.
-func TestAdoptionThatWasCutOff(t *testing.T) {
+func TestInterruptedAdoption(t *testing.T) {
 	defer sqlite.AdoptAtOnce(2)()
 	defer sqlite.ClaimInOneGo()() // on a slow machine a page would end before its second operation
 	for name, prepare := range map[string]func(t *testing.T) (string, *sqlite.Journal, journal.Session, []journal.Operation){

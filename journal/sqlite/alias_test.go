@@ -107,7 +107,7 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-func TestAClaimGoesOnBehindWhatItPassesOver(t *testing.T) {
+func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 	for _, folded := range []bool{false, true} {
 		j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 		s, err := j.Join(t.Context())

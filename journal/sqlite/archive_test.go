@@ -85,7 +85,7 @@ func TestArchiveBesideADamagedBody(t *testing.T) {
 	assert.Equal(t, 2, bytes.Count(archive.Bytes(), []byte("\n")))
 }
 
-func TestWhatIsReapedIsArchivedOnce(t *testing.T) {
+func TestReapedOperationsAreArchivedOnce(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{false, true} {
 		dir := t.TempDir()

@@ -96,7 +96,7 @@ func TestBackupWithNothingOpen(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-func TestABackupNeverTouchesWhatIsThere(t *testing.T) {
+func TestBackupNeverOverwrites(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
 	there := filepath.Join(dir, "there.db")

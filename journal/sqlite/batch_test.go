@@ -12,7 +12,7 @@ import (
 )
 
 // What is told of an operation is not told with a request or an answer that is not the one it was stored with.
-func TestReplayOfWhatIsNotItsOwn(t *testing.T) {
+func TestReplayNeedsItsOwnAnswer(t *testing.T) {
 	for name, damage := range map[string]string{
 		"another's answer":       "UPDATE onceward_answers SET (answer, body) = (SELECT answer, body FROM onceward_answers WHERE handle = 2) WHERE handle = 1",
 		"an answer without body": "UPDATE onceward_answers SET body = NULL WHERE handle = 1",
@@ -79,7 +79,7 @@ func TestBeginAgainWithItsOwnKey(t *testing.T) {
 }
 
 // Who is told that an operation is due later is told of it as it is recorded.
-func TestLaterIsToldAsRecorded(t *testing.T) {
+func TestLaterDecisionIsAsRecorded(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
 	begun, err := j.Apply(t.Context(), ev)
@@ -98,7 +98,7 @@ func TestLaterIsToldAsRecorded(t *testing.T) {
 }
 
 // What is heard of an operation in a block, by its handle, is recorded as of any other.
-func TestSecondEffectOfWhatIsInABlock(t *testing.T) {
+func TestSecondEffectOfAnOperationInABlock(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestBackupBesideAJournal(t *testing.T) {
 }
 
 // What is left of an older file would be taken for the backup's own.
-func TestBackupBesideWhatIsLeft(t *testing.T) {
+func TestBackupBesideLeftoverFiles(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, suffix := range []string{"-journal", "-wal"} {
 		to := filepath.Join(t.TempDir(), "backup.db")

@@ -451,7 +451,7 @@ func TestBrokenStatementOfASegment(t *testing.T) {
 }
 
 // Who only looks at a journal, beside one who writes or not, is told where a statement fails.
-func TestBrokenStatementOfWhoOnlyLooks(t *testing.T) {
+func TestBrokenStatementOfAReadOnlyJournal(t *testing.T) {
 	t.Parallel()
 	sc := newSceneAfter(t, 1000, 990)
 	for name, looks := range map[string]looks{"beside": looksBeside, "alone": looksAlone} {

@@ -20,7 +20,7 @@ func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
 }
 
 // A jump of the clock is known to whoever comes after.
-func TestClockJumpIsKnownToWhoComesAfter(t *testing.T) {
+func TestClockJumpIsKnownToLaterProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	now := time.Now().Truncate(time.Millisecond).UTC()
@@ -142,7 +142,7 @@ func TestClockResetWithNothingToWrite(t *testing.T) {
 }
 
 // What this process alone has seen of the clock is not forgotten for what another commits.
-func TestClockSeenBesideAnothersCommit(t *testing.T) {
+func TestClockSeenBesideAnotherCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")

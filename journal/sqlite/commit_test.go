@@ -120,7 +120,7 @@ func (s *slow) reopens() *sqlite.Journal {
 }
 
 // What another process began under a handle of a commit that failed is found by its name.
-func TestCommitThatFailedAndAnothersHandle(t *testing.T) {
+func TestHandleOfAFailedCommitIsReused(t *testing.T) {
 	s := openSlow(t, sqlite.Options{})
 	theirs := s.elsewhere("theirs", 1)
 	now := s.together(generate("a", s), generate("b", s))

@@ -110,7 +110,7 @@ func TestContentsAreVerified(t *testing.T) {
 }
 
 // Of a segment that is not sealed nobody goes by what is written down of it so far, and Verify does not either.
-func TestContentsOfWhatIsNotSealed(t *testing.T) {
+func TestContentsOfAnUnsealedSegment(t *testing.T) {
 	_, j, s := joined(t)
 	cancelled(t, j, begin("invoice-1", s), s)
 	cancelled(t, j, begin("invoice-2", s), s)
@@ -128,7 +128,7 @@ func TestContentsOfWhatIsNotSealed(t *testing.T) {
 
 // A row that is damaged stops neither who begins an operation again with another provider nor who begins the
 // segment's last one, and hides nothing.
-func TestDamagedContentsStopNobody(t *testing.T) {
+func TestDamagedContentsBlockNoBegin(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	unsent := func(ev journal.Event) {
@@ -168,7 +168,7 @@ func TestDamagedContentsStopNobody(t *testing.T) {
 }
 
 // Of a segment of which nothing is left nothing is kept but its row.
-func TestContentsGoWithWhatIsReaped(t *testing.T) {
+func TestContentsAreReapedWithTheirSegment(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	old := time.Now().Add(-1000 * time.Hour)

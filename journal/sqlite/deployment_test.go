@@ -61,7 +61,7 @@ func TestCloneOfTheWholeFolder(t *testing.T) {
 }
 
 // Programs that look need no name, and send nothing.
-func TestDeploymentOfWhoLooks(t *testing.T) {
+func TestReadersNeedNoDeployment(t *testing.T) {
 	_, clone := cloned(t)
 	for name, opts := range map[string]sqlite.Options{"read-only": {ReadOnly: true}, "existing": {Existing: true, NoMigration: true}} {
 		t.Run(name, func(t *testing.T) {

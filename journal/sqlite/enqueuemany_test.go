@@ -16,7 +16,7 @@ import (
 )
 
 // What each that is enqueued asks the outbox is found by an index, so that many in one transaction take no longer each.
-func TestOutboxIsAskedByItsIndices(t *testing.T) {
+func TestOutboxIsReadByItsIndices(t *testing.T) {
 	path, _, _ := joined(t)
 	for query, args := range map[string][]any{
 		sqlite.NewestInOutbox: {0},

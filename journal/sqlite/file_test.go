@@ -46,7 +46,7 @@ func TestBusyTimeoutThatIsNone(t *testing.T) {
 }
 
 // A journal of which nothing is there any more, and that has something to write as it ends, is closed with an error.
-func TestCloseOfWhatIsNotThere(t *testing.T) {
+func TestCloseWithoutAFile(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)

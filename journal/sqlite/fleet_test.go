@@ -92,7 +92,7 @@ func childShares(path string) error {
 
 // No process that shares a file is starved: the test ends once each has done a fair part of the operations.
 // The log says how evenly they share, and how long a write waits at worst.
-func TestFleetGetsAlikeShares(t *testing.T) {
+func TestFleetSharesFairly(t *testing.T) {
 	t.Parallel()
 	const processes = 4
 	operations := int64(soak.Times(2000, 16000))

@@ -50,7 +50,7 @@ func claimFlows(t *testing.T, j *sqlite.Journal, s journal.Session) (taken []str
 	return taken, err
 }
 
-func TestAStepsRecordRidesOnTheNextCommit(t *testing.T) {
+func TestStepRecordIsWrittenByTheNextCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -97,7 +97,7 @@ func TestFlowIsReadBesideAWriter(t *testing.T) {
 }
 
 // A flow whose session has lost its file waits for adoption.
-func TestFlowWhoseSessionLostItsFile(t *testing.T) {
+func TestFlowOfASessionWithoutItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	lost, err := j.Join(t.Context())
@@ -163,7 +163,7 @@ func TestFlowsOfARestoredJournal(t *testing.T) {
 }
 
 // Flows' events that lack something are refused.
-func TestFlowEventsThatLackSomething(t *testing.T) {
+func TestIncompleteFlowEvents(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, err := range []error{
 		func() error {

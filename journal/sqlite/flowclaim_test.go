@@ -91,7 +91,7 @@ func TestFlowClaimTakesTheOldest(t *testing.T) {
 }
 
 // A claim of flows gives others no more than is left of its limit.
-func TestFlowClaimGivesOthersWhatIsLeft(t *testing.T) {
+func TestFlowClaimKeepsItsLimit(t *testing.T) {
 	path := waiting(t, 3)
 	j := open(t, path)
 	s, err := j.Join(t.Context())

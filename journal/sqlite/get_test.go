@@ -33,7 +33,7 @@ func TestGetOfARowThatIsDamaged(t *testing.T) {
 }
 
 // An operation that the file has lost is not told to be none.
-func TestGetOfWhatIsLost(t *testing.T) {
+func TestGetOfALostOperation(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestGetByANameUsedAgain(t *testing.T) {
 }
 
 // Who gets an operation does not wait for who writes, whatever is found and wherever.
-func TestGetWaitsForNobody(t *testing.T) {
+func TestGetDoesNotWaitForWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestGetWaitsForNobody(t *testing.T) {
 }
 
 // An answer that is another's is told to nobody.
-func TestGetOfAnothersAnswer(t *testing.T) {
+func TestGetOfAnotherAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"order-1", "order-2"} {
 		undelivered(t, j, s, id)

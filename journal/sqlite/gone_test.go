@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
+func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -64,7 +64,7 @@ func TestWhatIsReapedIsGoneFromTheFile(t *testing.T) {
 }
 
 // What is reaped before anything else happened is gone from the log with it.
-func TestWhatIsReapedIsGoneFromTheLog(t *testing.T) {
+func TestReapedDataIsGoneFromTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

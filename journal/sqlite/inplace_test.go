@@ -151,7 +151,7 @@ func TestWALCutShort(t *testing.T) {
 }
 
 // What others may do to the file is no older copy.
-func TestWhatOthersDoIsNoOlderCopy(t *testing.T) {
+func TestOtherWritersAreNoOlderCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -284,7 +284,7 @@ func (d *vanishing) write(name string, _ int64, _ []byte, do func() int32) int32
 }
 
 // A file that goes away while it is opened, or one of those beside it, is not open.
-func TestOpenOfWhatGoesAway(t *testing.T) {
+func TestOpenOfAVanishingFile(t *testing.T) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		d := &vanishing{careless: careless{filepath.Dir(path)}, then: func() { assert.NoError(t, os.Remove(path+suffix)) }}

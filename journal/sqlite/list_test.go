@@ -46,7 +46,7 @@ func TestListThatEndsBeforeItsEnd(t *testing.T) {
 }
 
 // An operation that needs attention is listed wherever it is kept. One that is looked for is not, until its look is overdue.
-func TestListOfWhatNeedsAttention(t *testing.T) {
+func TestListOfOperationsThatNeedAttention(t *testing.T) {
 	_, j, s := joined(t)
 	for _, id := range []string{"dead", "alive", "dead too", "done"} {
 		begun, err := j.Apply(t.Context(), begin(id, s))
@@ -169,7 +169,7 @@ func TestListOfPartsThatLieApart(t *testing.T) {
 }
 
 // An operation of which something can't be read ends a list with an error, wherever it is kept.
-func TestListOfWhatCantBeRead(t *testing.T) {
+func TestListOfUnreadableOperations(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestListReadsPages(t *testing.T) {
 }
 
 // What was just begun is listed up to where its filter ends, in its order, as far as its limit goes.
-func TestListOfWhatTheLogHas(t *testing.T) {
+func TestListOfLoggedOperations(t *testing.T) {
 	_, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond)
 	for n := range 5 {

@@ -133,7 +133,7 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 }
 
 // A list that is broken off or whose context ends goes no further.
-func TestListThatIsBrokenOff(t *testing.T) {
+func TestListThatIsInterrupted(t *testing.T) {
 	_, j, s := joined(t)
 	others(t, j, s, "op")
 	n := 0
@@ -146,7 +146,7 @@ func TestListThatIsBrokenOff(t *testing.T) {
 }
 
 // What is rare is found behind more than is read for a page, whichever comes first.
-func TestListOfWhatIsRare(t *testing.T) {
+func TestListOfRareOperations(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)
 	apply := func(name, scope string) {

@@ -64,7 +64,7 @@ func madeOf(t *testing.T, path, copied string) {
 }
 
 // What others have begun and folded in one commit is in no row of the log: what they have begun since follows upon that.
-func TestLogOfWhatOthersFoldedAtOnce(t *testing.T) {
+func TestLogOfOperationsFoldedAtOnce(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("mine", s))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestLogOfWhatOthersFoldedAtOnce(t *testing.T) {
 }
 
 // A row that another process has written, and that is gone, is not passed over.
-func TestLogThatLacksAnothersRow(t *testing.T) {
+func TestLogWithAMissingRow(t *testing.T) {
 	for _, lacking := range []int{0, 1} {
 		path, j, s := joined(t)
 		_, err := j.Apply(t.Context(), begin("invoice-1", s))

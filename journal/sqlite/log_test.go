@@ -152,7 +152,7 @@ func TestListIsInOrderWhereverKept(t *testing.T) {
 }
 
 // A look up waits for nobody once the hashes are loaded.
-func TestLookUpWaitsForNobody(t *testing.T) {
+func TestNameLookupDoesNotWaitForWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestTheLogIsBoundedWhateverIsRecorded(t *testing.T) {
+func TestTheLogIsBoundedUnderAnyLoad(t *testing.T) {
 	t.Parallel()
 	retry := func(t *testing.T, j *sqlite.Journal, s journal.Session, body []byte) {
 		ev := begin("tried again", s)
@@ -110,7 +110,7 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 }
 
 // What is tried again and again counts once, by what it is now.
-func TestLogCountsWhatIsThereOnce(t *testing.T) {
+func TestLogCountsEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	c := anotherProcess(t, path)

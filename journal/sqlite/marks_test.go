@@ -95,7 +95,7 @@ func TestFindIsInOrder(t *testing.T) {
 }
 
 // What one has that can't be read may be another's, whoever else has it: it is not recorded.
-func TestTakenByWhatIsDamaged(t *testing.T) {
+func TestKeyOfADamagedOperationStaysTaken(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"a", "b", "c"} {
 		ev := begin(id, s)
@@ -180,7 +180,7 @@ func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 }
 
 // What lies under the hash of what is looked for, and has something else, is not found.
-func TestFindBesideAnothersHash(t *testing.T) {
+func TestFindWithAHashCollision(t *testing.T) {
 	path, j, s := joined(t)
 	doubted(t, j, s, "invoice-1")
 	doubted(t, j, s, "invoice-2")
@@ -201,7 +201,7 @@ func TestFindBesideAnothersHash(t *testing.T) {
 }
 
 // What has lost its answer is not found without one.
-func TestFindOfWhatLostItsAnswer(t *testing.T) {
+func TestFindWithALostAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	ev := begin("invoice-1", s)
 	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-1", true

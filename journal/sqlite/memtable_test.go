@@ -14,7 +14,7 @@ import (
 )
 
 // What was folded and has changed since is read as it is, by either of its names, by all who have it open.
-func TestMemtableForgetsWhatIsFolded(t *testing.T) {
+func TestMemtableForgetsFoldedOperations(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
 	ev.Intent.Alias = aliasOf("invoice-1")

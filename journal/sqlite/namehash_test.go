@@ -48,7 +48,7 @@ func colliding(t *testing.T) []string {
 }
 
 // Names that a stranger makes collide are not looked for among each other.
-func TestNamesThatAStrangerMakesCollide(t *testing.T) {
+func TestNamesThatCollideOnPurpose(t *testing.T) {
 	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
@@ -117,7 +117,7 @@ func TestNamesWhoseKeyIsGone(t *testing.T) {
 }
 
 // A name that has another's hash, by chance, is nobody's.
-func TestNamesThatCollideByChance(t *testing.T) {
+func TestNamesThatCollide(t *testing.T) {
 	path, j, s := joined(t)
 	others(t, j, s, "other")
 	for n := range 100 {

@@ -12,7 +12,7 @@ import (
 )
 
 // What a newer release has recorded of an operation is there after this one has written it.
-func TestWhatANewerReleaseRecordedIsKept(t *testing.T) {
+func TestFieldsOfANewerReleaseAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -24,7 +24,7 @@ func alter(t *testing.T, path, statement string) {
 	require.NoError(t, db.Close())
 }
 
-func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestOpenRefusesOtherFiles(t *testing.T) {
 	for name, row := range map[string]struct {
 		make func(t *testing.T, path string)
 		is   error
@@ -66,7 +66,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhereItCantWrite(t *testing.T) {
+func TestOpenNamesUnwritablePaths(t *testing.T) {
 	_, err := sqlite.Open(filepath.Join(t.TempDir(), "no", "such", "journal.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 
@@ -80,7 +80,7 @@ func TestOpenSaysWhereItCantWrite(t *testing.T) {
 	assert.ErrorContains(t, err, "can be written")
 }
 
-func TestOpenSaysThatAFileIsDamaged(t *testing.T) {
+func TestOpenReportsADamagedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -139,7 +139,7 @@ func TestEnqueueKnowsTheLatestTime(t *testing.T) {
 }
 
 // An operation that the file has lost is not enqueued anew.
-func TestEnqueueOfWhatIsLost(t *testing.T) {
+func TestEnqueueOfALostOperation(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
 	goOn(t, j, "invoice-1")
@@ -201,7 +201,7 @@ func TestEnqueueCatchesUp(t *testing.T) {
 }
 
 // What nobody could send later, or find again, is not enqueued.
-func TestEnqueueOfWhatIsNoIntent(t *testing.T) {
+func TestEnqueueOfAnInvalidIntent(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
 	for name, change := range map[string]func(ev *journal.Event){
@@ -238,7 +238,7 @@ func TestEnqueueByTheSecondNameOfADamagedRow(t *testing.T) {
 }
 
 // Where others have begun what this process has not seen, a statement that fails is no reason to enqueue it anew.
-func TestEnqueueOfWhatCantBeRead(t *testing.T) {
+func TestEnqueueOfAnUnreadableName(t *testing.T) {
 	b := newBreaker(t)
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -289,7 +289,7 @@ func TestEnqueueCatchesUpOnce(t *testing.T) {
 }
 
 // What may be of one that came with the same key, and can't be read, is not enqueued beside it.
-func TestEnqueueBesideADamagedRival(t *testing.T) {
+func TestEnqueueBesideADamagedOperationWithItsKey(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
 	carried := func(id string) journal.Event {

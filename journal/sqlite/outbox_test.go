@@ -58,7 +58,7 @@ func order(t *testing.T, j *sqlite.Journal, db *sql.DB, id string, end func(*sql
 	return res.Operation
 }
 
-func TestWhatIsEnqueuedIsThereWithItsOrder(t *testing.T) {
+func TestEnqueuedOperationIsCommittedWithItsOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db := application(t, path)
@@ -187,7 +187,7 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 
 // Where a transaction enqueues finds what others have recorded since this process last looked: in the log, in
 // blocks, in sealed segments, and what was reaped.
-func TestEnqueueFindsWhatOthersRecorded(t *testing.T) {
+func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	db := application(t, path)
@@ -463,7 +463,7 @@ func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
 
 // A row of the outbox that is not as it was written is taken in by nobody, and nothing is recorded until somebody
 // has seen to it: the name in it may be anybody's.
-func TestADamagedOutboxIsTakenInByNobody(t *testing.T) {
+func TestDamagedOutboxIsNotTakenIn(t *testing.T) {
 	for _, column := range []string{"record = zeroblob(length(record))", "id = 'another'", "handle = handle + 1", "kind = 2"} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		j := open(t, path)

@@ -17,7 +17,7 @@ import (
 const nobodysID = 65534
 
 // What is made beside the journal is for whoever may use it.
-func TestOwnerOfWhatIsMadeBeside(t *testing.T) {
+func TestOwnerOfFilesBesideTheJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	owner := os.Getuid()

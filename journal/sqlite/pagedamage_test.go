@@ -153,7 +153,7 @@ func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
 }
 
 // What a dead session held is an error where it can't be found.
-func TestPageOfWhatADeadSessionHeld(t *testing.T) {
+func TestPageOfADeadSessionsOperations(t *testing.T) {
 	for _, damaged := range []string{"onceward_operations_held", "onceward_flows_held", ""} {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		j := open(t, path)

@@ -323,7 +323,7 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 }
 
 // A loss of power loses nothing that anybody was told.
-func TestPowerLossLosesNothingTold(t *testing.T) {
+func TestPowerLossLosesNoAcknowledgedCommit(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	random := seeded(t)
 	d := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(t.TempDir(), "journal.db")), nil)

@@ -18,7 +18,7 @@ import (
 )
 
 // What is left of a journal's files by whoever had it open is read as it is.
-func TestReadOnlyOfWhatIsLeft(t *testing.T) {
+func TestReadOnlyOfLeftoverFiles(t *testing.T) {
 	lived := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, lived)
 	goOn(t, j, "invoice-1")
@@ -60,7 +60,7 @@ func TestReadOnlyOfWhatIsLeft(t *testing.T) {
 }
 
 // A file that is gone is told from one that another took the place of.
-func TestReadOnlyOfWhatIsGone(t *testing.T) {
+func TestReadOnlyOfARemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j, err := sqlite.Open(path, readOnly)
@@ -90,7 +90,7 @@ func TestReadOnlyBesideALoop(t *testing.T) {
 }
 
 // What may not be read any more is an error each time, beside who writes and alone.
-func TestReadOnlyOfWhatMayNotBeRead(t *testing.T) {
+func TestReadOnlyWithoutPermission(t *testing.T) {
 	for name, alone := range map[string]bool{"beside": false, "alone": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -117,7 +117,7 @@ func TestReadOnlyOfWhatMayNotBeRead(t *testing.T) {
 }
 
 // Where the -wal file was taken away that a connection went by, it reads on without.
-func TestReadOnlyOnceNobodyWrites(t *testing.T) {
+func TestReadOnlyAfterTheLastWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	w := open(t, path)
 	goOn(t, w, "invoice-1")
@@ -144,7 +144,7 @@ func TestReadOnlyOnceNobodyWrites(t *testing.T) {
 }
 
 // What may be what is looked for, and can't be read, is an error for who only looks.
-func TestReadOnlyOfWhatIsDamaged(t *testing.T) {
+func TestReadOnlyOfADamagedFile(t *testing.T) {
 	for name, row := range map[string]struct {
 		many   int
 		damage string
@@ -206,7 +206,7 @@ func TestReadOnlyOfAnOlderSchema(t *testing.T) {
 }
 
 // A file that is gone by the time it is opened is told of as one that is not there.
-func TestReadOnlyOfWhatGoesMeanwhile(t *testing.T) {
+func TestReadOnlyOfAVanishingFile(t *testing.T) {
 	k := hit(t)
 	path := k.put(t, k.after)
 	b := newBreaker(t)

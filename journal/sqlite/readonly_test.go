@@ -328,7 +328,7 @@ func (r *rewritten) opened(_ uintptr, name string) {
 }
 
 // What is written while it is read without a lock is read again, though it has its size.
-func TestReadOnlyReadsAgainWhatWasWritten(t *testing.T) {
+func TestReadOnlyReadsChangedPagesAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j, err := sqlite.Open(path, readOnly)

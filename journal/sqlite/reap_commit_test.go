@@ -64,7 +64,7 @@ func TestReapCommitsAFewAtATime(t *testing.T) {
 }
 
 // What is not to be reaped yet takes no place of what is.
-func TestReapPassesOverWhatIsKept(t *testing.T) {
+func TestReapSkipsKeptOperations(t *testing.T) {
 	_, j, s := joined(t)
 	for n := range 6 {
 		ev := begin(fmt.Sprint("op-", n), s)
@@ -181,7 +181,7 @@ func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 }
 
 // What is damaged after it was archived is an error, and stays.
-func TestReapOfWhatIsDamagedMeanwhile(t *testing.T) {
+func TestReapOfAnOperationDamagedMeanwhile(t *testing.T) {
 	path, j, s, archive := archiving(t)
 	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
 	require.NoError(t, sqlite.Fold(j))

@@ -105,7 +105,7 @@ func archiving(t *testing.T) (path string, j *sqlite.Journal, s journal.Session,
 }
 
 // Where another process has reaped a block meanwhile, the one before it stays.
-func TestReapOfWhatAnotherReaped(t *testing.T) {
+func TestReapOfABlockThatAnotherReaped(t *testing.T) {
 	path, j, s, archive := archiving(t)
 	then := time.Now().Add(-1000 * time.Hour)
 	for n := range 2 * format.BlockSize {

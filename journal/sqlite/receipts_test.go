@@ -78,7 +78,7 @@ func TestReservationThatIsRemembered(t *testing.T) {
 
 // A file that was restored is refused also if the journal recorded nothing but receipts since: none of their requests takes
 // effect again.
-func TestRestoredFileThatLacksReceipts(t *testing.T) {
+func TestRestoredFileWithMissingReceipts(t *testing.T) {
 	t.Parallel()
 	path, old := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "old.db")
 	session := func(use func(j *sqlite.Journal)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestHearInARestoredJournal(t *testing.T) {
+func TestWebhookInARestoredJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	require.NoError(t, os.Remove(path+"-sidecar"))
@@ -26,7 +26,7 @@ func TestHearInARestoredJournal(t *testing.T) {
 }
 
 // What may be told of, and can't be read, is an error, and the event is heard later.
-func TestHearOfWhatIsDamaged(t *testing.T) {
+func TestWebhookOfADamagedOperation(t *testing.T) {
 	for name, damage := range map[string]string{
 		"its facts":   "UPDATE onceward_operations SET facts = zeroblob(length(facts))",
 		"its request": "UPDATE onceward_operations SET request = zeroblob(length(request))",
@@ -52,7 +52,7 @@ func TestHearOfWhatIsDamaged(t *testing.T) {
 }
 
 // An event that is refused strands nobody who is in its commit.
-func TestHearRefusedBesideABegin(t *testing.T) {
+func TestWebhookRefusedBesideABegin(t *testing.T) {
 	_, j, s := joined(t)
 	op, err := doubt(t.Context(), j, "invoice-1", s)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestHeardLongAgoIsForgotten(t *testing.T) {
 }
 
 // What is read again for one that is damaged is no more than was asked for.
-func TestLooksAreNoMoreThanAskedFor(t *testing.T) {
+func TestLookupsKeepTheirLimit(t *testing.T) {
 	_, j := unknowns(t, 6, "facts = zeroblob(length(facts))")
 	now := time.Now().Add(time.Hour)
 	var ids []string
@@ -116,7 +116,7 @@ func TestLooksAreNoMoreThanAskedFor(t *testing.T) {
 }
 
 // An answer whose body can't be read is an error, and no answer without, also for who tells of its operation.
-func TestHearOfAnAnswerThatIsDamaged(t *testing.T) {
+func TestWebhookOfADamagedAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)

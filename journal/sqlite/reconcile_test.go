@@ -181,7 +181,7 @@ func TestLooksUseTheirIndices(t *testing.T) {
 }
 
 // An operation that never becomes unknown leaves no row of its own by which it is found.
-func TestMarksAreOfWhatNeedsThem(t *testing.T) {
+func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -279,7 +279,7 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 }
 
 // What can't be read is not taken for what is not there.
-func TestFindOfWhatIsDamaged(t *testing.T) {
+func TestFindOfADamagedOperation(t *testing.T) {
 	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
 	looks, err := sqlite.Open(path, readOnly)
 	require.NoError(t, err)

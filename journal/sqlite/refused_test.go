@@ -32,7 +32,7 @@ func refuse(t *testing.T, path, what string) (stop func()) {
 	}
 }
 
-func TestWhatTheLogRefusesIsNotAcknowledged(t *testing.T) {
+func TestRefusedLogWriteIsNotAcknowledged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -50,7 +50,7 @@ func TestWhatTheLogRefusesIsNotAcknowledged(t *testing.T) {
 	assert.True(t, has(t, open(t, path), "invoice-1"))
 }
 
-func TestWhatCantBeFoldedStaysInTheLog(t *testing.T) {
+func TestUnfoldableOperationStaysInTheLog(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]string{
 		"the first block": "INSERT ON onceward_blocks WHEN new.first = 1",
@@ -130,7 +130,7 @@ func TestTransactionThatARollbackLeftOpen(t *testing.T) {
 }
 
 // An answer whose body is damaged is an error and not an answer without.
-func TestAnswerWhoseBodyIsDamaged(t *testing.T) {
+func TestAnswerWithADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -164,7 +164,7 @@ func TestAnswerWhoseBodyIsDamaged(t *testing.T) {
 	}
 }
 
-func TestWhatCantBeReapedStays(t *testing.T) {
+func TestUnreapableOperationStays(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{
 		"UPDATE ON onceward_operations", "DELETE ON onceward_operations", "UPDATE ON onceward_blocks", "DELETE ON onceward_blocks",
@@ -211,7 +211,7 @@ func TestSegmentThatLostSomethingIsNotSpent(t *testing.T) {
 
 // A log that says that less was folded is not believed.
 // What was folded is believed only as far as the log, or what lies elsewhere, bears it out.
-func TestLogThatSaysThatLessWasFolded(t *testing.T) {
+func TestLogWithAnOlderFoldPosition(t *testing.T) {
 	path, to := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")
@@ -258,7 +258,7 @@ func TestRefusedWhileManyAreTakenIn(t *testing.T) {
 }
 
 // A request that can't be read is not shown as an empty one.
-func TestRequestWhoseBodyIsDamaged(t *testing.T) {
+func TestRequestWithADamagedBody(t *testing.T) {
 	path, j, s := joined(t)
 	ev := begin("invoice-1", s)
 	ev.Intent.Request.Body = bytes.Repeat([]byte("compressed "), 1000)
@@ -311,7 +311,7 @@ func TestReapThatIsRefusedBesideOthers(t *testing.T) {
 	assert.Equal(t, 101, n)
 }
 
-func TestAdoptAsWhoseCommitFails(t *testing.T) {
+func TestAdoptAsWithAFailedCommit(t *testing.T) {
 	_, clone := cloned(t)
 	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func TestRemovedFromTwoSegments(t *testing.T) {
 }
 
 // What was removed of a segment and can't be read is not written over: nothing more of it goes.
-func TestRemovedBesideWhatIsDamaged(t *testing.T) {
+func TestRemovalBesideADamagedMap(t *testing.T) {
 	for _, damaged := range []string{"zeroblob(length(bits))", "x'00'"} {
 		path, j, s := joined(t)
 		for _, id := range []string{"a", "b"} {

@@ -62,7 +62,7 @@ func TestSchemaMigratedUnderARunningProcess(t *testing.T) {
 }
 
 // A file of an older release is not migrated by whoever says so.
-func TestSchemaIsNotMigratedIfToldSo(t *testing.T) {
+func TestNoMigrationKeepsTheSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	defer sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")()

@@ -19,7 +19,7 @@ import (
 // Names are found whatever fails as a segment ends.
 // Around a segment's end, each operation is begun by a commit that fails, and then by one that
 // does not.
-func TestSealedWhateverFails(t *testing.T) {
+func TestSegmentsAreSealedDespiteFailures(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	var there, lost []string
@@ -181,7 +181,7 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 }
 
 // A name that has another's hash is another name.
-func TestNameThatHasAnothersHash(t *testing.T) {
+func TestNameThatCollides(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -228,7 +228,7 @@ func TestNameThatHasAnothersHash(t *testing.T) {
 }
 
 // A name whose block is gone is an error and never an absence.
-func TestNameWhoseBlockIsGone(t *testing.T) {
+func TestNameWhoseBlockIsMissing(t *testing.T) {
 	for _, where := range []string{"known", "opened since", "begun at once"} {
 		t.Run(where, func(t *testing.T) {
 			path, j, s := joined(t)
@@ -262,7 +262,7 @@ func TestNameWhoseBlockIsGone(t *testing.T) {
 }
 
 // What was reaped and is gone is an error too, for who begins it and for who enqueues it.
-func TestReapedNameWhoseBlockIsGone(t *testing.T) {
+func TestReapedNameWhoseBlockIsMissing(t *testing.T) {
 	path, j, s := joined(t)
 	ripe(t, j, 2*sqlite.SegmentSize+100)
 	_, err := reap(t, j, 1<<20)

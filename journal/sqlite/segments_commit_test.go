@@ -223,7 +223,7 @@ func TestSegmentThatIsRefused(t *testing.T) {
 }
 
 // Who looks for a name waits for no writer, where a commit has failed, nor where a segment has ended.
-func TestSegmentsWaitForNobody(t *testing.T) {
+func TestSegmentsDoNotWaitForWriters(t *testing.T) {
 	path, names := nearTheEnd(t, 6)
 	j := open(t, path)
 	sqlite.Preloaded(j)

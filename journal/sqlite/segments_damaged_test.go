@@ -40,7 +40,7 @@ func TestSegmentOfWhichOneIsMissing(t *testing.T) {
 }
 
 // Where what a name may be in is gone, or can't be read, nobody who enqueues, begins or asks is told that it is not there.
-func TestSegmentsThatAreNotWhole(t *testing.T) {
+func TestSegmentsThatAreIncomplete(t *testing.T) {
 	t.Parallel()
 	small, large := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	for path, many := range map[string]int{small: 6, large: 2*sqlite.SegmentSize + 6} {

@@ -141,7 +141,7 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 
 // What is known of a segment that another process seals is read again once memory has given it up, whatever commit fails
 // meanwhile: here it is known up to where all is folded, so that nothing else would be read.
-func TestTailThatAnotherSeals(t *testing.T) {
+func TestTailThatAnotherProcessSeals(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
 	_, in, out := startTalking(t, "begin", path)

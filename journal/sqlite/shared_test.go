@@ -94,7 +94,7 @@ func TestAnApplicationsDatabaseTakesAJournal(t *testing.T) {
 }
 
 // A database without a journal is left alone by whoever only looks.
-func TestSharedDatabaseIsLeftAlone(t *testing.T) {
+func TestSharedDatabaseIsUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	alter(t, path, invoices)
 	before, err := os.ReadFile(path)

@@ -138,7 +138,7 @@ var restored = map[string]struct {
 }
 
 // A journal that is not whole sends decides and forgets nothing until it is adopted.
-func TestSidecarOfAJournalThatIsNotWhole(t *testing.T) {
+func TestSidecarOfAnIncompleteJournal(t *testing.T) {
 	t.Parallel()
 	for name, way := range restored {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestSidecarLateAnswersAreTaken(t *testing.T) {
 }
 
 // A sidecar that is missed by nobody is made again.
-func TestSidecarMissedByNobodyIsMadeAgain(t *testing.T) {
+func TestUnneededSidecarIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	require.NoError(t, j.Close())
@@ -378,7 +378,7 @@ func TestAdoptionTakesOverCopiedSessions(t *testing.T) {
 	assert.Equal(t, next.ID(), mine.Holder, "a live session keeps what it holds")
 }
 
-func TestAdoptingAWholeJournalDoesNothing(t *testing.T) {
+func TestAdoptOfACompleteJournalDoesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j := open(t, path)

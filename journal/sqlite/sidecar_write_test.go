@@ -172,7 +172,7 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 }
 
 // What an application's transaction has recorded and nobody took in is history, too.
-func TestSidecarBesideWhatIsEnqueued(t *testing.T) {
+func TestSidecarBesideAnOutbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	tx, err := application(t, path).Begin()

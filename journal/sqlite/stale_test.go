@@ -179,7 +179,7 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 }
 
 // A file that a checkpoint has half changed is not taken for an older one.
-func TestStaleIsNotWhatIsHalfCheckpointed(t *testing.T) {
+func TestStaleIsNotAHalfCheckpointedFile(t *testing.T) {
 	t.Parallel()
 	k := hit(t)
 	random := seeded(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // A WAL of which the size can't be told is none of no size.
-func TestStatsBesideAWALThatCantBeLookedAt(t *testing.T) {
+func TestStatsBesideAnUnreadableWAL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	for range 4 { // so many connections read: each has opened it then

@@ -136,7 +136,7 @@ func parked(t *testing.T, path string, ids ...string) {
 }
 
 // Who has given up is told so, each time.
-func TestStatsForWhoHasGivenUp(t *testing.T) {
+func TestStatsWithAnExpiredContext(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

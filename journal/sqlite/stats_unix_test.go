@@ -17,7 +17,7 @@ import (
 )
 
 // Stats and lists see what another process has in the log.
-func TestStatsAndListsSeeAnothersLog(t *testing.T) {
+func TestStatsAndListsSeeTheLogOfOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	child, lines := start(t, "hold", path)

@@ -46,7 +46,7 @@ func halfSwept(t *testing.T) (path string, j *sqlite.Journal, s journal.Session,
 }
 
 // An operation that a sweep has not come to yet is asked for as if it had, by the next process too.
-func TestAskedForAmidASweep(t *testing.T) {
+func TestBeginDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, s, now, stop := halfSwept(t)
 	stored, err := j.Get(t.Context(), journal.Ref{ID: "op-4"})
@@ -79,7 +79,7 @@ func TestAskedForAmidASweep(t *testing.T) {
 }
 
 // An operation that changed amid a sweep is not swept once more.
-func TestChangedAmidASweep(t *testing.T) {
+func TestChangeDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	_, j, s, now, stop := halfSwept(t)
 	ev := begin("op-4", s)
@@ -114,7 +114,7 @@ func TestChangedAmidASweep(t *testing.T) {
 }
 
 // What a transaction of the application's enqueues amid a sweep is swept too.
-func TestEnqueuedAmidASweep(t *testing.T) {
+func TestEnqueueDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, _, now, stop := halfSwept(t)
 	tx, err := application(t, path).Begin()
@@ -244,7 +244,7 @@ func sweptHistory(t *testing.T, random *rand.Rand) (results []journal.Result) {
 }
 
 // A cancelled operation that a transaction enqueues again amid an old sweep is due at the time that the transaction asks for.
-func TestEnqueuedAgainAmidASweep(t *testing.T) {
+func TestRepeatedEnqueueDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond).UTC()

@@ -207,7 +207,7 @@ func TestNothingToTakeInIsNotRead(t *testing.T) {
 }
 
 // A delivery of what can't be read is not taken for done, and is once it can.
-func TestOutboxWithADeliveryOfWhatIsDamaged(t *testing.T) {
+func TestOutboxWithADamagedDelivery(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
 	deliver := undelivered(t, j, s, "order-1")
@@ -225,7 +225,7 @@ func TestOutboxWithADeliveryOfWhatIsDamaged(t *testing.T) {
 }
 
 // Where there is nothing to be taken in, a list does not wait for who writes.
-func TestListWhereNothingIsToBeTakenIn(t *testing.T) {
+func TestListWithAnEmptyOutbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
 	require.NoError(t, err)

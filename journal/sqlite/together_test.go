@@ -48,7 +48,7 @@ func TestCommitAfterOneThatFailed(t *testing.T) {
 }
 
 // An event whose asker left before its turn is not recorded.
-func TestEventWhoseAskerLeft(t *testing.T) {
+func TestEventOfACancelledCaller(t *testing.T) {
 	_, j, s := joined(t)
 	release := sqlite.Hold(j)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,7 +62,7 @@ func TestEventWhoseAskerLeft(t *testing.T) {
 	assert.False(t, has(t, j, "invoice-1"))
 }
 
-func TestWhatSQLiteRefusesFailsAlone(t *testing.T) {
+func TestEventThatSQLiteRefusesFailsAlone(t *testing.T) {
 	path, j, s := joined(t)
 	stop := refuse(t, path, "INSERT ON onceward_sessions")
 	release := sqlite.Hold(j)
@@ -81,7 +81,7 @@ func TestWhatSQLiteRefusesFailsAlone(t *testing.T) {
 	assert.True(t, has(t, j, "invoice-1"))
 }
 
-func TestOnlyWhatIsCommittedCountsAsACommit(t *testing.T) {
+func TestFailedCommitsAreNotCounted(t *testing.T) {
 	path, j, s := joined(t)
 	before := commitsOf(t, j)
 	require.NoError(t, sqlite.Flush(j))
@@ -123,7 +123,7 @@ func TestDeliveriesAndStepsCostNoCommit(t *testing.T) {
 }
 
 // A delivery rides on past a commit that fails and is applied once.
-func TestDeliveryRidesPastAFailedCommit(t *testing.T) {
+func TestDeliveryIsWrittenAfterAFailedCommit(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestCloseLeavesTheLatestTime(t *testing.T) {
 }
 
 // The latest time is told as it will be recorded.
-func TestLatestTimeIsToldAsRecorded(t *testing.T) {
+func TestLatestTimeIsAsRecorded(t *testing.T) {
 	_, j, _ := joined(t)
 	last := seenAt(t, j, time.Now()).Last
 	for ahead, believed := range map[time.Duration]bool{-time.Hour: false, time.Second: true, journal.Leap: true, journal.Leap + time.Millisecond: false} {
@@ -199,7 +199,7 @@ func TestLatestTimeIsToldAsRecorded(t *testing.T) {
 }
 
 // A journal that can't write as it is closed says so and is closed.
-func TestCloseOfWhatCantBeWritten(t *testing.T) {
+func TestCloseOfAnUnwritableJournal(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -253,7 +253,7 @@ func TestEventAfterItsOperationWasFolded(t *testing.T) {
 }
 
 // An operation is found by its name where its handle is another's.
-func TestOperationWhoseHandleIsAnothers(t *testing.T) {
+func TestOperationWithAnotherHandle(t *testing.T) {
 	_, j, s := joined(t)
 	var ops []journal.Operation
 	for _, id := range []string{"invoice-1", "invoice-2"} {
@@ -285,7 +285,7 @@ func TestNameWhoseRowIsDamaged(t *testing.T) {
 }
 
 // A replay tells when its operation was last changed.
-func TestReplayTellsWhenItWasChanged(t *testing.T) {
+func TestReplayHasTheTimeOfTheChange(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
@@ -299,7 +299,7 @@ func TestReplayTellsWhenItWasChanged(t *testing.T) {
 }
 
 // What rides and can't be recorded is an error to whoever would read it.
-func TestRidesAndCantBeRecorded(t *testing.T) {
+func TestStepRecordThatCannotBeWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
@@ -324,7 +324,7 @@ func TestRidesAndCantBeRecorded(t *testing.T) {
 }
 
 // What Stats says of commits, and of what is pending.
-func TestStatsOfCommitsAndWhatIsPending(t *testing.T) {
+func TestStatsOfCommitsAndPendingOperations(t *testing.T) {
 	_, j, s := joined(t)
 	stats := func() sqlite.Stats {
 		t.Helper()

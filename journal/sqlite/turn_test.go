@@ -57,7 +57,7 @@ func TestTurnOfALocalStepBesideManyCallers(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpItsTurnHoldsNobodyUp(t *testing.T) {
+func TestCancelledTurnBlocksNoOther(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	release := sqlite.Hold(j)
 	ctx, leave := context.WithCancel(t.Context())

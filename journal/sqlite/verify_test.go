@@ -92,7 +92,7 @@ func everything(t *testing.T) (path string) {
 	return path
 }
 
-func TestVerifyNamesWhateverIsWrong(t *testing.T) {
+func TestVerifyNamesEachViolation(t *testing.T) {
 	t.Parallel()
 	sound := everything(t)
 	for name, row := range map[string]struct {
@@ -174,7 +174,7 @@ func TestVerifyNamesWhateverIsWrong(t *testing.T) {
 }
 
 // What is wrong with the log while the journal is open is told, too: it refuses to be opened with most of it.
-func TestVerifyNamesWhatIsWrongWithTheLog(t *testing.T) {
+func TestVerifyNamesDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	const last = "seq = (SELECT max(seq) FROM onceward_log)"
 	for name, row := range map[string]struct {
@@ -224,7 +224,7 @@ func TestVerifyNamesWhatIsWrongWithTheLog(t *testing.T) {
 	}
 }
 
-func TestVerifyTellsWhatIsDamaged(t *testing.T) {
+func TestVerifyReportsDamage(t *testing.T) {
 	t.Parallel()
 	path := everything(t)
 	content, err := os.ReadFile(path)
@@ -275,7 +275,7 @@ func TestVerifyNamesAThousandViolationsAtMost(t *testing.T) {
 }
 
 // The answer of another operation is not believed.
-func TestVerifyNamesAnothersAnswer(t *testing.T) {
+func TestVerifyNamesAnotherAnswer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -14,7 +14,7 @@ import (
 )
 
 // Who asks after somebody has left is answered.
-func TestTurnAfterOneWhoLeft(t *testing.T) {
+func TestTurnAfterACancelledOne(t *testing.T) {
 	_, j, s := joined(t)
 	all, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()

@@ -10,7 +10,7 @@ import (
 )
 
 // A journal that lacks what its writer needs from the beginning is not opened.
-func TestOpenWithoutWhatTheWriterNeeds(t *testing.T) {
+func TestOpenWithAMissingTable(t *testing.T) {
 	for name, damage := range map[string]string{
 		"a table":                "DROP TABLE onceward_answers",
 		"the key of the hashes":  "UPDATE onceward_journal SET hash_key = zeroblob(4)",

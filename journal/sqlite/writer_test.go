@@ -93,7 +93,7 @@ func TestTurnOfACommitThatWaits(t *testing.T) {
 	assert.Equal(t, journal.Execute, result.Decision)
 }
 
-func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
+func TestWritesOfAnotherProcessAreSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -129,7 +129,7 @@ func TestWhatAnotherProcessWroteIsSeen(t *testing.T) {
 	assert.NoError(t, s.End(t.Context()))
 }
 
-func TestSegmentsFindAndReapWhatNoIndexDoes(t *testing.T) {
+func TestSegmentsFindAndReapUnindexedNames(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -200,7 +200,7 @@ func TestListsUseTheirIndices(t *testing.T) {
 }
 
 // Who is refused again and again holds nobody up.
-func TestTurnOfWhoIsRefusedAgain(t *testing.T) {
+func TestTurnOfARepeatedlyRefusedCaller(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -83,7 +83,7 @@ func TestOperationIsInOneBatchAtATime(t *testing.T) {
 }
 
 // Who comes after the end is told so, and so is who waited for a batch.
-func TestGroupThatIsClosedTellsAll(t *testing.T) {
+func TestClosedGroupFailsEveryWaiter(t *testing.T) {
 	g, ask := aQueue(t, 1)
 	first := &Write{Op: journal.Operation{Ref: journal.Ref{ID: "first"}}, Done: make(chan struct{})}
 	require.NoError(t, g.Submit(t.Context(), first))

@@ -38,7 +38,7 @@ func TestIdentifyLeavesTheTimesAlone(t *testing.T) {
 	assert.Fail(t, "Identify asks for the file's times")
 }
 
-func TestIdentifyTellsFilesApart(t *testing.T) {
+func TestIdentifyDistinguishesFiles(t *testing.T) {
 	folder := t.TempDir()
 	one, two := filepath.Join(folder, "one"), filepath.Join(folder, "two")
 	for _, path := range []string{one, two} {
