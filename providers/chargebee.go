@@ -78,9 +78,14 @@ var chargebeeCustomer = Lookup{
 // its customer's id.
 func chargebeeSubscription(customer string) Lookup {
 	return Lookup{
-		By:      ByReference,
-		Path:    "/api/v2/subscriptions/{reference}",
-		Same:    []Same{{Field: "subscription.id", Is: "{reference}"}, {Field: "subscription.customer_id", Is: customer, Optional: true}},
+		By:   ByReference,
+		Path: "/api/v2/subscriptions/{reference}",
+		Same: []Same{
+			{Field: "subscription.id", Is: "{reference}"},
+			{Field: "subscription.customer_id", Is: customer, Optional: true},
+			{Field: "subscription.plan_id", Is: "{request.plan_id}", Optional: true},
+			{Field: "subscription.subscription_items[].item_price_id", Is: "{request.subscription_items[item_price_id][0]}", Optional: true},
+		},
 		ID:      "subscription.id",
 		Created: "subscription.created_at",
 		Means: slices.Concat(

@@ -16,7 +16,7 @@ func chargebeeLooks() []look {
 		customer     = `{"customer":{"id":"c1","email":"ada@example.com","created_at":1795176001,"deleted":false,"object":"customer"}}`
 		under        = host + "customers/c1/subscription_for_items" + formContent + "id=s1&subscription_items[item_price_id][0]=gold"
 		alone        = host + "subscriptions" + formContent + "id=s1&plan_id=gold&customer[id]=c1"
-		subscription = `{"subscription":{"id":"s1","customer_id":"c1","status":"active","created_at":1795176001,"deleted":false,"object":"subscription"},"customer":{"id":"c1","object":"customer"}}`
+		subscription = `{"subscription":{"id":"s1","customer_id":"c1","plan_id":"gold","subscription_items":[{"item_price_id":"gold"}],"status":"active","created_at":1795176001,"deleted":false,"object":"subscription"},"customer":{"id":"c1","object":"customer"}}`
 	)
 	customers, subscriptions := []string{"GET /api/v2/customers/c1"}, []string{"GET /api/v2/subscriptions/s1"}
 	return []look{
@@ -32,6 +32,8 @@ func chargebeeLooks() []look {
 		{name: "a subscription that names its customer", request: alone, asks: subscriptions, page: subscription, want: lookalike("s1", providers.TookEffect, false)},
 		{name: "a subscription that was canceled", request: alone, asks: subscriptions, page: swap(subscription, `"active"`, `"cancelled"`), want: lookalike("s1", providers.Reversed, false)},
 		{name: "a subscription of another customer", request: under, asks: subscriptions, page: swap(subscription, `"customer_id":"c1"`, `"customer_id":"c2"`), want: ambiguousAt(false, "s1")},
+		{name: "a subscription to another plan", request: alone, asks: subscriptions, page: swap(subscription, `"plan_id":"gold"`, `"plan_id":"silver"`), want: ambiguousAt(false, "s1")},
+		{name: "a subscription to another item", request: under, asks: subscriptions, page: swap(subscription, `"item_price_id":"gold"`, `"item_price_id":"silver"`), want: ambiguousAt(false, "s1")},
 		{name: "a subscription without an id", request: swap(under, "id=s1&", "")},
 		{name: "an invoice", request: host + "invoices/create_for_charge_items_and_charges" + formContent + "customer_id=c1"},
 	}
