@@ -11,8 +11,8 @@ import "slices"
 // A wallet's transfer is found by the refId that your request gives it. Payouts and transfers of Mint show no mark of
 // their request. Those of the same time, amount and destination are listed for a person.
 //
-// Each request of a wallet brings a ciphertext of the entity's secret, another one each time. It is not compared, and
-// a body with it is not kept.
+// Each request of a wallet brings a ciphertext of the entity's secret, another one each time. It is not compared, so a
+// repeated call is the same operation. The body is kept with it, because only Circle can decrypt it, and takes each one once.
 func Circle() Provider {
 	p := Provider{
 		Name:             "circle",
