@@ -62,6 +62,9 @@ func New(f journal.Filter, key format.HashKey) *Page {
 		}
 		and("(" + strings.Join(either, " OR ") + ")")
 	}
+	if len(f.States) == 1 && f.States[0] == journal.StateInFlight { // each has a holder, by which an index finds it
+		and("o.handle IN (SELECT handle FROM onceward_operations WHERE holder IS NOT NULL)")
+	}
 	if f.Scope != nil {
 		and("scope = ?", *f.Scope)
 	}
