@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -43,7 +44,7 @@ func (j *Journal) Backup(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := belongsBeside(to); err != nil {
+	if err := location.BelongsBeside(to); err != nil {
 		return err
 	}
 	// A rollback journal or a WAL that is there already would be taken for the copy's own.

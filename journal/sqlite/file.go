@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
@@ -44,68 +43,6 @@ type file struct {
 	takingIn  atomic.Bool // the writer will take in the outbox soon
 	ahead     atomic.Pointer[logAhead]
 	enqueuing sync.Mutex // one goroutine at a time looks and writes in the transaction that has the write lock
-}
-
-// create returns the real path of the file. If the file does not exist, it makes an empty one with mode 0600,
-// before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing
-// file. Another goroutine may have opened the made file, so made, if not nil, must stay open as long.
-func create(path string) (real string, made *os.File, err error) {
-	defer func() {
-		if err != nil && made != nil {
-			_ = made.Close()
-		}
-	}()
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
-	}
-	path = abs
-	dir := filepath.Dir(path)
-	if err := osfile.CheckFilesystem(dir); err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
-	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := sidecar.RefuseStale(path); err != nil {
-			return "", made, err
-		}
-		if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
-			return "", made, fmt.Errorf("%w: %w", ErrNotJournal, err)
-		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-		if err == nil {
-			made, err = f, osfile.SyncDir(dir)
-		}
-		if target, link := os.Readlink(path); errors.Is(err, fs.ErrExist) && link == nil {
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(dir, target)
-			}
-			return create(target) // the link's target does not exist yet
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) { // another process may have come first
-			return "", made, fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
-		}
-	case err != nil:
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
-	case !info.Mode().IsRegular():
-		return "", made, fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
-	}
-	real, err = filepath.EvalSymlinks(path)
-	if err == nil {
-		err = osfile.CheckFilesystem(filepath.Dir(real))
-	}
-	if err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
-	}
-	return real, made, nil
-}
-
-func describe(mode fs.FileMode) string {
-	if mode.IsDir() {
-		return "a directory"
-	}
-	return "not a regular file"
 }
 
 // pageBytes is the size of the pages of a file that we make.
@@ -206,7 +143,7 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 	if migrated, err = schema.Migrate(main, path, opts.schema()); err != nil {
 		return migrated, err
 	}
-	return migrated, restrict(path)
+	return migrated, location.Restrict(path)
 }
 
 // sweepLeftBehind removes files of dead processes beside the journal.
@@ -264,25 +201,6 @@ func (o Options) warn(path string) {
 		return
 	}
 	cmp.Or(o.Logger, slog.Default()).Warn("onceward: the journal may be lost: it lies on "+why+", or set Options.Volatile", "journal", path)
-}
-
-// restrict removes the rights of other users from the journal's file. It works by path, because opening the
-// file would cost SQLite its locks.
-func restrict(path string) error {
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		info, err := os.Stat(name)
-		if err != nil || info.Mode().Perm()&0o077 == 0 {
-			continue
-		}
-		err = os.Chmod(name, info.Mode().Perm()&^0o077)
-		if errors.Is(err, fs.ErrPermission) && info.Mode().Perm()&0o007 == 0 {
-			continue // the owner lets the group use it
-		}
-		if err != nil {
-			return fmt.Errorf("journal %s: others may read it, and that can't be changed: %w; run chmod 600 on it", path, err)
-		}
-	}
-	return nil
 }
 
 func (f *file) close() error {

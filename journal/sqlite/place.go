@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 )
 
 // place is a path at which a file is open, or is being opened or closed. Callers that wait for that, for
@@ -35,9 +36,9 @@ func acquire(path string, opts Options) (*file, error) {
 		return openReadOnly(path, opts)
 	}
 	var made *os.File
-	real, err := existing(path)
+	real, err := location.Existing(path)
 	if !opts.Existing {
-		real, made, err = create(path)
+		real, made, err = location.Create(path)
 	}
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func acquire(path string, opts Options) (*file, error) {
 			return nil, err
 		}
 	} else {
-		err := oneName(real)
+		err := location.OneName(real)
 		if err == nil {
 			p.file, err = openFile(real, opts)
 		}
@@ -68,7 +69,7 @@ func acquire(path string, opts Options) (*file, error) {
 	return p.file, nil
 }
 
-// want returns the place of a real path. It is oneName, too, for a file that is open in
+// want returns the place of a real path. It is location.OneName, too, for a file that is open in
 // this process, wherever its links can't be counted.
 func want(real string, made *os.File) (*place, error) {
 	info, err := os.Stat(real)

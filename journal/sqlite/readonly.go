@@ -5,57 +5,27 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
-	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// existing returns the real path of a file that is there. Nothing is made.
-func existing(path string) (real string, err error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", path, err)
-	}
-	info, err := os.Stat(abs)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := sidecar.RefuseStale(abs); err != nil {
-			return "", err
-		}
-		return "", fmt.Errorf("journal %s: %w, and none is made (Options.Existing); check the path", abs, fs.ErrNotExist)
-	case err != nil:
-		return "", fmt.Errorf("journal %s: %w", abs, err)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, abs, describe(info.Mode()))
-	}
-	real, err = filepath.EvalSymlinks(abs)
-	if err == nil {
-		err = osfile.CheckFilesystem(filepath.Dir(real))
-	}
-	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", abs, err)
-	}
-	return real, nil
-}
-
 // openReadOnly opens an existing file beside its users. It has no writer.
 func openReadOnly(path string, opts Options) (*file, error) {
-	real, err := existing(path)
+	real, err := location.Existing(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(oneName(real), sidecar.RefuseStale(real)); err != nil {
+	if err := errors.Join(location.OneName(real), sidecar.RefuseStale(real)); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(real)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
@@ -23,7 +24,7 @@ var (
 	ErrNetworkFilesystem = osfile.ErrNetwork
 	// ErrSecondName: the file, or one that belongs to it, has another name: it has several links, or is
 	// mounted as a single file. Each name would have its own WAL, and neither would see the other's records.
-	ErrSecondName = errors.New("sqlite: a file with a second name")
+	ErrSecondName = location.ErrSecondName
 	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
 	// system started with a snapshot of production's volume. Nothing was recorded or sent.
 	ErrDeployment = schema.ErrDeployment

@@ -1,7 +1,8 @@
-package sqlite
+package location
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,14 +10,18 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// belongsBeside returns an error for a path whose name SQLite or the journal gives to a file beside another
+// ErrSecondName is sqlite.ErrSecondName.
+var ErrSecondName = errors.New("sqlite: a file with a second name")
+
+// BelongsBeside returns an error for a path whose name SQLite or the journal gives to a file beside another
 // existing one. The next process that opens the other one would replay such a file into it, or remove it
 // (https://sqlite.org/tempfiles.html).
-func belongsBeside(path string) error {
+func BelongsBeside(path string) error {
 	dir, base := filepath.Split(path)
 	for _, suffix := range []string{"-journal", "-wal", "-shm", "-sidecar", "-session-"} {
 		name, rest, found := strings.Cut(base, suffix)
@@ -42,12 +47,12 @@ func fits(path string) error {
 	return nil
 }
 
-// oneName rejects a file with another name. A process that opens it by that name gets a WAL of its own, and
+// OneName rejects a file with another name. A process that opens it by that name gets a WAL of its own, and
 // neither sees the other's records (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
 // The files beside it belong to it, and must be the same for all processes.
-func oneName(path string) error {
-	if err := cmp.Or(belongsBeside(path), fits(path)); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotJournal, err)
+func OneName(path string) error {
+	if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
+		return fmt.Errorf("%w: %w", schema.ErrNotJournal, err)
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecar.Path(path)} {
 		links, mount, err := osfile.NamesOf(name)
