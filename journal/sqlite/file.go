@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
@@ -30,7 +31,7 @@ type file struct {
 	writer     *writer
 	checkpoint *checkpoint.Checkpointer
 	readers    *read.Pool
-	local      localDatabase
+	local      localdb.Database
 	// leaves is a read-only connection. If it is closed last, the WAL stays in place. It is nil unless
 	// another program moves the WAL, or its pages may belong to another file.
 	leaves  *conn.Conn
@@ -207,7 +208,7 @@ func (f *file) close() error {
 	f.unload()
 	f.loading.Wait()
 	f.spares.Close()
-	errs := []error{f.local.close(), f.writer.stop(), f.checkpoint.Close(), f.readers.Close()}
+	errs := []error{f.local.Close(), f.writer.stop(), f.checkpoint.Close(), f.readers.Close()}
 	if f.writer.files.Mixed() {
 		_ = f.checkpoint.Keep(f.writer.identity, f.writer.number)
 		if f.leaves == nil {

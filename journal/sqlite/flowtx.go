@@ -7,26 +7,14 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net/url"
-	"sync"
-
-	sqlite "modernc.org/sqlite"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
-
-// localDatabase holds database/sql handles on the open files, by path, for transactions that hold the
-// application's writes beside a step's record. They are opened on first use.
-type localDatabase struct {
-	once sync.Once
-	db   *sql.DB
-	err  error
-}
 
 // localTx is a transaction of the journal's database.
 type localTx struct {
@@ -61,24 +49,9 @@ func ours(tx journal.Tx) (*sql.Tx, error) {
 func (j *Journal) within(ctx context.Context, in journal.Tx) (context.Context, *sql.Tx, error) {
 	tx, err := ours(in)
 	if t, ok := in.(localTx); ok && t.files == j.file.writer.files {
-		ctx = onHandle(ctx)
+		ctx = localdb.OnHandle(ctx)
 	}
 	return ctx, tx, err
-}
-
-type handleKey struct{}
-
-// onHandle is the context of the journal's own statements in a transaction of BeginSQL, which has the write lock of the
-// journal's file. Each connection prepares such a statement once. The end of ctx does not break it off: it takes
-// microseconds, and to wait for ctx beside it would take a goroutine.
-func onHandle(ctx context.Context) context.Context {
-	return context.WithValue(context.WithoutCancel(ctx), handleKey{}, ctx)
-}
-
-// isOnHandle returns the context that onHandle got, or nil.
-func isOnHandle(ctx context.Context) context.Context {
-	of, _ := ctx.Value(handleKey{}).(context.Context)
-	return of
 }
 
 // BeginTx starts a transaction like BeginSQL, for journal.LocalFlows.
@@ -99,7 +72,7 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
-	db, err := j.file.local.open(j.file.path, j.file.writer)
+	db, err := j.file.local.Open(j.file.path, j.file.writer.local, j.file.writer.timeout)
 	if err != nil {
 		return nil, conn.Explain(j.file.path, "open for local steps", err)
 	}
@@ -109,161 +82,6 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 		return err
 	})
 	return tx, conn.Explain(j.file.path, "begin a local step", err)
-}
-
-func (d *localDatabase) open(path string, w *writer) (*sql.DB, error) {
-	d.once.Do(func() {
-		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
-			"busy_timeout(0)", // localLock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
-			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
-		}}
-		var base driver.Connector
-		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
-			d.db = sql.OpenDB(guards{base, w})
-		}
-	})
-	return d.db, d.err
-}
-
-// close ends the connections, and prevents new ones.
-func (d *localDatabase) close() error {
-	d.once.Do(func() { d.err = journal.ErrClosed })
-	if d.db == nil {
-		return nil
-	}
-	return d.db.Close()
-}
-
-// guards are connections that never commit anything after SQLite has rolled back a transaction by itself.
-// database/sql does not know of that: if a caller ignores the error, each of its next statements would be a
-// transaction of its own. They tell the writer when a transaction ends.
-type guards struct {
-	driver.Connector
-	writer *writer
-}
-
-func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
-	c, err := g.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	guarded := &guardedConn{sqliteConn: c.(sqliteConn), writer: g.writer, prepared: map[string]driver.Stmt{}}
-	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
-	guarded.RegisterCommitHook(func() int32 {
-		if guarded.rolledBack {
-			return 1 // roll back instead
-		}
-		return 0
-	})
-	return guarded, nil
-}
-
-// sqliteConn is the interface of the driver's connections.
-type sqliteConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
-	sqlite.HookRegisterer
-}
-
-type guardedConn struct {
-	sqliteConn
-	writer     *writer
-	rolledBack bool                   // the transaction that this connection was taken for
-	prepared   map[string]driver.Stmt // statements of the journal's own
-}
-
-// statement is the prepared one of the journal's own, and nil for one of the application's.
-func (g *guardedConn) statement(ctx context.Context, query string) (driver.Stmt, error) {
-	if isOnHandle(ctx) == nil {
-		return nil, nil
-	}
-	if s := g.prepared[query]; s != nil {
-		return s, nil
-	}
-	s, err := g.PrepareContext(ctx, query)
-	if err == nil {
-		g.prepared[query] = s
-	}
-	return s, err
-}
-
-func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	s, err := g.statement(ctx, query)
-	if s == nil && err == nil {
-		return g.sqliteConn.ExecContext(ctx, query, args)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.(driver.StmtExecContext).ExecContext(ctx, args)
-}
-
-func (g *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	s, err := g.statement(ctx, query)
-	if s == nil && err == nil {
-		return g.sqliteConn.QueryContext(ctx, query, args)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.(driver.StmtQueryContext).QueryContext(ctx, args)
-}
-
-func (g *guardedConn) Close() error {
-	var errs []error
-	for _, s := range g.prepared {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(append(errs, g.sqliteConn.Close())...)
-}
-
-// BeginTx waits for the transaction that has the file, and begins the next.
-func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
-	begin := func() (err error) {
-		tx, err = g.sqliteConn.BeginTx(ctx, opts)
-		return err
-	}
-	w := g.writer
-	if !w.local.take(ctx, w.timeout) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		err := begin()
-		return tx, err
-	}
-	if err := conn.InTurn(w.timeout, begin); err != nil {
-		w.local.giveBack()
-		return nil, err
-	}
-	return &lockedTx{Tx: tx, lock: w.local}, nil
-}
-
-// lockedTx gives the lock back when it ends, whatever SQLite says to that.
-type lockedTx struct {
-	driver.Tx
-	lock localLock
-}
-
-func (t *lockedTx) Commit() error {
-	defer t.lock.giveBack()
-	return t.Tx.Commit()
-}
-
-func (t *lockedTx) Rollback() error {
-	defer t.lock.giveBack()
-	return t.Tx.Rollback()
-}
-
-// ResetSession is called when the connection is taken for another transaction.
-func (g *guardedConn) ResetSession(ctx context.Context) error {
-	g.rolledBack = false
-	return g.sqliteConn.ResetSession(ctx)
 }
 
 // ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction of the journal's
@@ -281,7 +99,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
-	if err := cmp.Or(isOpen(ctx, tx), j.file.writer.files.InPlace()); err != nil {
+	if err := cmp.Or(localdb.IsOpen(ctx, tx), j.file.writer.files.InPlace()); err != nil {
 		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 	}
 	f, err := flowIn(ctx, tx, ev)
@@ -298,18 +116,6 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 		}
 	}
 	return journal.FlowResult{Flow: next, Decision: decision}, nil
-}
-
-// isOpen returns an error if SQLite has ended a transaction by itself. database/sql does not know of that: each
-// of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
-// attempt to begin one shows it.
-func isOpen(ctx context.Context, tx *sql.Tx) error {
-	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
-	if _, err := tx.ExecContext(whole, "BEGIN"); err != nil {
-		return ctx.Err()
-	}
-	_, err := tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(errors.New("SQLite rolled the transaction back after one of its statements: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk"), err)
 }
 
 // flowIn reads the flow that ev names, as tx sees it.

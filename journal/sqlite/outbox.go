@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
@@ -121,7 +122,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
 	explain := func(err error) error { return conn.Explain(j.file.path, "deliver an outcome", err) }
-	own := onHandle(ctx)
+	own := localdb.OnHandle(ctx)
 	found, err := standing{}, j.writes(own, tx)
 	if err == nil {
 		found, err = j.standing(own, tx, ev.Ref)
@@ -143,7 +144,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 	if err := f(ctx, local); err != nil {
 		return journal.Result{}, err
 	}
-	if err := isOpen(ctx, tx); err != nil {
+	if err := localdb.IsOpen(ctx, tx); err != nil {
 		return journal.Result{}, explain(err)
 	}
 	if err := local.Commit(ctx); err != nil {
@@ -155,10 +156,10 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 // writes makes sure that tx has the write lock of the journal's own file, and that the journal
 // may be written.
 func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
-	if err := isOpen(ctx, tx); err != nil {
+	if err := localdb.IsOpen(ctx, tx); err != nil {
 		return err
 	}
-	caller := isOnHandle(ctx)
+	caller := localdb.IsOnHandle(ctx)
 	if caller != nil {
 		err := j.mayWrite(ctx, tx)
 		if errors.Is(err, sql.ErrTxDone) && caller.Err() != nil {

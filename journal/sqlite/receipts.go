@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
@@ -184,7 +185,7 @@ func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.R
 	if ev.Kind != journal.ReceiptComplete {
 		return result, false, nil
 	}
-	if err := cmp.Or(isOpen(ctx, tx), j.trusted()); err != nil {
+	if err := cmp.Or(localdb.IsOpen(ctx, tx), j.trusted()); err != nil {
 		return result, false, err
 	}
 	result, err = journal.NextReceipt(*ev.Reserved, ev)

@@ -2,35 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/onceward/onceward/journal"
 )
-
-// localLock is held by the transaction of the application's that has the file through a handle of this process. Whoever
-// waits for it wakes as soon as it ends, where conn.InTurn looks again after some time, which is mostly a millisecond.
-// Only SQLite's lock decides.
-type localLock chan struct{}
-
-// take waits for the lock, and reports false if ctx or timeout ended first.
-func (l localLock) take(ctx context.Context, timeout time.Duration) bool {
-	select {
-	case l <- struct{}{}:
-		return true
-	default:
-	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case l <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-func (l localLock) giveBack() { <-l }
 
 // turn is for an application's transaction in this process, which would hardly ever find the file free
 // between two batches of a busy writer. The writer lets one begin after each batch.

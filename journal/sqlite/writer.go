@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
 )
 
@@ -44,7 +45,7 @@ type writer struct {
 
 	queue    chan *request
 	turns    chan *turn
-	local    localLock
+	local    localdb.Lock
 	requests sync.Pool
 	taken    []*request    // memory for a batch's
 	last     int           // how many were in the last one
@@ -106,7 +107,7 @@ func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpointer *ch
 
 		queue:   make(chan *request, maxBatch),
 		turns:   make(chan *turn, maxBatch),
-		local:   make(localLock, 1),
+		local:   make(localdb.Lock, 1),
 		stopped: make(chan struct{}),
 		state:   newState(),
 	}
@@ -367,8 +368,8 @@ func (w *writer) beginNext() (*batch, error) {
 		return err
 	}
 	var err error
-	if w.local.take(context.Background(), w.timeout) {
-		w.local.giveBack() // no other takes it before this batch has ended: see turn
+	if w.local.Take(context.Background(), w.timeout) {
+		w.local.GiveBack() // no other takes it before this batch has ended: see turn
 		err = conn.InTurn(w.timeout, begin)
 	} else {
 		err = begin()

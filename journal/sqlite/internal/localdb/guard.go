@@ -1,0 +1,145 @@
+package localdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// guards are connections that never commit anything after SQLite has rolled back a transaction by itself.
+// database/sql does not know of that: if a caller ignores the error, each of its next statements would be a
+// transaction of its own. They tell the writer when a transaction ends.
+type guards struct {
+	driver.Connector
+	lock    Lock
+	timeout time.Duration
+}
+
+func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := g.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn), lock: g.lock, timeout: g.timeout, prepared: map[string]driver.Stmt{}}
+	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
+	guarded.RegisterCommitHook(func() int32 {
+		if guarded.rolledBack {
+			return 1 // roll back instead
+		}
+		return 0
+	})
+	return guarded, nil
+}
+
+// sqliteConn is the interface of the driver's connections.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+	sqlite.HookRegisterer
+}
+
+type guardedConn struct {
+	sqliteConn
+	lock       Lock
+	timeout    time.Duration
+	rolledBack bool                   // the transaction that this connection was taken for
+	prepared   map[string]driver.Stmt // statements of the journal's own
+}
+
+// statement is the prepared one of the journal's own, and nil for one of the application's.
+func (g *guardedConn) statement(ctx context.Context, query string) (driver.Stmt, error) {
+	if IsOnHandle(ctx) == nil {
+		return nil, nil
+	}
+	if s := g.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := g.PrepareContext(ctx, query)
+	if err == nil {
+		g.prepared[query] = s
+	}
+	return s, err
+}
+
+func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	s, err := g.statement(ctx, query)
+	if s == nil && err == nil {
+		return g.sqliteConn.ExecContext(ctx, query, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.(driver.StmtExecContext).ExecContext(ctx, args)
+}
+
+func (g *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	s, err := g.statement(ctx, query)
+	if s == nil && err == nil {
+		return g.sqliteConn.QueryContext(ctx, query, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.(driver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+func (g *guardedConn) Close() error {
+	var errs []error
+	for _, s := range g.prepared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, g.sqliteConn.Close())...)
+}
+
+// BeginTx waits for the transaction that has the file, and begins the next.
+func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
+	begin := func() (err error) {
+		tx, err = g.sqliteConn.BeginTx(ctx, opts)
+		return err
+	}
+	if !g.lock.Take(ctx, g.timeout) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := begin()
+		return tx, err
+	}
+	if err := conn.InTurn(g.timeout, begin); err != nil {
+		g.lock.GiveBack()
+		return nil, err
+	}
+	return &lockedTx{Tx: tx, lock: g.lock}, nil
+}
+
+// lockedTx gives the lock back when it ends, whatever SQLite says to that.
+type lockedTx struct {
+	driver.Tx
+	lock Lock
+}
+
+func (t *lockedTx) Commit() error {
+	defer t.lock.GiveBack()
+	return t.Tx.Commit()
+}
+
+func (t *lockedTx) Rollback() error {
+	defer t.lock.GiveBack()
+	return t.Tx.Rollback()
+}
+
+// ResetSession is called when the connection is taken for another transaction.
+func (g *guardedConn) ResetSession(ctx context.Context) error {
+	g.rolledBack = false
+	return g.sqliteConn.ResetSession(ctx)
+}

@@ -1,0 +1,80 @@
+// Package localdb begins the application's own transactions on the journal's file, by database/sql.
+//
+// It knows SQLite's settings for such a transaction, the lock that these take in turn, and how SQLite ends one by itself. It
+// must not know the journal's tables or its writer. The writer only waits for the same lock.
+package localdb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
+)
+
+// Database is a database/sql handle on the open file, for transactions that hold the application's writes beside a
+// step's record. It is opened on first use.
+type Database struct {
+	once sync.Once
+	db   *sql.DB
+	err  error
+}
+
+// Open returns the handle on the file at path. Its transactions wait for lock, and for other processes, at most timeout.
+func (d *Database) Open(path string, lock Lock, timeout time.Duration) (*sql.DB, error) {
+	d.once.Do(func() {
+		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
+			"busy_timeout(0)", // Lock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
+			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
+		}}
+		var base driver.Connector
+		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
+			d.db = sql.OpenDB(guards{base, lock, timeout})
+		}
+	})
+	return d.db, d.err
+}
+
+// Close ends the connections, and prevents new ones.
+func (d *Database) Close() error {
+	d.once.Do(func() { d.err = journal.ErrClosed })
+	if d.db == nil {
+		return nil
+	}
+	return d.db.Close()
+}
+
+// IsOpen returns an error if SQLite has ended a transaction by itself. database/sql does not know of that: each
+// of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
+// attempt to begin one shows it.
+func IsOpen(ctx context.Context, tx *sql.Tx) error {
+	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
+	if _, err := tx.ExecContext(whole, "BEGIN"); err != nil {
+		return ctx.Err()
+	}
+	_, err := tx.ExecContext(whole, "ROLLBACK")
+	return errors.Join(errors.New("SQLite rolled the transaction back after one of its statements: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk"), err)
+}
+
+type handleKey struct{}
+
+// OnHandle is the context of the journal's own statements in a transaction of BeginSQL, which has the write lock of the
+// journal's file. Each connection prepares such a statement once. The end of ctx does not break it off: it takes
+// microseconds, and to wait for ctx beside it would take a goroutine.
+func OnHandle(ctx context.Context) context.Context {
+	return context.WithValue(context.WithoutCancel(ctx), handleKey{}, ctx)
+}
+
+// IsOnHandle returns the context that OnHandle got, or nil.
+func IsOnHandle(ctx context.Context) context.Context {
+	of, _ := ctx.Value(handleKey{}).(context.Context)
+	return of
+}

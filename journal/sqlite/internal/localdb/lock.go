@@ -1,0 +1,32 @@
+package localdb
+
+import (
+	"context"
+	"time"
+)
+
+// Lock is held by the transaction of the application's that has the file through a handle of this process. Whoever
+// waits for it wakes as soon as it ends, where conn.InTurn looks again after some time, which is mostly a millisecond.
+// Only SQLite's lock decides.
+type Lock chan struct{}
+
+// Take waits for the lock, and reports false if ctx or timeout ended first.
+func (l Lock) Take(ctx context.Context, timeout time.Duration) bool {
+	select {
+	case l <- struct{}{}:
+		return true
+	default:
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case l <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// GiveBack lets the next one take the lock.
+func (l Lock) GiveBack() { <-l }
