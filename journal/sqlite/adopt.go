@@ -111,7 +111,7 @@ func (b *batch) adopt(a *adoption) error {
 		return b.giveUp(b.countAsRestored())
 	}
 	for _, id := range missing {
-		if err := b.write(b.sql.removeSession, id); err != nil {
+		if err := b.write(b.sql.RemoveSession, id); err != nil {
 			return b.giveUp(err)
 		}
 	}
@@ -164,7 +164,7 @@ func (b *batch) becomeItsOwn() error {
 	if err := b.beginEpoch(); err != nil {
 		return err
 	}
-	if err := b.write(b.sql.adoptBackup); err != nil {
+	if err := b.write(b.sql.AdoptBackup); err != nil {
 		return err
 	}
 	// Its note is about another file.
@@ -181,7 +181,7 @@ func (b *batch) sessionsWithoutFile() ([]string, error) {
 		return b.missing, nil
 	}
 	var ids []string
-	err := b.read(b.sql.sessions, func(v []driver.Value) error {
+	err := b.read(b.sql.Sessions, func(v []driver.Value) error {
 		ids = append(ids, v[0].(string))
 		return nil
 	})

@@ -151,7 +151,7 @@ func mark(ctx context.Context, name string, at time.Time) error {
 
 // isBackup returns the commit and the time of which the journal is a backup, or nothing.
 func (b *batch) isBackup() (says string, err error) {
-	_, err = b.sql.readBackup.First(func(v []driver.Value) error {
+	_, err = b.sql.ReadBackup.First(func(v []driver.Value) error {
 		says = backupOf(v)
 		return nil
 	})

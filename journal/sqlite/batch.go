@@ -231,7 +231,7 @@ func (b *batch) byHandle(handle int64) (row, error) {
 	if r, ok := b.cache[handle]; ok {
 		return b.afterSweeps(row{Row: r}, nil)
 	}
-	r, err := b.afterSweeps(b.one(b.sql.byHandle, handle))
+	r, err := b.afterSweeps(b.one(b.sql.ByHandle, handle))
 	if err != nil || r.found() {
 		return r, err
 	}
@@ -249,7 +249,7 @@ func (b *batch) byRef(ref journal.Ref) (row, error) {
 	if b.segments.IsFree(ref, b.newest) {
 		return row{}, nil
 	}
-	r, err := b.afterSweeps(b.one(b.sql.byRef, ref.ID, ref.Scope, ref.Parent))
+	r, err := b.afterSweeps(b.one(b.sql.ByRef, ref.ID, ref.Scope, ref.Parent))
 	if err != nil || r.found() {
 		return r, err
 	}
@@ -395,7 +395,7 @@ func (b *batch) wholeRequest(r row) (journal.Request, error) {
 	var body []byte
 	if r.record != nil {
 		body = r.record.Body
-	} else if err := b.read(b.sql.requestBody, func(v []driver.Value) error {
+	} else if err := b.read(b.sql.RequestBody, func(v []driver.Value) error {
 		if body = format.ToBytes(v[0]); format.Lacks(r.Request, body) {
 			return format.ErrDamaged
 		}
@@ -418,7 +418,7 @@ func (b *batch) load(out *outcome) error {
 			out.requestBody = k.Body
 			break
 		}
-		err := b.read(b.sql.requestBody, func(v []driver.Value) error {
+		err := b.read(b.sql.RequestBody, func(v []driver.Value) error {
 			if out.requestBody = format.ToBytes(v[0]); format.Lacks(out.Request, out.requestBody) {
 				return format.ErrDamaged
 			}
@@ -445,7 +445,7 @@ func (b *batch) readAnswer(op *journal.Operation, out *outcome) (answer *journal
 		out.answer, out.answerBody = k.Answer, k.AnswerBody
 		return format.DecodeAnswer(k.Answer, nil)
 	}
-	err = b.read(b.sql.answer, func(v []driver.Value) error {
+	err = b.read(b.sql.Answer, func(v []driver.Value) error {
 		out.answer, out.answerBody = format.ToBytes(v[0]), format.ToBytes(v[1])
 		if format.SumIn(out.answer) != out.AnswerSum || format.Lacks(out.answer, out.answerBody) {
 			return format.ErrDamaged

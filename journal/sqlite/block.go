@@ -13,7 +13,7 @@ const blockAndLog = "SELECT first, data, (SELECT max(seq) FROM onceward_log" + w
 
 // inBlock finds an operation in its block, nil if it is in none.
 func (b *batch) inBlock(handle int64) (k *format.Record, err error) {
-	err = b.read(b.sql.blockOf, func(v []driver.Value) error {
+	err = b.read(b.sql.BlockOf, func(v []driver.Value) error {
 		k, err = format.FindInBlock(v, handle)
 		return err
 	}, handle)
@@ -36,7 +36,7 @@ func (b *batch) unpack(k *format.Record) error {
 func (b *batch) rewriteBlock(around int64, stays func(*format.Record) (bool, error)) (gone int, err error) {
 	var first int64
 	var left []*format.Record
-	err = b.read(b.sql.blockOf, func(v []driver.Value) error {
+	err = b.read(b.sql.BlockOf, func(v []driver.Value) error {
 		first = v[0].(int64)
 		data, _ := v[1].([]byte)
 		return format.EachOfBlock(first, data, format.All, func(k *format.Record) error {
@@ -61,7 +61,7 @@ func (b *batch) rewriteBlock(around int64, stays func(*format.Record) (bool, err
 		}
 	}
 	if gone > 0 {
-		if err := b.write(b.sql.wipeBlock, first); err != nil {
+		if err := b.write(b.sql.WipeBlock, first); err != nil {
 			return 0, err
 		}
 	}
@@ -69,9 +69,9 @@ func (b *batch) rewriteBlock(around int64, stays func(*format.Record) (bool, err
 	case gone == 0:
 		return 0, nil
 	case len(left) == 0:
-		return gone, b.write(b.sql.removeBlock, first)
+		return gone, b.write(b.sql.RemoveBlock, first)
 	}
-	return gone, b.write(b.sql.updateBlock, b.encoder.Encode(first, left), first)
+	return gone, b.write(b.sql.UpdateBlock, b.encoder.Encode(first, left), first)
 }
 
 // reapBlock applies ev to the archived operations of the block that begins with first,

@@ -100,7 +100,7 @@ func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, th
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	nobodys, err := b.handles(b.sql.unheld, after, limit, p.Looking)
+	nobodys, err := b.handles(b.sql.Unheld, after, limit, p.Looking)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -138,18 +138,18 @@ func (b *batch) handles(s *conn.Stmt, args ...any) (handles []int64, err error) 
 // backlog takes as many commits as necessary.
 func (b *batch) due(p *prepared, after int64, limit int) (handles []int64, through int64, err error) {
 	by := store.WakeBy(p.Event).UnixMilli()
-	n, err := b.handles(b.sql.dueCount, by, fewDue+1) // counted there: a row that is handed over costs more
+	n, err := b.handles(b.sql.DueCount, by, fewDue+1) // counted there: a row that is handed over costs more
 	if err != nil {
 		return nil, 0, err
 	}
 	if n[0] <= fewDue {
-		handles, err = b.handles(b.sql.dueFew, by, providers(p.From), fewDue)
+		handles, err = b.handles(b.sql.DueFew, by, providers(p.From), fewDue)
 		handles = slices.DeleteFunc(handles, func(handle int64) bool { return handle <= after })
 		slices.Sort(handles)
 		return handles[:min(limit, len(handles))], everything, err
 	}
 	through = everything
-	err = b.read(b.sql.dueEnd, func(v []driver.Value) error {
+	err = b.read(b.sql.DueEnd, func(v []driver.Value) error {
 		if v[0] == int64(claimScans) {
 			through = v[1].(int64)
 		}
@@ -158,7 +158,7 @@ func (b *batch) due(p *prepared, after int64, limit int) (handles []int64, throu
 	if err != nil {
 		return nil, 0, err
 	}
-	if handles, err = b.handles(b.sql.dueMany, by, providers(p.From), limit, after, through); len(handles) == limit {
+	if handles, err = b.handles(b.sql.DueMany, by, providers(p.From), limit, after, through); len(handles) == limit {
 		through = everything // the others come after all of them
 	}
 	return handles, through, err
@@ -198,7 +198,7 @@ func (b *batch) wanting(p *prepared, after int64) (handles []int64, restored, er
 // holders of some operations are unknown.
 func (b *batch) orphans(from any, looking bool, after int64, limit int) (handles []int64, restored, err error) {
 	for holder := ""; ; {
-		found, err := b.sql.nextHolder.First(func(v []driver.Value) error {
+		found, err := b.sql.NextHolder.First(func(v []driver.Value) error {
 			holder = v[0].(string)
 			return nil
 		}, holder)
@@ -215,7 +215,7 @@ func (b *batch) orphans(from any, looking bool, after int64, limit int) (handles
 		case !errors.Is(err, errDead):
 			return nil, nil, err
 		default:
-			held, err := b.handles(b.sql.heldBy, holder, from, limit, after, looking)
+			held, err := b.handles(b.sql.HeldBy, holder, from, limit, after, looking)
 			if err != nil {
 				return nil, nil, err
 			}

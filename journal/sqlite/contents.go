@@ -12,7 +12,7 @@ import (
 
 // contentsOf reads the contents of the segment that begins with first; false: it has no row.
 func (b *batch) contentsOf(first int64) (c format.Contents, found bool, err error) {
-	err = b.read(b.sql.contents, func(v []driver.Value) error {
+	err = b.read(b.sql.Contents, func(v []driver.Value) error {
 		found = true
 		c, err = format.DecodeContents(first, v[0].([]byte))
 		return err
@@ -40,7 +40,7 @@ func (b *batch) noteContents(first int64, members []nameindex.Member) error {
 		c = append(c, b.segments.Key.OfContent(format.OfProvider, provider))
 	}
 	slices.Sort(c)
-	return b.write(b.sql.noteContents, first, slices.Compact(c).Seal(first))
+	return b.write(b.sql.NoteContents, first, slices.Compact(c).Seal(first))
 }
 
 // noteProvider is for an operation that was begun again with another provider. Its scope is part of its name.
@@ -57,5 +57,5 @@ func (b *batch) noteProvider(before, after *journal.Operation) error {
 	if sealed := first+format.SegmentSize-1 <= b.newest; err != nil || sealed && !found || c.Has(hash) {
 		return err
 	}
-	return b.write(b.sql.noteContents, first, c.Add(hash).Seal(first))
+	return b.write(b.sql.NoteContents, first, c.Add(hash).Seal(first))
 }

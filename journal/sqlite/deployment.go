@@ -19,11 +19,11 @@ func (o Options) schema() schema.Options {
 func (f *file) own(opts Options) error {
 	var was, is schema.Owner
 	err := f.writer.do(context.Background(), func(b *batch) (err error) {
-		if was, err = schema.OwnerBy(b.sql.readOwner); err == nil {
+		if was, err = schema.OwnerBy(b.sql.ReadOwner); err == nil {
 			err = was.Refuses(b.path, opts.schema())
 		}
 		if is = was.After(opts.schema()); err == nil && is != was {
-			err = b.giveUp(is.Write(b.sql.writeOwner)) // in no row of the log: it is not a part of the record
+			err = b.giveUp(is.Write(b.sql.WriteOwner)) // in no row of the log: it is not a part of the record
 		}
 		return conn.Explain(b.path, "open", err)
 	})
@@ -37,7 +37,7 @@ func (f *file) own(opts Options) error {
 
 // mayJoin returns ErrDeployment for a program that did not say whose journal it takes this for.
 func (b *batch) mayJoin(opts Options) error {
-	is, err := schema.OwnerBy(b.sql.readOwner)
+	is, err := schema.OwnerBy(b.sql.ReadOwner)
 	if err != nil {
 		return b.fail(err)
 	}
@@ -53,11 +53,11 @@ func (b *batch) mayJoin(opts Options) error {
 // name, the next Open with a name sets it.
 func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
 	return j.adopt(ctx, func(*batch) (bool, error) { return true, nil }, func(b *batch) error {
-		is, err := schema.OwnerBy(b.sql.readOwner)
+		is, err := schema.OwnerBy(b.sql.ReadOwner)
 		if err != nil {
 			return err
 		}
 		is.Deployment = deployment
-		return is.Write(b.sql.writeOwner)
+		return is.Write(b.sql.WriteOwner)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
+	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 // Kill drops a session of j's as the end of its process would.
@@ -77,7 +78,7 @@ func ClaimInOneGo() (restore func()) {
 const FindMarks = sealed.FindMarks
 
 // DueLooks selects unknown operations that are to be looked for.
-const DueLooks = dueLooks
+const DueLooks = statements.DueLooks
 
 // Fold leaves nothing in the log that has no row or is in no block.
 func Fold(j *Journal) error {
@@ -141,16 +142,16 @@ func Change(path string, ref journal.Ref, become func(*journal.Operation)) error
 	if err != nil {
 		return err
 	}
-	s, err := newStatements(c)
+	s, err := statements.New(c)
 	if err == nil {
 		var r format.Row
-		_, err = s.byRef.First(func(v []driver.Value) (err error) {
+		_, err = s.ByRef.First(func(v []driver.Value) (err error) {
 			r, err = format.ReadRow(v)
 			return err
 		}, ref.ID, ref.Scope, ref.Parent)
 		become(&r.Op)
 		if err == nil {
-			_, err = s.update.Exec(int64(r.Op.State), format.FromTime(format.Wake(&r.Op)), format.FromTime(r.Op.SettledAt), r.Op.Delivered,
+			_, err = s.Update.Exec(int64(r.Op.State), format.FromTime(format.Wake(&r.Op)), format.FromTime(r.Op.SettledAt), r.Op.Delivered,
 				format.EncodeFacts(r), format.Nullable(r.Op.Holder), r.Op.Handle)
 		}
 	}
@@ -222,7 +223,7 @@ func Objects(j *Journal) (objects map[string][]int64) {
 // that failed leaves it.
 func LeaveOpen(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error {
-		b.committed = append(b.committed, func() { _, _ = b.sql.begin.Exec() })
+		b.committed = append(b.committed, func() { _, _ = b.sql.Begin.Exec() })
 		return nil
 	})
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 var _ journal.LocalFlows = (*Journal)(nil)
 
 // flowWriter is the writer's state for flows.
 type flowWriter struct {
-	sql *flowStatements // the writer's goroutine's; nil before the first use
+	sql *statements.Flows // the writer's goroutine's; nil before the first use
 
 	mu       sync.Mutex
 	deferred []journal.FlowEvent
@@ -94,7 +95,7 @@ func (b *batch) recordDeferred(ev journal.FlowEvent) error {
 	s, err := b.flowSQL()
 	for _, step := range ev.Steps {
 		if err == nil {
-			err = b.write(s.insertDeferred, append(format.StepArgs(ev.Handle, step), ev.Claim)...)
+			err = b.write(s.InsertDeferred, append(format.StepArgs(ev.Handle, step), ev.Claim)...)
 		}
 	}
 	return err
@@ -112,11 +113,11 @@ func (j *Journal) flushFlows() error {
 	return j.file.writer.flush()
 }
 
-func (b *batch) flowSQL() (*flowStatements, error) {
+func (b *batch) flowSQL() (*statements.Flows, error) {
 	f := &b.writer.flows
 	if f.sql == nil {
 		var err error
-		if f.sql, err = newFlowStatements(b.conn); err != nil {
+		if f.sql, err = statements.NewFlows(b.conn); err != nil {
 			return nil, b.fail(err)
 		}
 	}
@@ -142,9 +143,9 @@ func (b *batch) applyFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
 	}
 	var f journal.Flow
 	if ev.Handle != 0 {
-		f, err = b.flow(s.byHandle, ev.Handle)
+		f, err = b.flow(s.ByHandle, ev.Handle)
 	} else {
-		f, err = b.flow(s.byRef, ev.Ref.ID, ev.Ref.Scope, ev.Ref.Parent)
+		f, err = b.flow(s.ByRef, ev.Ref.ID, ev.Ref.Scope, ev.Ref.Parent)
 	}
 	if err != nil {
 		return journal.FlowResult{}, err
@@ -199,30 +200,30 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 	s := b.writer.flows.sql
 	if was.Handle == 0 {
-		err := b.read(s.nextHandle, func(v []driver.Value) error {
+		err := b.read(s.NextHandle, func(v []driver.Value) error {
 			f.Handle = v[0].(int64)
 			return nil
 		})
 		if err == nil {
-			err = b.write(s.insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
+			err = b.write(s.Insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
 				f.Claim, format.EncodeFlowFacts(f), f.Input)
 		}
 		return f, err
 	}
 	facts := format.EncodeFlowFacts(f)
 	if f.Tombstone && !was.Tombstone {
-		err := b.write(s.reap, facts, f.Handle)
+		err := b.write(s.Reap, facts, f.Handle)
 		if err == nil {
-			err = b.write(s.dropSteps, f.Handle)
+			err = b.write(s.DropSteps, f.Handle)
 		}
 		return f, err
 	}
-	return f, b.write(s.update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts, f.Handle)
+	return f, b.write(s.Update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts, f.Handle)
 }
 
 func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
 	for _, step := range steps {
-		if err := b.write(b.writer.flows.sql.insertStep, format.StepArgs(handle, step)...); err != nil {
+		if err := b.write(b.writer.flows.sql.InsertStep, format.StepArgs(handle, step)...); err != nil {
 			return err
 		}
 	}
@@ -230,7 +231,7 @@ func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
 }
 
 func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) {
-	err = b.read(b.writer.flows.sql.steps, func(v []driver.Value) error {
+	err = b.read(b.writer.flows.sql.Steps, func(v []driver.Value) error {
 		step, err := format.ReadStep(handle, v)
 		steps = append(steps, step)
 		return err
@@ -291,7 +292,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 		before := len(passed)
 		slices.Sort(mine)
 		for _, handle := range mine {
-			f, err := b.flow(s.byHandle, handle)
+			f, err := b.flow(s.ByHandle, handle)
 			var result journal.FlowResult
 			if err == nil {
 				result, err = b.nextFlow(f, ev)
@@ -309,7 +310,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 			return nil, errors.Join(damaged, restored)
 		}
 		for _, handle := range others[:min(limit-len(results), len(others))] {
-			f, err := b.flow(s.byHandle, handle)
+			f, err := b.flow(s.ByHandle, handle)
 			if err == nil {
 				results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
 			} else if !pass(handle, err) {
@@ -326,7 +327,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 // flowsThatWant lists at most limit flows that need a claim and whose function the caller has, and as many
 // others: first those of dead sessions, then due ones, without the passed ones. restored is not nil if the
 // holders of some flows are unknown.
-func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int, passed map[int64]bool) (mine, others []int64, restored, err error) {
+func (b *batch) flowsThatWant(s *statements.Flows, ev journal.FlowEvent, limit int, passed map[int64]bool) (mine, others []int64, restored, err error) {
 	take := func(v []driver.Value) error {
 		if passed[v[0].(int64)] {
 			return nil
@@ -345,7 +346,7 @@ func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int
 		return nil
 	}
 	for holder := ""; ; {
-		found, err := s.nextHolder.First(func(v []driver.Value) error {
+		found, err := s.NextHolder.First(func(v []driver.Value) error {
 			holder = v[0].(string)
 			return nil
 		}, holder)
@@ -362,12 +363,12 @@ func (b *batch) flowsThatWant(s *flowStatements, ev journal.FlowEvent, limit int
 		case !errors.Is(err, errDead):
 			return nil, nil, nil, err
 		default:
-			if err := b.read(s.heldBy, take, holder); err != nil && !errors.Is(err, conn.ErrEnough) {
+			if err := b.read(s.HeldBy, take, holder); err != nil && !errors.Is(err, conn.ErrEnough) {
 				return nil, nil, nil, err
 			}
 		}
 	}
-	if err := b.read(s.due, take, ev.At.UnixMilli()); err != nil && !errors.Is(err, conn.ErrEnough) {
+	if err := b.read(s.Due, take, ev.At.UnixMilli()); err != nil && !errors.Is(err, conn.ErrEnough) {
 		return nil, nil, nil, err
 	}
 	return mine, others, restored, nil
@@ -396,13 +397,13 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 		}
 		passed := make(map[int64]bool)
 		for reaped < limit {
-			handles, err := b.handles(s.ended, ev.At.Add(-ev.Keep).UnixMilli(), limit-reaped+len(passed))
+			handles, err := b.handles(s.Ended, ev.At.Add(-ev.Keep).UnixMilli(), limit-reaped+len(passed))
 			handles = slices.DeleteFunc(handles, func(handle int64) bool { return passed[handle] })
 			if err != nil || len(handles) == 0 {
 				return err
 			}
 			for _, handle := range handles {
-				f, err := b.flow(s.byHandle, handle)
+				f, err := b.flow(s.ByHandle, handle)
 				var result journal.FlowResult
 				if err == nil {
 					result, err = b.nextFlow(f, ev)

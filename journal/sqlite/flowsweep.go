@@ -14,12 +14,12 @@ func (b *batch) sweepFlows(ev journal.Event) error {
 	if err != nil {
 		return err
 	}
-	handles, err := b.handles(s.dueAfter, ev.At.UnixMilli())
+	handles, err := b.handles(s.DueAfter, ev.At.UnixMilli())
 	if err != nil {
 		return err
 	}
 	for _, handle := range handles {
-		f, err := b.flow(s.byHandle, handle)
+		f, err := b.flow(s.ByHandle, handle)
 		if errors.Is(err, format.ErrDamaged) {
 			continue // a damaged flow is never used
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 // localTx is a transaction of the journal's database.
@@ -111,7 +112,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 		return journal.FlowResult{Flow: next, Decision: decision}, err
 	}
 	for _, step := range ev.Steps {
-		if _, err := tx.ExecContext(ctx, insertStep+stepValues, format.StepArgs(f.Handle, step)...); err != nil {
+		if _, err := tx.ExecContext(ctx, statements.InsertStep+statements.StepValues, format.StepArgs(f.Handle, step)...); err != nil {
 			return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 		}
 	}

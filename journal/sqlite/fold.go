@@ -22,7 +22,7 @@ func (b *batch) foldThrough(through int64) error {
 		first := block[0].Op.Handle
 		data := b.encoder.Encode(first, block)
 		block, size = block[:0], 0
-		return b.write(b.sql.insertBlock, first, data)
+		return b.write(b.sql.InsertBlock, first, data)
 	}
 	for handle := b.folded + 1; handle <= through; handle++ {
 		k := b.memtable.At(handle)

@@ -47,7 +47,7 @@ func (b *batch) appendToLog() error {
 	}
 	b.records = row.Seal(b.records)
 	b.rowBytes = len(b.records)
-	_, err := b.sql.appendLog.Exec(row.Seq, format.FromTime(row.Last), format.FromTime(row.Jumped), int64(row.LeastMargin), row.Newest, row.Folded, row.Number, b.records)
+	_, err := b.sql.AppendLog.Exec(row.Seq, format.FromTime(row.Last), format.FromTime(row.Jumped), int64(row.LeastMargin), row.Newest, row.Folded, row.Number, b.records)
 	return err
 }
 
@@ -61,7 +61,7 @@ func (b *batch) prune(least int) error {
 	if n < least {
 		return nil
 	}
-	if err := b.write(b.sql.pruneLog, b.log[n-1].seq); err != nil {
+	if err := b.write(b.sql.PruneLog, b.log[n-1].seq); err != nil {
 		return err
 	}
 	b.log = slices.Delete(b.log, 0, n)
@@ -78,7 +78,7 @@ func (w *writer) readLog(reset bool) error {
 	}
 	known, before := len(w.log), w.seq
 	var records [][]byte
-	err := w.sql.readLog.Each(func(v []driver.Value) error {
+	err := w.sql.ReadLog.Each(func(v []driver.Value) error {
 		row, blob, err := format.ReadLogRow(v)
 		if err != nil {
 			return err

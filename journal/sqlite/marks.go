@@ -23,7 +23,7 @@ func (b *batch) remark(before, after *journal.Operation) error {
 		if slices.Contains(had, m) {
 			continue
 		}
-		if err := b.write(b.sql.addMark, sealed.BucketOf(m, after.Handle), b.segments.Key.OfMark(byte(m.By), m.Value), after.Handle); err != nil {
+		if err := b.write(b.sql.AddMark, sealed.BucketOf(m, after.Handle), b.segments.Key.OfMark(byte(m.By), m.Value), after.Handle); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,7 @@ func (b *batch) remark(before, after *journal.Operation) error {
 		if slices.Contains(has, m) {
 			continue
 		}
-		if err := b.write(b.sql.removeMark, sealed.BucketOf(m, before.Handle), b.segments.Key.OfMark(byte(m.By), m.Value), before.Handle); err != nil {
+		if err := b.write(b.sql.RemoveMark, sealed.BucketOf(m, before.Handle), b.segments.Key.OfMark(byte(m.By), m.Value), before.Handle); err != nil {
 			return err
 		}
 	}
@@ -40,9 +40,9 @@ func (b *batch) remark(before, after *journal.Operation) error {
 
 // markedBy lists the operations that may be found so, by handle.
 func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
-	find, args := b.sql.findMarks, []any{b.segments.Key.OfMark(byte(by), value)}
+	find, args := b.sql.FindMarks, []any{b.segments.Key.OfMark(byte(by), value)}
 	if by == store.ByFound {
-		find, args = b.sql.findFound, []any{int64(sealed.FoundBucket), args[0]}
+		find, args = b.sql.FindFound, []any{int64(sealed.FoundBucket), args[0]}
 	}
 	handles, err := b.handles(find, args...)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *batch) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 // unmark removes the marks of an operation that is removed, and notes that it had its caller's reference.
 func (b *batch) unmark(op *journal.Operation) error {
 	if m, is := store.Reaped(op); is {
-		if err := b.write(b.sql.addMark, int64(sealed.ReapedBucket), b.segments.Key.OfMark(byte(m.By), m.Value), int64(0)); err != nil {
+		if err := b.write(b.sql.AddMark, int64(sealed.ReapedBucket), b.segments.Key.OfMark(byte(m.By), m.Value), int64(0)); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 		return false, nil
 	}
 	for _, m := range reaped {
-		was, err := b.handles(b.sql.findFound, int64(sealed.ReapedBucket), b.segments.Key.OfMark(byte(m.By), m.Value))
+		was, err := b.handles(b.sql.FindFound, int64(sealed.ReapedBucket), b.segments.Key.OfMark(byte(m.By), m.Value))
 		if err != nil || len(was) > 0 {
 			return false, err
 		}

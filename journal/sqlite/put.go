@@ -50,7 +50,7 @@ func (b *batch) put(r *row, c *change) error {
 			c.AnswerSum = 0
 			err = b.removeAnswer(c.Op.Handle)
 			if err == nil {
-				err = b.write(b.sql.wipe, c.Op.Handle)
+				err = b.write(b.sql.Wipe, c.Op.Handle)
 			}
 		}
 		if err == nil {
@@ -61,7 +61,7 @@ func (b *batch) put(r *row, c *change) error {
 		if c.answer != nil {
 			c.AnswerSum = format.SumIn(c.answer)
 			b.inRows += len(c.answerBody)
-			err = b.write(b.sql.insertAnswer, c.Op.Handle, c.answer, c.answerBody)
+			err = b.write(b.sql.InsertAnswer, c.Op.Handle, c.answer, c.answerBody)
 		}
 		if err == nil {
 			err = b.update(r, &c.row)
@@ -109,11 +109,11 @@ func (b *batch) relog(before *format.Record, c *change) {
 func (b *batch) insertRow(k *format.Record) error {
 	op, r := &k.Op, k.Row
 	r.AnswerSum = format.SumIn(k.Answer)
-	err := b.write(b.sql.insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.Identified, op.Provider,
+	err := b.write(b.sql.Insert, op.Handle, op.Scope, op.Parent, op.ID, int64(op.Naming), k.Identified, op.Provider,
 		int64(op.State), format.Nullable(op.Holder), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered, op.Tombstone,
 		format.EncodeFacts(r), k.Request, k.Body)
 	if err == nil && k.Answer != nil {
-		err = b.write(b.sql.insertAnswer, op.Handle, k.Answer, k.AnswerBody)
+		err = b.write(b.sql.InsertAnswer, op.Handle, k.Answer, k.AnswerBody)
 	}
 	if err == nil {
 		err = b.remark(&unmarked, op)
@@ -133,10 +133,10 @@ func (b *batch) wroteRow(r format.Row) {
 func (b *batch) update(before, after *row) (err error) {
 	op := &after.Op
 	if before.Op.Holder == op.Holder {
-		err = b.write(b.sql.updateHeld, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
+		err = b.write(b.sql.UpdateHeld, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 			format.EncodeFacts(after.Row), op.Handle)
 	} else {
-		err = b.write(b.sql.update, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
+		err = b.write(b.sql.Update, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 			format.EncodeFacts(after.Row), format.Nullable(op.Holder), op.Handle)
 	}
 	if err == nil {
@@ -147,7 +147,7 @@ func (b *batch) update(before, after *row) (err error) {
 
 func (b *batch) updateWhole(r format.Row, body []byte) error {
 	op := &r.Op
-	err := b.write(b.sql.updateWhole, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
+	err := b.write(b.sql.UpdateWhole, int64(op.State), format.FromTime(format.Wake(op)), format.FromTime(op.SettledAt), op.Delivered,
 		format.EncodeFacts(r), format.Nullable(op.Holder), int64(op.Naming), r.Identified, op.Provider, op.Tombstone, r.Request, body, op.Handle)
 	if err == nil {
 		b.wroteRow(r)
@@ -175,15 +175,15 @@ func (b *batch) remove(r row) error {
 	if err := b.removeAnswer(handle); err != nil {
 		return err
 	}
-	if err := b.write(b.sql.wipe, handle); err != nil {
+	if err := b.write(b.sql.Wipe, handle); err != nil {
 		return err
 	}
-	return b.write(b.sql.remove, handle)
+	return b.write(b.sql.Remove, handle)
 }
 
 func (b *batch) removeAnswer(handle int64) error {
-	if err := b.write(b.sql.wipeAnswer, handle); err != nil {
+	if err := b.write(b.sql.WipeAnswer, handle); err != nil {
 		return err
 	}
-	return b.write(b.sql.removeAnswer, handle)
+	return b.write(b.sql.RemoveAnswer, handle)
 }

@@ -49,10 +49,6 @@ func results(path string, outs []outcome) ([]journal.Result, error) {
 	return results, nil
 }
 
-// dueLooks selects unknown operations whose look-up is due, the longest due first.
-const dueLooks = "SELECT wake_at, handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND wake_at > 0 AND wake_at <= ?1" +
-	fromThese + " ORDER BY wake_at LIMIT ?3"
-
 // dueLook is an operation whose look-up is due.
 type dueLook struct {
 	at     time.Time
@@ -109,7 +105,7 @@ func (b *batch) looks(p *prepared, limit int) ([]outcome, error) {
 
 // dueLooks lists the looks that are due, at most limit, those due longest coming first.
 func (b *batch) dueLooks(p *prepared, limit int) (due []dueLook, err error) {
-	err = b.read(b.sql.dueLooks, func(v []driver.Value) error {
+	err = b.read(b.sql.DueLooks, func(v []driver.Value) error {
 		due = append(due, dueLook{format.ToTime(v[0]), v[1].(int64)})
 		return nil
 	}, p.At.UnixMilli(), providers(p.From), int64(limit))
@@ -155,7 +151,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 	}
 	hash := b.segments.Key.OfHeard(heard)
 	before := false
-	err = b.read(b.sql.hasHeard, func([]driver.Value) error {
+	err = b.read(b.sql.HasHeard, func([]driver.Value) error {
 		before = true
 		return nil
 	}, hash)
@@ -178,7 +174,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 			return false, nil, b.giveUp(err)
 		}
 	}
-	return true, outs, b.giveUp(b.write(b.sql.addHeard, hash, b.clock.Last.UnixMilli()))
+	return true, outs, b.giveUp(b.write(b.sql.AddHeard, hash, b.clock.Last.UnixMilli()))
 }
 
 // forgetHeard forgets events that were heard so long ago, some in a commit.
@@ -187,13 +183,13 @@ func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
 		var left bool
 		err := j.reapCommit(ctx, func(b *batch) error {
 			var old [][]byte
-			err := b.read(b.sql.oldHeard, func(v []driver.Value) error {
+			err := b.read(b.sql.OldHeard, func(v []driver.Value) error {
 				old = append(old, format.ToBytes(v[0]))
 				return nil
 			}, before.UnixMilli(), int64(heardAtOnce))
 			for _, hash := range old {
 				if err == nil {
-					err = b.write(b.sql.removeHeard, hash)
+					err = b.write(b.sql.RemoveHeard, hash)
 				}
 			}
 			left = len(old) == heardAtOnce

@@ -8,7 +8,7 @@ import (
 
 // removedFrom reads those of the segment that begins with first; nil: there are none.
 func (b *batch) removedFrom(first int64) (bits format.Removed, err error) {
-	err = b.read(b.sql.removed, func(v []driver.Value) error {
+	err = b.read(b.sql.Removed, func(v []driver.Value) error {
 		bits, err = format.DecodeRemoved(first, v[0].([]byte))
 		return err
 	}, first)
@@ -37,7 +37,7 @@ func (b *batch) noteRemoved() error {
 		noted[first] = true
 		bits, err := b.removedFrom(first)
 		if err == nil {
-			err = b.write(b.sql.noteRemoved, first, bits.Seal(first))
+			err = b.write(b.sql.NoteRemoved, first, bits.Seal(first))
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (b *batch) mayLack(handle int64) error {
 	}
 	// In a spent segment, all operations but those that it still finds were removed.
 	spent := false
-	err = b.read(b.sql.segment, func(v []driver.Value) error {
+	err = b.read(b.sql.Segment, func(v []driver.Value) error {
 		s, hashes, err := format.ReadSegment(v)
 		spent = err == nil && s.Spent && !format.HasOffset(hashes, handle-first)
 		return err

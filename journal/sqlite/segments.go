@@ -16,7 +16,7 @@ import (
 func (b *batch) spend(first int64) error {
 	var rest []uint64
 	var found []nameindex.Member
-	err := b.read(b.sql.segmentRest, func(v []driver.Value) error {
+	err := b.read(b.sql.SegmentRest, func(v []driver.Value) error {
 		r, err := format.ReadRow(v)
 		members := b.segments.MembersOf(r.Op.Handle, &r.Op)
 		found = append(found, members...)
@@ -29,16 +29,16 @@ func (b *batch) spend(first int64) error {
 		err = b.account(first, first+format.SegmentSize-1, found)
 	}
 	if err == nil {
-		err = b.write(b.sql.forgetRemoved, first)
+		err = b.write(b.sql.ForgetRemoved, first)
 	}
 	if err == nil && len(rest) == 0 {
-		err = b.write(b.sql.forgetContents, first)
+		err = b.write(b.sql.ForgetContents, first)
 	}
 	if err != nil {
 		return err
 	}
 	spent := format.Segment{First: first, Began: time.UnixMilli(0), Spent: true}
-	return b.write(b.sql.spendSegment, spent.Seal(format.EncodeEntries(rest)), first)
+	return b.write(b.sql.SpendSegment, spent.Seal(format.EncodeEntries(rest)), first)
 }
 
 // addToSegment takes note of an operation that was just begun, and seals the
@@ -58,7 +58,7 @@ func (b *batch) addToSegment(op *journal.Operation) error {
 		began = b.clock.Last.Add(-journal.Leap)
 	}
 	hashes := format.Segment{First: first, Began: began}.Seal(format.EncodeEntries(run))
-	if err := b.write(b.sql.addSegment, first, began.UnixMilli(), hashes); err != nil {
+	if err := b.write(b.sql.AddSegment, first, began.UnixMilli(), hashes); err != nil {
 		return err
 	}
 	if err := b.noteContents(first, s.Tail); err != nil {
@@ -82,7 +82,7 @@ func (b *batch) completeTail() error {
 			missed = append(missed, s.MembersOf(handle, op)...)
 		}
 	}
-	err := b.read(b.sql.segmentRows, func(v []driver.Value) error {
+	err := b.read(b.sql.SegmentRows, func(v []driver.Value) error {
 		r, err := format.ReadRow(v)
 		if err == nil {
 			add(r.Op.Handle, &r.Op)
@@ -92,7 +92,7 @@ func (b *batch) completeTail() error {
 	if err != nil {
 		return err
 	}
-	err = b.read(b.sql.blocksFrom, func(v []driver.Value) error {
+	err = b.read(b.sql.BlocksFrom, func(v []driver.Value) error {
 		data, _ := v[1].([]byte)
 		return format.EachOfBlock(v[0].(int64), data, format.All, func(k *format.Record) error {
 			add(k.Op.Handle, &k.Op)
@@ -159,7 +159,7 @@ func (b *batch) loadSegments(latest int64) error {
 	s := b.segments
 	var runs [][]uint64
 	loaded := s.Loaded
-	err := b.read(b.sql.readSegments, func(v []driver.Value) error {
+	err := b.read(b.sql.ReadSegments, func(v []driver.Value) error {
 		run, first, err := nameindex.RunAfter(loaded, v)
 		runs, loaded = append(runs, run), first
 		return err

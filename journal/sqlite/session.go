@@ -50,7 +50,7 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 		if err := b.mayJoin(j.opts); err != nil {
 			return err
 		}
-		if err := b.write(b.sql.addSession, s.id); err != nil {
+		if err := b.write(b.sql.AddSession, s.id); err != nil {
 			return err
 		}
 		b.own[s.id] = s
@@ -91,7 +91,7 @@ func (s *session) End(ctx context.Context) error {
 	s.journal.mu.Unlock()
 	err := s.journal.file.writer.do(context.WithoutCancel(ctx), func(b *batch) error {
 		delete(b.own, s.id)
-		return b.write(b.sql.removeSession, s.id)
+		return b.write(b.sql.RemoveSession, s.id)
 	})
 	if err == nil {
 		_ = os.Remove(s.lock.Path()) // no process needs it, and a left-over one does no harm
@@ -118,7 +118,7 @@ func (b *batch) requireSession(id string) error {
 	if s.verified {
 		return nil
 	}
-	found, err := b.sql.hasSession.First(func([]driver.Value) error { return nil }, id)
+	found, err := b.sql.HasSession.First(func([]driver.Value) error { return nil }, id)
 	if err != nil {
 		return b.fail(err)
 	}
@@ -165,7 +165,7 @@ func (b *batch) probe(id string) error {
 	if b.requireSession(id) == nil {
 		return nil
 	}
-	found, err := b.sql.hasSession.First(func([]driver.Value) error { return nil }, id)
+	found, err := b.sql.HasSession.First(func([]driver.Value) error { return nil }, id)
 	if err != nil {
 		return b.fail(err)
 	}
@@ -187,7 +187,7 @@ func (b *batch) probe(id string) error {
 	case lock == nil:
 		return nil
 	}
-	if err := b.write(b.sql.removeSession, id); err != nil {
+	if err := b.write(b.sql.RemoveSession, id); err != nil {
 		_ = lock.Close()
 		return err
 	}
@@ -202,7 +202,7 @@ func (b *batch) probe(id string) error {
 // removeDeadSessions removes the sessions that held nothing when they died. No other code would find them.
 func (b *batch) removeDeadSessions() error {
 	var ids []string
-	err := b.read(b.sql.sessions, func(v []driver.Value) error {
+	err := b.read(b.sql.Sessions, func(v []driver.Value) error {
 		ids = append(ids, v[0].(string))
 		return nil
 	})

@@ -26,7 +26,7 @@ func (b *batch) verify() error {
 	}
 	if why == "" && side == (sidecar.Content{}) {
 		// Records of the application's transactions have no row in the log yet.
-		err := b.read(b.sql.readOutbox, func([]driver.Value) error {
+		err := b.read(b.sql.ReadOutbox, func([]driver.Value) error {
 			why = "has history, and no sidecar"
 			return conn.ErrEnough
 		})

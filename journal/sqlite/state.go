@@ -60,7 +60,7 @@ func newState() state {
 func (b *batch) refresh() error {
 	w := b.writer
 	var version int64
-	if _, err := w.sql.dataVersion.First(func(row []driver.Value) error { version = row[0].(int64); return nil }); err != nil {
+	if _, err := w.sql.DataVersion.First(func(row []driver.Value) error { version = row[0].(int64); return nil }); err != nil {
 		return err
 	}
 	if w.known && version == w.version {
@@ -68,7 +68,7 @@ func (b *batch) refresh() error {
 	}
 	b.others = w.known
 	w.known, w.unread = false, true
-	_, err := w.sql.readIdentity.First(func(row []driver.Value) (err error) {
+	_, err := w.sql.ReadIdentity.First(func(row []driver.Value) (err error) {
 		w.identity = row[0].(string)
 		if err := schema.Unchanged(w.path, row[2].(int64)); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (b *batch) refresh() error {
 // written. The last row is never removed.
 func (w *writer) notBehind() error {
 	var last int64
-	_, err := w.sql.logEnds.First(func(row []driver.Value) error { last, _ = row[0].(int64); return nil })
+	_, err := w.sql.LogEnds.First(func(row []driver.Value) error { last, _ = row[0].(int64); return nil })
 	if err == nil && last < w.seq {
 		err = w.files.Lost()
 	}
@@ -154,7 +154,7 @@ func (w *writer) remember(r format.Row) {
 
 // beginEpoch has the batch's commit begin an epoch.
 func (b *batch) beginEpoch() error {
-	if err := b.write(b.sql.writeIdentity, b.identity, format.EncodeEpoch(b.identity, b.epoch+1)); err != nil {
+	if err := b.write(b.sql.WriteIdentity, b.identity, format.EncodeEpoch(b.identity, b.epoch+1)); err != nil {
 		return err
 	}
 	b.epoch++ // after a rollback it is read again

@@ -63,7 +63,7 @@ func (b *batch) sweep() error {
 		s.Seq = b.sweeps[n-1].Seq + 1
 	}
 	b.sweeps = append(b.sweeps, s)
-	if err := b.write(b.sql.addSweep, s.Seq, s.Event.At.UnixMilli(), format.FromTime(s.Event.Last), format.FromTime(s.Event.Since), s.Through, s.Position, s.Sum()); err != nil {
+	if err := b.write(b.sql.AddSweep, s.Seq, s.Event.At.UnixMilli(), format.FromTime(s.Event.Last), format.FromTime(s.Event.Since), s.Through, s.Position, s.Sum()); err != nil {
 		return err
 	}
 	for next := true; next; next = len(b.sweeps) > mostSweeps {
@@ -80,7 +80,7 @@ const mostSweeps = 8
 // sweepPage gives a page of operations the event of the first sweep that is under way.
 func (b *batch) sweepPage() error {
 	s := &b.sweeps[0]
-	handles, err := b.handles(b.sql.unansweredAfter, s.Position, sweepAtOnce)
+	handles, err := b.handles(b.sql.UnansweredAfter, s.Position, sweepAtOnce)
 	if err != nil {
 		return err
 	}
@@ -103,13 +103,13 @@ func (b *batch) sweepPage() error {
 		}
 	}
 	if len(handles) == sweepAtOnce && handles[len(handles)-1] < s.Through {
-		return b.write(b.sql.moveSweep, s.Position, s.Sum(), s.Seq)
+		return b.write(b.sql.MoveSweep, s.Position, s.Sum(), s.Seq)
 	}
-	if err := b.write(b.sql.endSweep, s.Seq); err != nil {
+	if err := b.write(b.sql.EndSweep, s.Seq); err != nil {
 		return err
 	}
 	b.sweeps = slices.Clone(b.sweeps[1:])
-	return b.write(b.sql.forgetSwept, s.Seq)
+	return b.write(b.sql.ForgetSwept, s.Seq)
 }
 
 // sweepSome commits a page of a sweep, and reports whether it could. Otherwise it is tried again after the
@@ -133,7 +133,7 @@ func (w *writer) sweepSome() bool {
 // readSweeps reads those that are under way.
 func (w *writer) readSweeps() error {
 	w.sweeps = nil
-	return w.sql.readSweeps.Each(func(v []driver.Value) error {
+	return w.sql.ReadSweeps.Each(func(v []driver.Value) error {
 		s, err := sealed.ReadSweep(v)
 		w.sweeps = append(w.sweeps, s)
 		return err
@@ -166,7 +166,7 @@ func (b *batch) awaits(s *sealed.Sweep, handle int64) (bool, error) {
 	if !s.Covers(handle) {
 		return false, nil
 	}
-	given, err := b.sql.isSwept.First(func([]driver.Value) error { return nil }, s.Seq, handle)
+	given, err := b.sql.IsSwept.First(func([]driver.Value) error { return nil }, s.Seq, handle)
 	return !given, b.fail(err)
 }
 
@@ -174,7 +174,7 @@ func (b *batch) awaits(s *sealed.Sweep, handle int64) (bool, error) {
 func (b *batch) noteSwept(handle int64) error {
 	for i := range b.sweeps {
 		if s := &b.sweeps[i]; s.Covers(handle) {
-			if err := b.write(b.sql.addSwept, s.Seq, handle); err != nil {
+			if err := b.write(b.sql.AddSwept, s.Seq, handle); err != nil {
 				return err
 			}
 		}
@@ -184,7 +184,7 @@ func (b *batch) noteSwept(handle int64) error {
 
 // unansweredAfter are the handles of the first operations without an answer after that one, at most so many, in order.
 func (b *batch) unansweredAfter(after int64, limit int) ([]int64, error) {
-	handles, err := b.handles(b.sql.unansweredAfter, after, limit)
+	handles, err := b.handles(b.sql.UnansweredAfter, after, limit)
 	for k := range b.recently {
 		if k.Op.State != journal.StateCompleted && k.Op.Handle > after {
 			handles = append(handles, k.Op.Handle)

@@ -19,7 +19,7 @@ func (b *batch) takeIn() (more bool, err error) {
 	}
 	var rows []sealed.Outbox
 	last, bytes := int64(0), 0
-	err = b.read(b.sql.readOutbox, func(v []driver.Value) error {
+	err = b.read(b.sql.ReadOutbox, func(v []driver.Value) error {
 		if len(rows) >= maxBatch || bytes > maxBatchBytes/2 {
 			more = true
 			return conn.ErrEnough
@@ -37,7 +37,7 @@ func (b *batch) takeIn() (more bool, err error) {
 		}
 	}
 	if len(rows) > 0 {
-		if err := b.write(b.sql.clearOutbox, last); err != nil {
+		if err := b.write(b.sql.ClearOutbox, last); err != nil {
 			return false, b.giveUp(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/nameindex"
+	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 type writer struct {
 	path       string
 	conn       *conn.Conn
-	sql        *statements
+	sql        *statements.Statements
 	checkpoint *checkpoint.Checkpointer
 	timeout    time.Duration
 	committed  func(requests int, took time.Duration)
@@ -92,7 +93,7 @@ func (w *writer) free(r *request) {
 }
 
 func newWriter(path string, c *conn.Conn, files *inplace.Files, checkpointer *checkpoint.Checkpointer, timeout time.Duration, opts Options) (*writer, error) {
-	sql, err := newStatements(c)
+	sql, err := statements.New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +365,7 @@ func (w *writer) begin() (*batch, error) {
 
 func (w *writer) beginNext() (*batch, error) {
 	begin := func() error {
-		_, err := w.sql.begin.Exec()
+		_, err := w.sql.Begin.Exec()
 		return err
 	}
 	var err error
@@ -376,7 +377,7 @@ func (w *writer) beginNext() (*batch, error) {
 	}
 	if err != nil && !conn.IsBusy(err) {
 		// The last rollback may have failed too, and left the transaction open.
-		_, _ = w.sql.rollback.Exec()
+		_, _ = w.sql.Rollback.Exec()
 		err = begin()
 	}
 	if err != nil {
@@ -439,7 +440,7 @@ func (w *writer) finish(b *batch) error {
 		b.broken = w.files.InPlace()
 	}
 	if b.broken == nil {
-		if _, err := w.sql.commit.Exec(); err != nil {
+		if _, err := w.sql.Commit.Exec(); err != nil {
 			b.broken = err
 		}
 	}
@@ -469,7 +470,7 @@ func (w *writer) outOfPlace() error {
 
 // rollback discards the batch's work, except for deliveries, which stay noted.
 func (w *writer) rollback(b *batch) {
-	_, _ = w.sql.rollback.Exec() // SQLite may have done so itself
+	_, _ = w.sql.Rollback.Exec() // SQLite may have done so itself
 	w.deferred.Lock()
 	w.deferred.events = append(b.deferrals, w.deferred.events...)
 	w.deferred.Unlock()

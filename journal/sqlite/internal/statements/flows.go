@@ -1,0 +1,55 @@
+package statements
+
+import (
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/read"
+)
+
+// InsertStep and StepValues insert what format.StepArgs returns. A step that is recorded already stays as it is.
+const (
+	InsertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
+	StepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// Flows are the writer's statements for flows.
+type Flows struct {
+	ByHandle, ByRef, Steps                     *conn.Stmt
+	Insert, Update, InsertStep, InsertDeferred *conn.Stmt
+	Reap, DropSteps                            *conn.Stmt
+	NextHolder, HeldBy, Due, Ended             *conn.Stmt
+	DueAfter                                   *conn.Stmt
+	NextHandle                                 *conn.Stmt
+}
+
+// NewFlows prepares them on a connection.
+func NewFlows(c *conn.Conn) (*Flows, error) {
+	s := new(Flows)
+	for _, p := range []struct {
+		stmt **conn.Stmt
+		text string
+	}{
+		{&s.ByHandle, read.SelectFlow + " WHERE handle = ?"},
+		{&s.ByRef, read.SelectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
+		{&s.Steps, read.SelectSteps},
+		{&s.NextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM onceward_flows"},
+		{&s.Insert, `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
+		{&s.Update, "UPDATE onceward_flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
+		{&s.InsertStep, InsertStep + StepValues},
+		{&s.InsertDeferred, InsertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+			WHERE EXISTS (SELECT 1 FROM onceward_flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
+		{&s.Reap, "UPDATE onceward_flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
+		{&s.DropSteps, "DELETE FROM onceward_flow_steps WHERE flow = ?"},
+		{&s.NextHolder, "SELECT holder FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+		{&s.HeldBy, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder = ? ORDER BY handle"},
+		{&s.Due, "SELECT handle, function, version FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND due_at BETWEEN -?1 AND ?1 ORDER BY due_at"},
+		{&s.DueAfter, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_due WHERE state = 2 AND (due_at > ?1 OR due_at < -?1)"},
+		{&s.Ended, "SELECT handle FROM onceward_flows INDEXED BY onceward_flows_ended WHERE ended_at <= ? AND tombstone = 0 ORDER BY ended_at LIMIT ?"},
+	} {
+		var err error
+		if *p.stmt, err = c.Prepare(p.text); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
