@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// guards are connections that never commit anything after SQLite has rolled back a transaction by itself.
-// database/sql does not know of that: if a caller ignores the error, each of its next statements would be a
-// transaction of its own. They tell the writer when a transaction ends.
+// guards are connections that never commit anything after SQLite has rolled back a transaction by itself. database/sql
+// does not know of that. If a caller ignores the error, each of its next statements would be a transaction of its own.
+// They give the lock back when a transaction ends.
 type guards struct {
 	driver.Connector
 	lock    Lock

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Lock is held by the transaction of the application's that has the file through a handle of this process. Whoever
-// waits for it wakes as soon as it ends, where conn.InTurn looks again after some time, which is mostly a millisecond.
-// Only SQLite's lock decides.
+// Lock is held by the transaction of the application's that has the file through a handle of this process. A caller that
+// waits for it wakes as soon as it ends. conn.InTurn would look again after some time, mostly a millisecond. Only SQLite's
+// lock decides.
 type Lock chan struct{}
 
 // Take waits for the lock, and reports false if ctx or timeout ended first.

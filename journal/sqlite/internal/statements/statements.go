@@ -27,8 +27,8 @@ const unansweredAfter = `SELECT handle FROM onceward_operations INDEXED BY oncew
 // parameter, or all if it is NULL.
 const fromThese = " AND (?2 IS NULL OR provider IN (SELECT value FROM json_each(?2)))"
 
-// toldNow excludes unknown operations that are looked up and not dead. A look-up delivers them to nobody, and
-// need not read them.
+// toldNow excludes unknown operations that are looked up and not dead. A look-up does not deliver them,
+// and need not read them.
 const toldNow = "state <> 4 OR wake_at = 0"
 
 // Statements are the writer's, but for flows.
