@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 )
 
 func sizeOf(t *testing.T, path string) int64 {
@@ -101,13 +102,13 @@ func TestWALIsCutAfterItWasKept(t *testing.T) {
 	require.NoError(t, err)
 	var n int
 	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_log").Scan(&n))
-	for i := 0; sizeOf(t, path+"-wal") < sqlite.MaxWAL+sqlite.MaxWAL/2; i++ {
+	for i := 0; sizeOf(t, path+"-wal") < checkpoint.MaxWAL+checkpoint.MaxWAL/2; i++ {
 		require.Less(t, i, 100, "an open transaction keeps the WAL from starting over")
 		large(fmt.Sprint("held-", i))
 	}
 	_, err = other.ExecContext(t.Context(), "COMMIT")
 	require.NoError(t, err)
-	for i := 0; sizeOf(t, path+"-wal") > sqlite.MaxWAL; i++ {
+	for i := 0; sizeOf(t, path+"-wal") > checkpoint.MaxWAL; i++ {
 		require.Less(t, i, 100, "it starts over and is cut")
 		large(fmt.Sprint("after-", i))
 	}

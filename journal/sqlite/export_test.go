@@ -12,7 +12,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
-	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
@@ -30,9 +29,6 @@ func Dial(path, pragmaName, value, want string) error {
 
 // SegmentSize is how many operations make a segment.
 const SegmentSize = format.SegmentSize
-
-// MaxWAL is to how many bytes the WAL is cut.
-const MaxWAL = checkpoint.MaxWAL
 
 // KeepRows is how many rows the log has at most, and KeepRowsBytes how large they are.
 const (
@@ -73,12 +69,6 @@ func ClaimInOneGo() (restore func()) {
 	claimFor = time.Hour
 	return func() { claimFor = before }
 }
-
-// FindMarks selects the handles of one hash.
-const FindMarks = sealed.FindMarks
-
-// DueLooks selects unknown operations that are to be looked for.
-const DueLooks = statements.DueLooks
 
 // Fold leaves nothing in the log that has no row or is in no block.
 func Fold(j *Journal) error {

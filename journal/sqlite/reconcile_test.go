@@ -18,6 +18,8 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
+	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 // doubt begins an operation and leaves it unknown.
@@ -156,12 +158,12 @@ func TestLooksUseTheirIndices(t *testing.T) {
 	open(t, path)
 	other := anotherProcess(t, path)
 	for query, says := range map[string]string{
-		sqlite.DueLooks: "USING INDEX onceward_operations_looks (wake_at>? AND wake_at<?)",
+		statements.DueLooks: "USING INDEX onceward_operations_looks (wake_at>? AND wake_at<?)",
 		"SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0": "onceward_operations_dead",
 		"SELECT 1 FROM onceward_heard WHERE hash = ?":                            "USING PRIMARY KEY (hash=?)",
 		"SELECT hash FROM onceward_heard WHERE at < ? LIMIT ?":                   "onceward_heard_at (at<?)",
 		"SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?":        "USING PRIMARY KEY (bucket=? AND hash=?)",
-		sqlite.FindMarks: "USING PRIMARY KEY (bucket=? AND hash=?)",
+		sealed.FindMarks: "USING PRIMARY KEY (bucket=? AND hash=?)",
 	} {
 		rows, err := other.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, 1, 2, 3)
 		require.NoError(t, err)
