@@ -46,7 +46,8 @@ type Endpoint struct {
 	// Default: 1 MiB each.
 	MaxRequest, MaxAnswer int64
 
-	// Omit names members of the body that a repeated request may have otherwise: paths with dots.
+	// Omit names members of the body that a repeated request may have otherwise: paths with dots. A release that changes
+	// Omit refuses the keys of earlier requests that have such a member.
 	Omit []string
 
 	// KeepHeaders are headers of the answer that are kept, besides the usual ones.
