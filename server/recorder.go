@@ -78,6 +78,9 @@ func (r *recorder) answer(e *Endpoint) *journal.Answer {
 func (r *recorder) give(w http.ResponseWriter, more http.Header) {
 	clear(w.Header())
 	maps.Copy(w.Header(), r.sent)
+	for _, name := range []string{replayedHeader, expiresHeader, recordedHeader} { // a handler may pass another service's answer on
+		w.Header().Del(name)
+	}
 	maps.Copy(w.Header(), more)
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body.Bytes())

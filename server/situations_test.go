@@ -324,6 +324,22 @@ func TestEndpointRules(t *testing.T) {
 			assert.Equal(t, 201, w.ask(h, "POST", "/payments", "1", keyed(key)).Code)
 			assert.Equal(t, 1, w.rows())
 		}},
+		{"a mark of another service's answer is not passed on", func(t *testing.T, w *wire) {
+			status := 0
+			h := w.server.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				for name, value := range map[string]string{"Idempotent-Replayed": "true", "Idempotency-Expires": "never", "Idempotency-Recorded": "false"} {
+					rw.Header().Set(name, value)
+				}
+				rw.WriteHeader(status)
+			}), server.Endpoint{})
+			for _, status = range []int{402, 502, 200} {
+				got := w.ask(h, "POST", "/payments", "1", keyed(key)).Header
+				assert.Empty(t, got.Get("Idempotent-Replayed"))
+				assert.NotEqual(t, "never", got.Get("Idempotency-Expires"))
+				assert.Equal(t, status == 200, got.Get("Idempotency-Expires") != "")
+				assert.Equal(t, status == 402, got.Get("Idempotency-Recorded") == "false")
+			}
+		}},
 		{"Release leaves nothing", func(t *testing.T, w *wire) {
 			h := w.server.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				pay(rw, r)
