@@ -14,7 +14,7 @@ import (
 func NextReceipt(r Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	ev.At, ev.Last = stamp(ev.At), stamp(ev.Last)
 	next, err := stepReceipt(r, ev)
-	if err != nil || next.Decision != Execute && next.Decision != Recorded {
+	if next.Decision != Execute && next.Decision != Recorded {
 		next.Receipt, next.Again = r, false
 	}
 	return next, err

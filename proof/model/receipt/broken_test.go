@@ -81,6 +81,11 @@ func TestInvariantsAreBroken(t *testing.T) {
 		{3, "one file", "a decline goes out, and is not recorded", keeping(func(status int, touched bool) bool {
 			return status != 402 && receipts.Kept(status, touched)
 		})},
+		{3, "days pass, clocks are wrong", "an answer that was reaped is given again", altered(func(before journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult) {
+			if ev.Kind == journal.ReceiptReserve && result.Decision == journal.Gone && ev.At.Before(before.ExpiresAt) {
+				result.Decision = journal.Replay
+			}
+		})},
 		{4, "another request", "the request is not compared with the receipt", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) { ev.Same = anyone })},
 		{4, "one file", "no request is the recorded one", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) {
 			ev.Same = func(*journal.Receipt) (bool, error) { return false, nil }

@@ -384,7 +384,7 @@ func (x *explorer) hears(s state, c int, rec uint16, d journal.Decision, did ste
 	switch d {
 	case journal.Replay:
 		r := x.rec(rec)
-		if !final(r.Status) {
+		if r.HasAnswer && !final(r.Status) {
 			x.emit(s, did, facts{}) // it asks again
 			return
 		}
