@@ -41,8 +41,8 @@ func WithAccount(ctx context.Context, label string) context.Context {
 // parent.
 //
 // The step of an unnamed operation is made of its method, host and path. The next alike one is "… #2" once the caller
-// has read the whole answer of the first, and until then a retry of the first (docs/server.md). Each context that
-// WithParent returns counts for itself: make one for each run, and derive the others from it.
+// has read the whole answer of the first, and a retry of the first until then. Alike ones that run at once are
+// ErrNameNeeded. Make one context by WithParent for each run, and derive the others from it.
 func WithParent(ctx context.Context, parent Key) context.Context {
 	var p *naming.Parent
 	if parent != "" {
