@@ -3,6 +3,7 @@ package onceward
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/onceward/onceward/internal/background"
@@ -246,90 +247,46 @@ func withoutAnswer(op *journal.Operation) Operation {
 // JoinTraces returns a Trace that calls the hooks of all traces in order, each with the context that the one before
 // returned.
 func JoinTraces(traces ...*Trace) *Trace {
-	joined := new(Trace)
+	all := new(Trace)
 	for _, t := range traces {
 		if t != nil {
-			joined.join(*t)
+			all.join(*t)
 		}
 	}
-	return joined
+	return all
 }
 
 func (t *Trace) join(u Trace) {
-	if a, b := t.Parent, u.Parent; b != nil {
-		t.Parent = func(ctx context.Context) string {
-			if a != nil {
-				if p := a(ctx); p != "" {
-					return p
-				}
-			}
-			return b(ctx)
+	a, b := *t, u
+	t.Parent = joined(a.Parent, b.Parent, func(ctx context.Context) string {
+		if p := a.Parent(ctx); p != "" {
+			return p
 		}
-	}
-	if a, b := t.Asked, u.Asked; b != nil {
-		t.Asked = func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration) {
-			if a != nil {
-				a(ctx, op, outcome, err, took)
-			}
-			b(ctx, op, outcome, err, took)
-		}
-	}
-	if a, b := t.Started, u.Started; b != nil {
-		t.Started = func(ctx context.Context, op Operation, why Why) context.Context {
-			if a != nil {
-				ctx = orElse(a(ctx, op, why), ctx)
-			}
-			return orElse(b(ctx, op, why), ctx)
-		}
-	}
-	if a, b := t.AttemptStarted, u.AttemptStarted; b != nil {
-		t.AttemptStarted = func(ctx context.Context, op Operation, n int) context.Context {
-			if a != nil {
-				ctx = orElse(a(ctx, op, n), ctx)
-			}
-			return orElse(b(ctx, op, n), ctx)
-		}
-	}
-	if a, b := t.Conflicted, u.Conflicted; b != nil {
-		t.Conflicted = func(ctx context.Context, op Operation, status int, secondEffect bool) {
-			if a != nil {
-				a(ctx, op, status, secondEffect)
-			}
-			b(ctx, op, status, secondEffect)
-		}
-	}
-	if a, b := t.JournalFailed, u.JournalFailed; b != nil {
-		t.JournalFailed = func(ctx context.Context, op Operation, event string, err error) {
-			if a != nil {
-				a(ctx, op, event, err)
-			}
-			b(ctx, op, event, err)
-		}
-	}
-	if a, b := t.KeyReplaced, u.KeyReplaced; b != nil {
-		t.KeyReplaced = func(ctx context.Context, op Operation) {
-			if a != nil {
-				a(ctx, op)
-			}
-			b(ctx, op)
-		}
-	}
-	if a, b := t.SessionLost, u.SessionLost; b != nil {
-		t.SessionLost = func(ctx context.Context) {
-			if a != nil {
-				a(ctx)
-			}
-			b(ctx)
-		}
-	}
-	if a, b := t.Progress, u.Progress; b != nil {
-		t.Progress = func(r Report) {
-			if a != nil {
-				a(r)
-			}
-			b(r)
-		}
-	}
+		return b.Parent(ctx)
+	})
+	t.Asked = joined(a.Asked, b.Asked, func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration) {
+		a.Asked(ctx, op, outcome, err, took)
+		b.Asked(ctx, op, outcome, err, took)
+	})
+	t.Started = joined(a.Started, b.Started, func(ctx context.Context, op Operation, why Why) context.Context {
+		ctx = orElse(a.Started(ctx, op, why), ctx)
+		return orElse(b.Started(ctx, op, why), ctx)
+	})
+	t.AttemptStarted = joined(a.AttemptStarted, b.AttemptStarted, func(ctx context.Context, op Operation, n int) context.Context {
+		ctx = orElse(a.AttemptStarted(ctx, op, n), ctx)
+		return orElse(b.AttemptStarted(ctx, op, n), ctx)
+	})
+	t.Conflicted = joined(a.Conflicted, b.Conflicted, func(ctx context.Context, op Operation, status int, secondEffect bool) {
+		a.Conflicted(ctx, op, status, secondEffect)
+		b.Conflicted(ctx, op, status, secondEffect)
+	})
+	t.JournalFailed = joined(a.JournalFailed, b.JournalFailed, func(ctx context.Context, op Operation, event string, err error) {
+		a.JournalFailed(ctx, op, event, err)
+		b.JournalFailed(ctx, op, event, err)
+	})
+	t.KeyReplaced = joined(a.KeyReplaced, b.KeyReplaced, func(ctx context.Context, op Operation) { a.KeyReplaced(ctx, op); b.KeyReplaced(ctx, op) })
+	t.SessionLost = joined(a.SessionLost, b.SessionLost, func(ctx context.Context) { a.SessionLost(ctx); b.SessionLost(ctx) })
+	t.Progress = joined(a.Progress, b.Progress, func(r Report) { a.Progress(r); b.Progress(r) })
 	t.Ended = both(t.Ended, u.Ended)
 	t.AttemptEnded = both(t.AttemptEnded, u.AttemptEnded)
 	t.Delayed = both(t.Delayed, u.Delayed)
@@ -348,32 +305,25 @@ func orElse(returned, given context.Context) context.Context {
 	return returned
 }
 
+// joined returns both, which calls two hooks, or the other hook if one of them is nil.
+func joined[F any](a, b, both F) F {
+	switch {
+	case reflect.ValueOf(b).IsNil():
+		return a
+	case reflect.ValueOf(a).IsNil():
+		return b
+	}
+	return both
+}
+
 // both joins two hooks about an operation.
 func both[T any](a, b func(context.Context, Operation, T)) func(context.Context, Operation, T) {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(ctx context.Context, op Operation, v T) {
-		a(ctx, op, v)
-		b(ctx, op, v)
-	}
+	return joined(a, b, func(ctx context.Context, op Operation, v T) { a(ctx, op, v); b(ctx, op, v) })
 }
 
 // one joins two hooks that have no operation.
 func one[T any](a, b func(context.Context, T)) func(context.Context, T) {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(ctx context.Context, v T) {
-		a(ctx, v)
-		b(ctx, v)
-	}
+	return joined(a, b, func(ctx context.Context, v T) { a(ctx, v); b(ctx, v) })
 }
 
 // logged returns an operation's group of log attributes.
