@@ -167,7 +167,7 @@ func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
 				}
 				result, err := j.ReceiveTx(t.Context(), postgres.Pgx(tx), ev)
 				if then == journal.Stop {
-					require.ErrorContains(t, err, "was committed before the answer was recorded")
+					require.ErrorContains(t, err, "the handler committed the transaction that reserved the key")
 				} else {
 					require.NoError(t, err)
 					assert.Equal(t, journal.Stale, result.Decision)
