@@ -64,6 +64,8 @@ func TestNextReceipt(t *testing.T) {
 
 	moved := resolve(journal.NotExecuted, nil)
 	moved.Claim = 2
+	seen, unsigned, unexplained := moved, resolve(journal.NotExecuted, nil), resolve(journal.NotExecuted, nil)
+	seen.Claim, unsigned.By, unexplained.Why = 1, "", ""
 	freed := resolve(journal.NotExecuted, nil)
 	freed.Claim, freed.Handle = 1, 1
 
@@ -92,6 +94,9 @@ func TestNextReceipt(t *testing.T) {
 		{"a person gives its answer", reserved, resolve(journal.Executed, created), journal.Recorded, journal.ReceiptCompleted},
 		{"but not of a later life than that person looked at", reserved, moved, journal.Stale, journal.ReceiptReserved},
 		{"nor of another receipt, of a key that was freed since", reserved, freed, journal.Stale, journal.ReceiptReserved},
+		{"but of the very one", reserved, seen, journal.Recorded, journal.ReceiptAbsent},
+		{"a person need not say who that is", reserved, unsigned, journal.Recorded, journal.ReceiptAbsent},
+		{"nor why, if it is known who", reserved, unexplained, journal.Recorded, journal.ReceiptAbsent},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},
