@@ -510,7 +510,7 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 	op = keep(op, ev)
 	switch {
 	case again:
-		return die(op, ev, twoObjects), Recorded, nil
+		return die(op, ev, cmp.Or(e.Why, twoObjects)), Recorded, nil
 	case ev.Attention != "":
 		return die(op, ev, ev.Attention), Recorded, nil
 	case ev.Due.After(ev.At):

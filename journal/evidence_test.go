@@ -260,7 +260,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCancelled, "", "", 0, 0},
 		{"unknown, by fields", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, a second time by fields", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
-			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
+			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "shows no mark of it", 0, 2},
 		{"unknown, by the caller's reference, which no other ever had", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(true),
 			journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"unknown, by the caller's reference, which another has", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(false),
