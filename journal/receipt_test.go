@@ -97,6 +97,7 @@ func TestNextReceipt(t *testing.T) {
 		{"but of the very one", reserved, seen, journal.Recorded, journal.ReceiptAbsent},
 		{"a person need not say who that is", reserved, unsigned, journal.Recorded, journal.ReceiptAbsent},
 		{"nor why, if it is known who", reserved, unexplained, journal.Recorded, journal.ReceiptAbsent},
+		{"what had no effect has no answer either", reserved, resolve(journal.NotExecuted, created), journal.Recorded, journal.ReceiptAbsent},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},
