@@ -250,7 +250,7 @@ func TestLinksWorkUnderAnyPrefix(t *testing.T) {
 	}
 }
 
-// No page shows a value of a body, a key, a query or what a name would do to the page.
+// No page shows a value of a body, a key or a query, or what a hostile name would do to the page.
 func TestPagesShowNoSecrets(t *testing.T) {
 	s := openReceiving(t, "/", nil)
 	for _, path := range append(pages(s), "console.js") {
@@ -539,7 +539,7 @@ func TestTheDocumentShowsTheExample(t *testing.T) {
 	assert.Contains(t, string(example), code)
 }
 
-// An unknown operation is never resent: nothing on its page says until when it would be. What was seen is a sentence.
+// An unknown operation is never resent, so its page shows no resend time. Its evidence is a sentence.
 func TestUnknownOperationShowsNoResendTime(t *testing.T) {
 	s := open(t, "/", nil)
 	at := func(name string) string {

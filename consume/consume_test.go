@@ -210,7 +210,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// Options and messages that can't work are refused with what to do.
+// Invalid options and messages are refused with advice.
 func TestInvalidOptionsAndMessages(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -253,7 +253,7 @@ func startWithoutRunner(t *testing.T, via http.RoundTripper, cfg onceward.Config
 	return &process{oncetest.Of(t, c, nil)}
 }
 
-// Resume reports flows that nobody here runs.
+// Resume reports flows whose function no process here has.
 func TestResumeReportsFlowsWithoutAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, j := (&line{}).Then(refuses()), memory.New()

@@ -21,7 +21,7 @@ func forgets() providers.Provider {
 	return own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
 }
 
-// A message of which nobody knows what became of it holds up neither its flow nor the undoing of it.
+// A message with an unknown outcome blocks neither its flow nor the undoing.
 func TestUnknownBestEffortDoesNotBlockItsFlow(t *testing.T) {
 	const noUse = flow.Reason("the message has no number")
 	for name, row := range map[string]struct {
@@ -86,7 +86,7 @@ func TestUnknownBestEffortDoesNotBlockItsFlow(t *testing.T) {
 	}
 }
 
-// A message that may still be sent is waited for, so that it does not come after the end of its flow.
+// A flow waits for a message that may still be sent, so that the message does not come after the flow's end.
 func TestFlowWaitsForAPendingBestEffort(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())

@@ -300,8 +300,8 @@ func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
 	})
 }
 
-// An operation whose note failed is not begun unnoted by whoever asks once more in its step, as an SDK does: whoever
-// undoes the flow would not know of it.
+// An operation whose note failed does not begin when an SDK retries in the same step. The undoing of the flow would not
+// know the operation.
 func TestOperationWhoseStepNoteFailedIsNotBegun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, j := &line{}, &failingFlows{Journal: memory.New()}
@@ -329,8 +329,8 @@ func TestOperationWhoseStepNoteFailedIsNotBegun(t *testing.T) {
 	})
 }
 
-// A step that has begun an operation, and fails in a later run before it asks for it again, has not failed: the function
-// would cope with that, and pay elsewhere.
+// A step that began an operation, and fails in a later run before it repeats that call, has not failed. Otherwise the
+// function would handle the failure and pay elsewhere.
 func TestStepThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	errVault := errors.New("no token")
 	cases := 0
@@ -400,7 +400,8 @@ func TestStepThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	}
 }
 
-// A step that fails before it asks for what nobody else sends fails, and is set aside: there is nothing to wait for.
+// A step fails, and its flow is set aside, if it fails before it repeats an operation that only it sends. There is
+// nothing to wait for.
 func TestStepThatFailsBeforeItsOwnPendingOperation(t *testing.T) {
 	for _, undoing := range []bool{false, true} {
 		each(t, fmt.Sprintf("undoing %t", undoing), func(t *testing.T, j journal.Journal) {
@@ -457,7 +458,8 @@ func TestStepThatFailsBeforeItsOwnPendingOperation(t *testing.T) {
 	}
 }
 
-// What breaks a step off before it asks for what took effect in an earlier run is no failure of its flow.
+// A step that is interrupted before it repeats an operation of an earlier run, which took effect, does not fail its
+// flow.
 func TestInterruptedStepDoesNotFailItsFlow(t *testing.T) {
 	for name, broken := range map[string]func(ctx context.Context, stop func()) error{
 		"its run is stopped": func(ctx context.Context, stop func()) error { stop(); return context.Cause(ctx) },
@@ -492,7 +494,7 @@ func TestInterruptedStepDoesNotFailItsFlow(t *testing.T) {
 	}
 }
 
-// A flow that waits for an operation tells of that operation, and not of what its step or its function made of the wait.
+// The error of a waiting flow names the operation, whatever the step or the function made of the wait.
 func TestWaitingFlowNamesItsOperation(t *testing.T) {
 	const soldOut = flow.Reason("sold out")
 	virtual(t, "", func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A function that coped with a step which failed copes with it in its undoing, too.
+// A function that handled a failed step handles it in the undoing, too.
 func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 	const full = flow.Reason("full")
 	cases := 0
@@ -78,7 +78,7 @@ func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 	}
 }
 
-// A step that its function coped with, and that took effect after all, is undone with what was made in its stead.
+// A step whose failure the function handled, and that took effect after all, is undone together with its replacement.
 func TestHandledStepThatTookEffectIsUndone(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		const noToken = flow.Reason("no token")
@@ -128,7 +128,7 @@ func TestHandledStepThatTookEffectIsUndone(t *testing.T) {
 	})
 }
 
-// Nor is a way that the function went once, and where it came to nothing, in the way of undoing the one that it took later.
+// A branch that the function took once, without an effect, does not block the undoing of the branch that it took later.
 func TestAbandonedBranchDoesNotBlockTheUndoing(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		each(t, fmt.Sprintf("cut off %t", cut), func(t *testing.T, j journal.Journal) {

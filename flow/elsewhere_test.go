@@ -125,7 +125,8 @@ func TestStepDoneElsewhereWithItsOwnPendingOperation(t *testing.T) {
 	})
 }
 
-// A step begins no other operation while one that it has not asked for in this run took effect or still may.
+// A step begins no other operation while one of an earlier run took effect, or still may, and this run has not repeated
+// it.
 func TestStepDoesNotChargeASecondCardWhileTheFirstIsOpen(t *testing.T) {
 	cases := 0
 	for name, row := range map[string]struct {
@@ -170,7 +171,7 @@ func TestStepDoesNotChargeASecondCardWhileTheFirstIsOpen(t *testing.T) {
 	}
 }
 
-// The card that was never charged is not charged later, beside the one that was asked for in its place.
+// A card that was never charged is not charged later, beside its replacement.
 func TestFirstCardIsNotChargedBesideTheSecond(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())

@@ -48,7 +48,7 @@ func TestFlowsLists(t *testing.T) {
 	})
 }
 
-// An operation tells of the flow that it is a step of, to errors, logs and hooks, also if that flow has a parent.
+// Errors, logs and hooks name the flow of an operation, also if that flow has a parent.
 func TestOperationNamesItsFlow(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var log bytes.Buffer

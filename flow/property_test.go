@@ -213,8 +213,7 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 	return left, drawn
 }
 
-// However often a step is run, and whichever card it asks for in each run, one card is charged at most, and none after the
-// end of its flow.
+// A step that charges another card in each run charges at most one, and none after the end of its flow.
 func TestStepThatChangesItsCardChargesOne(t *testing.T) {
 	first := soak.Seed(t, 0)
 	for i := range soak.Times(30, 600) {

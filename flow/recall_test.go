@@ -25,7 +25,7 @@ import (
 
 const errNoDriver = flow.Reason("no driver")
 
-// A finished flow that coped with an error is asked for again.
+// A finished flow that handled an error is replayed.
 func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -152,7 +152,7 @@ func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 	})
 }
 
-// A result that is stated amiss is stated again.
+// A wrong result, given by hand, can be replaced.
 func TestWrongResolvedResultCanBeReplaced(t *testing.T) {
 	virtual(t, "as long as no run has gone by it to the end", func(t *testing.T) {
 		l := &line{}
@@ -169,7 +169,7 @@ func TestWrongResolvedResultCanBeReplaced(t *testing.T) {
 	})
 }
 
-// Nobody's word stands for what is known or still goes on.
+// ResolveStep refuses a step whose result is known, or that still runs.
 func TestResolveStepRefusesKnownAndRunningSteps(t *testing.T) {
 	virtual(t, "it is refused", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), frozen)

@@ -129,8 +129,8 @@ func (p *process) seen(step string) onceward.Seen {
 	return op.Seen
 }
 
-// Whoever leaves keeps the provider's Retry-After.
-// An operation whose caller goes away while it waits for that is cancelled, so that only its flow can be due then.
+// A caller that goes away keeps the provider's Retry-After. Its waiting operation is cancelled, so only the flow can be
+// due then.
 func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 	busy := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60")
 	for _, row := range []struct {

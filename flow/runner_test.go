@@ -266,7 +266,7 @@ func (j *landing) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 	return res, err
 }
 
-// A flow whose begin is recorded though nobody hears of it is in nobody's hands: it goes on in this process.
+// A flow whose begin was recorded, but whose result was lost, goes on in this process.
 func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 	for name, row := range map[string]struct {
 		waits bool // the flow is there, and waits
@@ -332,7 +332,8 @@ func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 	})
 }
 
-// However many begins fail while the journal does, what they got is looked for by one, and handed back once that can be.
+// However many begins fail with the journal, one pass looks for their flows, and releases them once the journal works
+// again.
 func TestLostBeginResultsAreRecoveredOnce(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }}

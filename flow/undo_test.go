@@ -262,7 +262,8 @@ func uniq(all []string) (first []string) {
 	return first
 }
 
-// An undo that fails before it asks again for what took effect in an earlier run fails, and is not tried again at once.
+// An undo that fails before it repeats an operation of an earlier run, which took effect, fails. It is not tried again
+// at once.
 func TestUndoThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
@@ -294,7 +295,8 @@ func TestUndoThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	})
 }
 
-// What nobody sends, and keeps a flow from being undone, is looked at each ten minutes at most: whoever resolves it wakes the flow.
+// An operation that no process sends, and that blocks an undo, is read every ten minutes at most. A resolution wakes
+// the flow.
 func TestBlockedUndoIsRetriedEveryTenMinutes(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		runs := 0

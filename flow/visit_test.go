@@ -210,8 +210,8 @@ func (j *beginsLate) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 	return j.Journal.Apply(ctx, ev)
 }
 
-// What a function, or a step, leaves behind in a goroutine begins nothing once it has returned: the flow would be
-// recorded as finished or undone, or have gone another way, and the charge go out after that.
+// A goroutine that a function or step leaves behind begins no operation after the return. Otherwise the charge would go
+// out after the flow was recorded as finished or undone.
 func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 	for _, row := range []struct {
 		name   string

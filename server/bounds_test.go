@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// A stranger's request is bounded in memory and time. One that exceeds a bound is refused, and leaves nothing behind.
+// A request of an untrusted client is bounded in memory and time. A request over a bound is refused, and leaves nothing
+// behind.
 func TestInputIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

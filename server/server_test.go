@@ -237,7 +237,7 @@ func TestTransactionAfterTheHandler(t *testing.T) {
 	require.ErrorIs(t, w.err, server.ErrNoTransaction)
 }
 
-// What a handler answers decides whether its answer is kept, and with it what it wrote.
+// The handler's answer decides whether it is kept, together with the handler's writes.
 func TestAnswersThatAreKept(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -419,7 +419,7 @@ func TestResolveWithoutAStatus(t *testing.T) {
 	assert.Equal(t, "paid", got.Body.String())
 }
 
-// A handler that overlooks that SQLite has rolled its transaction back is not answered as if it had paid.
+// A handler that misses a rollback by SQLite does not answer its client with a success.
 func TestHandlerThatMissesARollback(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -512,7 +512,7 @@ func TestTwoProcesses(t *testing.T) {
 	assert.Equal(t, 1, replayed)
 }
 
-// A caller who has gone away finds the answer when it asks again.
+// A caller that disconnected finds the answer when it repeats the request.
 func TestCallerThatDisconnectsFindsItsAnswer(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)

@@ -155,7 +155,7 @@ func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
 	}
 }
 
-// Adyen's libraries sign what is missing as empty, or don't agree.
+// Adyen's libraries sign missing fields as empty, or disagree.
 func TestAdyenSignsMissingFieldsAsEmpty(t *testing.T) {
 	key, err := hex.DecodeString(adyenKey1)
 	require.NoError(t, err)

@@ -251,8 +251,7 @@ func TestReadingLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// What is written to a journal that nobody has open leaves no WAL beside it; where somebody goes by a WAL, that is
-// left as it is.
+// A write to a journal that no process has open leaves no WAL beside it. A WAL in use stays as it is.
 func TestWritingLeavesTheWALOfOthers(t *testing.T) {
 	writes := func(path, id string) {
 		t.Helper()

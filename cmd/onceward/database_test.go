@@ -361,8 +361,8 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	assert.Equal(t, "1", p.one(t, "SELECT epoch::text FROM {{schema}}.journal"), "nobody was cut off")
 }
 
-// What is meant for a database, and is not written as it has to be, is not shown: part of a password would be
-// taken for the name of a host, of a database or of a file.
+// A malformed database URL is not printed: part of a password could be taken for the name of a host, a database or a
+// file.
 func TestMalformedURLIsNotPrinted(t *testing.T) {
 	for _, at := range []string{
 		"postgres://shop:hid@den-one@127.0.0.1:1/shop", "postgres://shop:1/hidden-one@127.0.0.1/shop", "postgres://shop:1?hidden-one@127.0.0.1/shop", "postgres://shop:1#hidden-one@127.0.0.1/shop",

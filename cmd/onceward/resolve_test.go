@@ -111,7 +111,7 @@ func TestResolve(t *testing.T) {
 	assert.Empty(t, found)
 }
 
-// Behind /dev/null, as under cron, nobody is there to be asked.
+// Behind /dev/null, as under cron, the command does not prompt.
 func TestNoPromptBehindDevNull(t *testing.T) {
 	path, _ := journalWith(t)
 	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h", "--archive", "none") // whose input is that
