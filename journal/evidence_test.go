@@ -172,7 +172,7 @@ func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
 	}
 }
 
-// What was asked for while it changed is stale, and nothing that is not unknown is absent.
+// A look-up of an operation that changed meanwhile is stale. Only an unknown operation can be absent.
 func TestAbsenceOfAChangedOperationIsStale(t *testing.T) {
 	op := goneBefore()
 	ev := gone(op)
@@ -804,7 +804,7 @@ func TestUnwantedIsNotSent(t *testing.T) {
 	assert.Contains(t, never.Reason, "withdrew")
 }
 
-// Somebody's word against evidence needs to be forced.
+// A decision against evidence needs force.
 func TestResolutionAgainstEvidenceNeedsForce(t *testing.T) {
 	op := inDoubt()
 	op.Attention, op.LookAt = "more than one", time.Time{}
@@ -823,7 +823,7 @@ func TestResolutionAgainstEvidenceNeedsForce(t *testing.T) {
 	assert.Empty(t, got.Attention)
 }
 
-// Whoever looks for what is unknown is offered it once it is dead.
+// A client that looks up unknown operations delivers one once it needs attention.
 func TestUnknownIsDeliveredOnceItNeedsAttention(t *testing.T) {
 	op := inDoubt()
 	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", Looking: true}
@@ -877,8 +877,8 @@ func TestEarlierGenerationsAreFoundByTheirMarks(t *testing.T) {
 	assert.False(t, found)
 }
 
-// Evidence keeps an operation for as long as events are repeated.
-// What leaves no tombstone is kept for as long as an event may name it.
+// Evidence keeps an operation for as long as providers repeat events. An operation without a tombstone stays for as
+// long as an event may name it.
 func TestReapKeepsOperationsThatAnEventMayName(t *testing.T) {
 	reap := func(op journal.Operation, days int) journal.Decision {
 		at := noon.Add(time.Duration(days) * 24 * time.Hour)
@@ -983,7 +983,7 @@ func TestMergedGenerationsAreOneEffect(t *testing.T) {
 	assert.Equal(t, journal.SecondEffect, decision)
 }
 
-// What was seen of it forbids an absence for good, however much is heard afterwards that decides nothing.
+// A trace of the operation forbids an absence for good, however much undecided evidence follows.
 func TestDecisiveEvidenceIsNotCrowdedOut(t *testing.T) {
 	crowded := func(op journal.Operation, finding journal.Finding) journal.Operation {
 		op, _ = next(t, op, true, seen(op, finding, "payment pay_1"))

@@ -401,7 +401,7 @@ func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
 	assert.Equal(t, journal.Gone, decision)
 }
 
-// A flow that was parked by a clock which came back rests for as long as it was to.
+// A flow that was parked by a clock that ran ahead, and was set back, pauses for as long as planned.
 func TestFlowParkedByAClockThatRanAhead(t *testing.T) {
 	const year = 365 * day
 	parked := journal.Flow{State: journal.FlowStateWaiting, Claim: 1, CreatedAt: noon, UpdatedAt: noon.Add(year), DueAt: noon.Add(year + time.Minute)}

@@ -113,7 +113,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	}
 }
 
-// What a late clock or a second name leaves is sound.
+// The marks that a clock which ran ahead, or a second name, leaves on an operation break no invariant.
 func TestLateClockBreaksNoInvariant(t *testing.T) {
 	ops := sound(t)
 	for name, tc := range map[string]struct {

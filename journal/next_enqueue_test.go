@@ -73,7 +73,7 @@ func TestEnqueuedByAClockThatHasJumped(t *testing.T) {
 	}
 }
 
-// Whoever asks for it sends it, too, once it is due.
+// A caller who asks for an enqueued operation sends it too, once it is due.
 func TestEnqueuedOperationIsSentByABegin(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
 	op, decision := next(t, op, false, begin(journal.Named, guarded))
@@ -153,7 +153,7 @@ func TestInvalidEnqueues(t *testing.T) {
 	}
 }
 
-// What was never sent by then is cancelled by whoever comes to send it.
+// An operation that was not sent in time is cancelled by the process that comes to send it.
 func TestNotAfterCancelsUnsentOperations(t *testing.T) {
 	by := noon.Add(time.Hour)
 	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(by.Add(time.Microsecond))))
@@ -177,7 +177,7 @@ func TestNotAfterCancelsUnsentOperations(t *testing.T) {
 	}
 }
 
-// A time that has passed stops nothing of which something may have run.
+// A passed NotAfter does not stop an operation that may have run.
 func TestNotAfterKeepsOperationsThatMayHaveRun(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(noon)))
 	op, _ = next(t, op, false, claimAt(noon))
@@ -188,7 +188,7 @@ func TestNotAfterKeepsOperationsThatMayHaveRun(t *testing.T) {
 	assert.Equal(t, journal.Execute, decision)
 }
 
-// What rests beyond its time is woken when that has passed, to be cancelled then.
+// An operation that is parked beyond its NotAfter wakes then, to be cancelled.
 func TestNotAfterWakesParkedOperations(t *testing.T) {
 	by, woken := noon.Add(time.Minute), noon.Add(time.Minute+time.Millisecond)
 	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.Intent.NotAfter, ev.Due = by, noon.Add(time.Hour) }))
@@ -207,7 +207,7 @@ func TestNotAfterWakesParkedOperations(t *testing.T) {
 	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
-// Who has it sent again, after that, has it sent.
+// An operation that a person sends again after its NotAfter is sent.
 func TestNotAfterOfAResend(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun, op.NotAfter = journal.StateUnknown, true, noon.Add(-time.Hour)

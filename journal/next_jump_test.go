@@ -144,7 +144,7 @@ func TestJumpAheadIsKnownAfterAnother(t *testing.T) {
 	assert.Equal(t, noon, sent.UpdatedAt, "what is more than put off is dated by who does it")
 }
 
-// What a clock that came back left rests for as long as it was to.
+// An operation that a clock parked before it was set back pauses for as long as planned.
 func TestJumpBackKeepsPauses(t *testing.T) {
 	year := 365 * day
 	ahead := noon.Add(year)
@@ -331,9 +331,7 @@ func TestClockJumpIsConfirmedInTime(t *testing.T) {
 	assert.Equal(t, journal.SendNow, journal.MaySend(q).Answer)
 }
 
-// Under a clock that is not believed what is over by the journal's time too is settled.
-// A clock that has jumped ahead or back is not believed, but what is over by the journal's
-// last time and by what it shows is over.
+// An unconfirmed clock settles an operation whose time is over by the journal's last time and by the clock.
 func TestUnconfirmedJumpSettlesExpiredOperations(t *testing.T) {
 	for name, clock := range map[string]struct{ at, last time.Duration }{
 		"ahead": {100 * day, 0},
@@ -400,7 +398,7 @@ func TestJumpIsOverByBothTimes(t *testing.T) {
 	assert.Equal(t, journal.StatePending, op.State)
 }
 
-// What has not run is kept for its caller until its window is over and no longer.
+// An unsent operation is kept for its caller until its window is over, and no longer.
 func TestJumpKeepsUnsentOperations(t *testing.T) {
 	op := inFlight(journal.Carried, guarded)
 	op.FirstSentAt, op.SentSince = noon, noon.Add(-3*day) // a request that was refused has begun the window

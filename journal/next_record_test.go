@@ -261,7 +261,7 @@ func TestOnlyTheHolderReleasesAClaim(t *testing.T) {
 	}
 }
 
-// An answer belongs to who brought it until it is delivered.
+// An answer belongs to the session that recorded it until it is delivered.
 func TestAnswerBelongsToItsSessionUntilDelivered(t *testing.T) {
 	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "an older one", Claim: 1, Generation: 1,
 		Answer: &journal.Answer{Status: 201}, Attempts: 2}
@@ -293,7 +293,7 @@ func TestUnheldOutcomeIsDelivered(t *testing.T) {
 	}
 }
 
-// An outcome that reached nobody is offered to one at a time, though that one may have nobody to tell.
+// An undelivered outcome goes to one session at a time, even if that has no hook.
 func TestOutcomeIsDeliveredToOneSession(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.Holder, op.Answer = journal.StateCompleted, "A", &journal.Answer{Status: 201}
@@ -311,7 +311,7 @@ func TestOutcomeIsDeliveredToOneSession(t *testing.T) {
 	assert.False(t, offered.Delivered)
 }
 
-// Who was told that it was cancelled, or dead, hears of an answer that comes all the same, whoever records it.
+// A caller that got "cancelled" or "needs attention" gets a late answer too, whichever process records it.
 func TestAnswerAfterAnOutcomeIsDelivered(t *testing.T) {
 	for name, set := range map[string]func(*journal.Operation){
 		"cancelled": func(op *journal.Operation) { op.State, op.ByHand, op.MayHaveRun = journal.StateCancelled, true, false },
@@ -895,8 +895,8 @@ func TestAdoptedUnderAClockThatRanAhead(t *testing.T) {
 	assert.Equal(t, journal.StateUnknown, op.State)
 }
 
-// The cancel of a Begin that may not have landed finds its claim by the time of the
-// last change: somebody who merely asked must not hide it.
+// The cancel of a Begin with a lost result finds its claim by the time of the last change. A mere read must not hide
+// it.
 func TestReadingDoesNotChangeTheOperation(t *testing.T) {
 	held := inFlight(journal.Named, guarded)
 	ask := begin(journal.Named, guarded)
@@ -932,7 +932,7 @@ func TestCredentialOfTheFirstBegin(t *testing.T) {
 	}
 }
 
-// When an operation that is asked for too early is looked at again.
+// A call that comes too early keeps the due time. With a carried key only its caller sends it, until the window ends.
 func TestBeginBeforeItIsDue(t *testing.T) {
 	due := noon.Add(time.Hour)
 	for _, tc := range []struct {
@@ -983,7 +983,7 @@ func TestCallersWindowEndsByTheLaterClock(t *testing.T) {
 	}
 }
 
-// An unnumbered cancel is of its own session's begin.
+// A cancel without a number belongs to the begin of its own session.
 func TestUnnumberedCancelBySameSession(t *testing.T) {
 	op := inFlight(journal.Named, guarded)
 	op.Found = journal.Found{}

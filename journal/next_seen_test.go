@@ -45,7 +45,7 @@ func TestAClaimNarrowsByTodaysTable(t *testing.T) {
 	assert.Equal(t, held, op)
 }
 
-// A claim passes over what its process does not know.
+// A claim passes over operations of providers that its process does not know.
 func TestClaimSkipsUnknownProviders(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ev    journal.Event
@@ -105,7 +105,7 @@ func TestKeySentInAnotherForm(t *testing.T) {
 	assert.Equal(t, journal.Execute, decision, "a claim that asks no table says nothing of forms")
 }
 
-// Where nothing may have run the asker's request is the one to send.
+// If nothing may have run, the caller's own request is sent.
 func TestCallersRequestIsSentIfNothingRan(t *testing.T) {
 	ask := func() journal.Event {
 		ev := begin(journal.Named, guarded)
@@ -368,7 +368,7 @@ func TestResolutionNamesTheSeenClaim(t *testing.T) {
 	}
 }
 
-// What is on hold is sent by nobody until it is let go.
+// No process sends an operation on hold until it is released.
 func TestOnHoldIsNotSent(t *testing.T) {
 	t.Run("taken from a dead process, its attempt has just ended", func(t *testing.T) {
 		held, decision := next(t, inFlight(journal.Named, slow), false, word(journal.Hold, nil))
@@ -532,7 +532,7 @@ func TestHoldEnds(t *testing.T) {
 	require.ErrorContains(t, err, "not on hold")
 }
 
-// Who sends what was pending has been told nothing.
+// A caller that sends a pending operation has got no error of it.
 func TestSenderOfAPendingOperation(t *testing.T) {
 	op, decision := next(t, pending(journal.Carried, true), false, begin(journal.Carried, guarded))
 	require.Equal(t, journal.Execute, decision)
@@ -691,7 +691,7 @@ func TestDueIsKeptByAnUnconfirmedClock(t *testing.T) {
 	assert.Equal(t, ev.Unconfirmed, after.WakeAt)
 }
 
-// Another operation may have its key where there is none, or where a cancelled one begins again with the key that it came with.
+// Another operation may have the key if the operation is absent, or cancelled and begun again with its first key.
 func TestKeyConflictsOfAnIntent(t *testing.T) {
 	in := begin(journal.Named, guarded).Intent
 	in.KeyCarried, in.Alias = true, journal.Ref{ID: "its key"}
@@ -736,7 +736,8 @@ func TestBeginYieldsToAHolder(t *testing.T) {
 	}
 }
 
-// What was enqueued without a key is sent under that which its asker brings along, if it is found by that; else under one that is made.
+// An operation enqueued without a key takes the key of its caller if that key finds it. Otherwise it gets a generated
+// key.
 func TestKeyOfAnOperationEnqueuedWithoutOne(t *testing.T) {
 	carried := journal.Ref{ID: "its key"}
 	for name, tc := range map[string]struct {

@@ -144,7 +144,7 @@ func TestWaitingCallerGetsTheReason(t *testing.T) {
 	assert.Contains(t, journal.MaySend(q).Reason, "the clock stands behind")
 }
 
-// Who may never resend is told what the provider lacks.
+// An error that forbids any resend names the fact that the provider lacks.
 func TestNeverResendNamesTheMissingFact(t *testing.T) {
 	for _, tc := range []struct {
 		terms journal.Terms
@@ -223,7 +223,7 @@ func TestEnqueuedForLaterIsSentThen(t *testing.T) {
 	require.Greater(t, waits, 500)
 }
 
-// Narrowed terms allow nothing that either forbids.
+// Narrowed terms allow nothing that either of both forbids.
 func TestNarrowedTermsAllowNoMoreThanEither(t *testing.T) {
 	d := seeded(3)
 	allowed := 0

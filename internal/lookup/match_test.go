@@ -69,7 +69,7 @@ func TestAnObjectNeedsAMark(t *testing.T) {
 	}
 }
 
-// What was read for one operation says nothing of one whose object would be in another list.
+// A list that was read for one operation proves nothing about an operation with another list.
 func TestAnotherListProvesNothing(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10")
@@ -141,8 +141,7 @@ func TestSkippedLookups(t *testing.T) {
 	}
 }
 
-// What is found has the operation's mark, in whatever ledger. Of operations that share a mark, more
-// than one may find the object: the journal gives it to none of them.
+// A found object has the operation's mark. If several operations share the mark, the journal gives the object to none.
 func TestFoundObjectHasTheOperationsMark(t *testing.T) {
 	random := rand.New(rand.NewPCG(16, 1))
 	pick := func(texts ...string) string { return texts[random.IntN(len(texts))] }

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What is no whole list proves nothing, whatever it looks like.
+// A list that is not complete proves nothing, whatever its form.
 func TestIncompleteListIsInconclusive(t *testing.T) {
 	const list = `{"data":[],"more":false}`
 	for _, tc := range []struct {

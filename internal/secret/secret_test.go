@@ -84,7 +84,7 @@ func TestCapitalsSeparateWords(t *testing.T) {
 	assert.False(t, secret.Query("requestsign"))
 }
 
-// A credential that is renewed makes no other request of it; a ticket of another number does.
+// A renewed credential leaves the request the same. A ticket with another number does not.
 func TestRenewedCredentialDoesNotChangeTheRequest(t *testing.T) {
 	matters := []string{"ticket", "X-Ticket", "entry_ticket", "ticket[]", "code_verifier"}
 	for _, name := range credentials {

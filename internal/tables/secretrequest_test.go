@@ -392,7 +392,7 @@ func TestAnAnswerShowsASecret(t *testing.T) {
 	assert.True(t, secrets.Shown(gzip, []byte("no gzip")))
 }
 
-// Nearly every body has no secret: to find that out costs next to nothing.
+// Nearly every body has no secret. Finding that out costs next to nothing.
 func TestBodyWithoutASecretCostsNothing(t *testing.T) {
 	rt := under(t, providers.Endpoint{SecretRequest: []string{"card.number", "card.cvc", "source.number"}})
 	for name, m := range map[string]tables.Message{

@@ -39,7 +39,7 @@ func TestLongHistory(t *testing.T) {
 	}
 }
 
-// Kill leaves what a session held to the next claim.
+// Kill leaves the session's operations to the next claim.
 func TestKillLeavesTheSessionsOperations(t *testing.T) {
 	j := memory.New()
 	crashed, err := j.Join(t.Context())
