@@ -240,7 +240,7 @@ func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 			record := journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
 				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
 			_, err = j.ApplyFlowTx(t.Context(), sqlite.Tx(tx), record)
-			require.ErrorContains(t, err, "roll the transaction back")
+			require.ErrorContains(t, err, "rolled the transaction back")
 			_ = tx.Rollback()
 			f, err = j.GetFlow(t.Context(), f.Ref)
 			require.NoError(t, err)
