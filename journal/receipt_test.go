@@ -98,6 +98,8 @@ func TestNextReceipt(t *testing.T) {
 		{"a person need not say who that is", reserved, unsigned, journal.Recorded, journal.ReceiptAbsent},
 		{"nor why, if it is known who", reserved, unexplained, journal.Recorded, journal.ReceiptAbsent},
 		{"what had no effect has no answer either", reserved, resolve(journal.NotExecuted, created), journal.Recorded, journal.ReceiptAbsent},
+		{"whatever its status", reserved, resolve(journal.NotExecuted, &journal.Answer{Status: 99}), journal.Recorded, journal.ReceiptAbsent},
+		{"a message's answer has no status", reserved, resolve(journal.Executed, &journal.Answer{}), journal.Recorded, journal.ReceiptCompleted},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},
