@@ -52,7 +52,7 @@ func TestALargeAnswerIsDelivered(t *testing.T) {
 	}
 }
 
-// standsBefore is a journal that a process stands still before, with an answer to record.
+// standsBefore is a journal that blocks a process that has an answer to record.
 type standsBefore struct {
 	journal.Journal
 	goesOn chan struct{}
@@ -65,7 +65,7 @@ func (j standsBefore) Apply(ctx context.Context, ev journal.Event) (journal.Resu
 	return j.Journal.Apply(ctx, ev)
 }
 
-// That an operation took effect which nobody wants any more is told to its owner, whoever else has its answer.
+// OnSettled gets an effect that the operator no longer wants, even if a caller has its answer.
 func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	ref, unlisted := onceward.Ref{ID: invoice}, to("POST", "https://elsewhere.example/")
 	unwanted := func(t *testing.T, p *process) {
@@ -122,8 +122,8 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	})
 }
 
-// Who stood still for longer than a key is known gets nobody else's answer: its operation is forgotten, and another
-// has the key.
+// A process stands still for longer than the journal keeps the operation, and another operation gets the key. Its
+// caller does not get that operation's answer.
 func TestAnswerOfAForgottenOperation(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -147,7 +147,7 @@ func TestAnswerOfAForgottenOperation(t *testing.T) {
 	})
 }
 
-// unread is a journal that can't be read so many times.
+// unread is a journal whose reads fail the given number of times.
 type unread struct {
 	journal.Journal
 	times atomic.Int32
@@ -160,7 +160,8 @@ func (j *unread) Get(ctx context.Context, ref journal.Ref) (journal.Operation, e
 	return j.Journal.Get(ctx, ref)
 }
 
-// Who has lost its claim, and can't read what another has recorded meanwhile, is told so.
+// A caller gets ErrAnswerGone and the journal's error if its process lost the claim, and the answer that another
+// process recorded can't be read.
 func TestAnswerThatCantBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, goesOn := memory.New(), make(chan struct{})
@@ -179,7 +180,7 @@ func TestAnswerThatCantBeRead(t *testing.T) {
 	})
 }
 
-// The rest of a long answer that nobody gets is closed, and with it its connection.
+// The rest of a long answer that no caller gets is closed, and its connection with it.
 func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 	pad := strings.Repeat("x", 2000)
 	virtual(t, "an error is told", func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 	})
 }
 
-// Who asks for what is unknown is told of it again, and nobody else is.
+// A caller who asks for an unknown operation gets the error again. OnSettled gets the operation once.
 func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		s := &settler{}
@@ -209,7 +210,7 @@ func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
 	})
 }
 
-// Who asks for what is unknown, of which OnUnknown has still to hear, is not heard in its place.
+// A caller who asks for an unknown operation does not take the notice that OnUnknown has yet to accept.
 func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		hears, told := false, 0
@@ -230,7 +231,7 @@ func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
 	})
 }
 
-// So does one of an answer that somebody gave.
+// A replay of an answer that was given by hand delivers it, too.
 func TestReplayByHandDelivers(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})

@@ -60,7 +60,7 @@ func TestRedirectToAnotherOrigin(t *testing.T) {
 				assert.Empty(t, r.Header.Get("Idempotency-Key"))
 				assert.Empty(t, r.Body)
 			}
-			// By name, the operation goes nowhere any more.
+			// Another request by the same name sends the operation nowhere.
 			p.Ask(named(t, "order-1"), to(http.MethodPost, here.url()), with("Authorization", "Bearer x"))
 			assert.Len(t, here.requests(), 1)
 		})
@@ -135,7 +135,7 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 	}
 }
 
-// What a redirect says besides is closed, and with it its connection.
+// The body of a redirect is closed, and its connection with it.
 func TestRedirectsBodyIsClosed(t *testing.T) {
 	closed := 0
 	l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
@@ -149,7 +149,7 @@ func TestRedirectsBodyIsClosed(t *testing.T) {
 	assert.Equal(t, 1, closed)
 }
 
-// The claim is looked at before each attempt but the first.
+// The claim is read before each attempt but the first.
 func TestAttemptOfAClaimThatCantBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &unread{Journal: memory.New()}
@@ -162,7 +162,7 @@ func TestAttemptOfAClaimThatCantBeRead(t *testing.T) {
 	})
 }
 
-// What is too late by the time that it is begun is not attempted.
+// A call whose NotAfter passes while it is recorded makes no attempt.
 func TestAttemptThatIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
@@ -177,7 +177,7 @@ func TestAttemptThatIsTooLate(t *testing.T) {
 	})
 }
 
-// A refusal that registers no key does not begin its window, nor does what was not sent before it.
+// A refusal that registers no key does not begin the resend window. An attempt that was not sent does not either.
 func TestRefusalBeginsNoWindow(t *testing.T) {
 	for name, first := range map[string]reply{"after what was not sent": refuses(), "after what may have been": loses()} {
 		virtual(t, name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// AttemptTimeout breaks off an attempt and not the call.
+// AttemptTimeout ends an attempt, and not the call.
 func TestAttemptTimeoutDoesNotEndTheCall(t *testing.T) {
 	for name, first := range map[string]reply{"no answer": hangs(), "no body": stalls()} {
 		virtual(t, name, func(t *testing.T) {
@@ -30,7 +30,8 @@ func TestAttemptTimeoutDoesNotEndTheCall(t *testing.T) {
 	}
 }
 
-// A hook's context takes neither the attempt's end from it nor what tells whether it was sent, and stays its own pair's.
+// A hook that returns another context removes neither the attempt's timeout nor the record of whether it was sent. Each
+// joined trace gets the context of its own hooks.
 func TestAHooksContextKeepsTheAttemptsEnd(t *testing.T) {
 	type key struct{}
 	first := context.Context(nil)
@@ -78,7 +79,7 @@ func TestAHooksContextKeepsTheAttemptsEnd(t *testing.T) {
 	}
 }
 
-// A slow reader of an answer is not under the attempt's timeout.
+// AttemptTimeout does not limit how long a caller reads an answer.
 func TestAttemptTimeoutSparesASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -93,7 +94,7 @@ func TestAttemptTimeoutSparesASlowReader(t *testing.T) {
 	})
 }
 
-// flows gives its body piece by piece, for as long as the attempt goes on.
+// flowing is a body that arrives in pieces for as long as the attempt goes on.
 type flowing struct {
 	ctx  context.Context
 	left int
@@ -113,7 +114,7 @@ func (b *flowing) Read(p []byte) (int, error) {
 	return copy(p, strings.Repeat("x", n)), nil
 }
 
-// Whoever reads an answer that is not recorded has all the time there is, even where it came late.
+// The reader of an answer that is not recorded has no time limit, even if the answer came late.
 func TestStreamOutlivesItsAttemptTimeout(t *testing.T) {
 	for name, row := range map[string]struct {
 		late   time.Duration
@@ -138,7 +139,7 @@ func TestStreamOutlivesItsAttemptTimeout(t *testing.T) {
 	}
 }
 
-// An attempt that has no successor has all of the call's time, and no more.
+// An attempt without a successor has all of the call's time, and no more.
 func TestLastAttemptEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, (&line{}).Then(hangs()), onceward.Config{Providers: []providers.Provider{own(noKey)}, AttemptTimeout: 10 * time.Second, MaxWait: time.Minute})
@@ -148,7 +149,7 @@ func TestLastAttemptEnds(t *testing.T) {
 	})
 }
 
-// The context of an attempt ends with it: where it is not made, and with the body of a long answer.
+// The context of an attempt ends with it, also if it is not made. With a long answer, it ends with the body.
 func TestContextEndsWithItsAttempt(t *testing.T) {
 	virtual(t, "it is not made", func(t *testing.T) {
 		var ctx context.Context

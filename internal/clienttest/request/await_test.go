@@ -90,7 +90,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 	})
 }
 
-// A journal that can't be read is told of, also where it could be the next time.
+// Wait returns the error of a journal that can't be read, even if the next read would succeed.
 func TestWaitWithoutAJournal(t *testing.T) {
 	j := &unread{Journal: memory.New()}
 	p := start(t, &line{}, onceward.Config{Journal: j})
@@ -100,7 +100,7 @@ func TestWaitWithoutAJournal(t *testing.T) {
 	require.ErrorIs(t, err, errDiskFull)
 }
 
-// Who has no time left is told what there is.
+// Wait under an ended context returns the operation's state.
 func TestWaitWithoutTime(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j, Backoff: once})
@@ -115,7 +115,7 @@ func TestWaitWithoutTime(t *testing.T) {
 	})
 }
 
-// An operation says what was asked for and of whom.
+// An operation has the method and URL of its request.
 func TestOperationHasItsRequestsTarget(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())

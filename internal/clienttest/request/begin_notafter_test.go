@@ -20,8 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What could not be sent in its time is cancelled for who asks for it later, and sent for who asks
-// once more.
+// An operation that could not be sent in time is cancelled for the next caller, and sent for the one after that.
 func TestCallAfterNotAfterHasPassed(t *testing.T) {
 	each(t, "named", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
@@ -41,7 +40,7 @@ func TestCallAfterNotAfterHasPassed(t *testing.T) {
 	})
 }
 
-// Nor is it sent late by whoever has it since before, however often they have tried.
+// No attempt is made after NotAfter, by the caller or by Run, however many there were before.
 func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
 	each(t, "by its caller, who is told at once", func(t *testing.T, j journal.Journal) {
@@ -74,7 +73,7 @@ func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 	})
 }
 
-// A pause that ends after it is not all that keeps it: so does what takes time before the attempt.
+// A call whose Authorize lasts beyond NotAfter is not sent.
 func TestAuthorizeOutlastsItsTime(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := &line{}
@@ -87,7 +86,8 @@ func TestAuthorizeOutlastsItsTime(t *testing.T) {
 	})
 }
 
-// Nor is it sent by a connection that is had after it: a new one, which took long, or one that lay ready while something else did.
+// A call that gets its connection after NotAfter is not sent. The connection may be new and slow, or an idle one that a
+// slow hook kept waiting.
 func TestConnectionOutlastsItsTime(t *testing.T) {
 	const ready = "one that lay ready"
 	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
@@ -150,7 +150,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 	}
 }
 
-// Whoever asked was told of it, so that OnSettled is not.
+// OnSettled does not get the expiry of an operation if a caller has got it.
 func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var offered []onceward.State
@@ -172,7 +172,8 @@ func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
 	})
 }
 
-// Nor is it sent by who asks for what is pending, and names an earlier time than it was begun with: that leaves it to others.
+// A call that names an earlier NotAfter than the pending operation has does not send it after that. The operation stays
+// pending for others.
 func TestNotAfterOfARepeatedCall(t *testing.T) {
 	t.Parallel()
 	each(t, "passed", func(t *testing.T, j journal.Journal) {
@@ -219,7 +220,8 @@ func TestNotAfterOfARepeatedCall(t *testing.T) {
 	})
 }
 
-// Who is told that it is pending is told whether it will be sent: what is due after its time will not.
+// The error of a pending operation says whether the operation will be sent. One that is due after its NotAfter will
+// not.
 func TestPendingAfterItsNotAfter(t *testing.T) {
 	t.Parallel()
 	busy := says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", "600")
@@ -254,7 +256,8 @@ func TestPendingAfterItsNotAfter(t *testing.T) {
 	}
 }
 
-// Who asks by a clock that is behind, while it is not sure that its time has passed, is told when its provider will be asked.
+// A caller whose clock is behind can't be sure that NotAfter has passed. It gets ErrPending, with the time at which the
+// provider may be asked.
 func TestNotAfterByAClockBehind(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "{}", "Retry-After", "600"))

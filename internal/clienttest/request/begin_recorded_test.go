@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What begin has the journal record, and what it makes of a journal that does not.
+// These tests check which events a begin records, and how it handles a journal that fails.
 
-// recorded is a journal that notes what events it was asked to record.
+// recorded is a journal that notes the kinds of events that it is asked to record.
 type recorded struct {
 	*memory.Journal
 	kinds []journal.EventKind
@@ -30,7 +30,7 @@ func (j *recorded) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 	return j.Journal.Apply(ctx, ev)
 }
 
-// Who asks for what is over asks the journal once, and has nothing looked for.
+// A call for a settled operation records one begin, and no look-up.
 func TestBeginOfASettledOperation(t *testing.T) {
 	for name, row := range map[string]struct {
 		first     reply
@@ -69,7 +69,7 @@ func TestBeginUnnamedNotRecorded(t *testing.T) {
 	})
 }
 
-// Where keys are the credential's, nothing is recorded of what has none.
+// If keys are scoped to the credential, nothing is recorded of a call without one.
 func TestBeginWithoutACredential(t *testing.T) {
 	scoped := own()
 	scoped.CredentialScoped = true
@@ -81,7 +81,7 @@ func TestBeginWithoutACredential(t *testing.T) {
 	})
 }
 
-// A journal that fails is told of as that, though the call has a time after which it is not sent.
+// A call with a NotAfter gets ErrJournal if the journal fails, and Trace gets the failure.
 func TestBeginWithATimeNotRecorded(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, failed := &failing{Journal: memory.New()}, 0
@@ -94,7 +94,7 @@ func TestBeginWithATimeNotRecorded(t *testing.T) {
 	})
 }
 
-// A call without a name that is cancelled before it is begun has sent nothing, whatever the journal can tell.
+// A call without a name that is cancelled before it is recorded gets ErrNotSent, even if the journal can't be read.
 func TestBeginUnnamedThatIsCancelled(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &unread{Journal: memory.New()}
@@ -106,7 +106,7 @@ func TestBeginUnnamedThatIsCancelled(t *testing.T) {
 	})
 }
 
-// An intent that landed though its commit failed is as if it had never been.
+// An intent that was stored although its commit failed is taken back as if it had never been recorded.
 func TestBeginThatIsUndone(t *testing.T) {
 	virtual(t, "first asked for", func(t *testing.T) {
 		j, s := &failing{Journal: memory.New()}, &settler{}
@@ -139,7 +139,8 @@ func TestBeginThatIsUndone(t *testing.T) {
 	})
 }
 
-// What may have run goes again to the URL that it went to, however who asks has spelt that.
+// An operation that may have run is sent again to the URL of its first request, even if the new call spells it
+// differently.
 func TestBeginAgainAtAnotherSpelling(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -152,7 +153,7 @@ func TestBeginAgainAtAnotherSpelling(t *testing.T) {
 	})
 }
 
-// A call of a step that has ended meanwhile is not begun: its flow has gone on without it.
+// A call of a step that has ended meanwhile does not begin, because its flow has gone on without it.
 func TestBeginOnceItsStepHasEnded(t *testing.T) {
 	scoped := own()
 	scoped.CredentialScoped = true
@@ -180,7 +181,7 @@ func TestBeginOnceItsStepHasEnded(t *testing.T) {
 	})
 }
 
-// lostBetween is a journal that records no intent, and has lost the session by then.
+// lostBetween is a journal that fails to record an intent, and has lost the session by the time of the cancel.
 type lostBetween struct{ *memory.Journal }
 
 func (j lostBetween) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -193,7 +194,7 @@ func (j lostBetween) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 	return j.Journal.Apply(ctx, ev)
 }
 
-// What a lost session may have begun is taken over from it, and nothing is kept to be cancelled.
+// A cancel under a lost session is not kept for a retry. Another process takes over the session's operations.
 func TestBeginOfALostSession(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var failed []string
@@ -206,7 +207,7 @@ func TestBeginOfALostSession(t *testing.T) {
 	})
 }
 
-// keepsBack is a journal that gives back no request that its asker has, as it may.
+// keepsBack is a journal that does not return a request that its caller has. The interface allows that.
 type keepsBack struct{ *memory.Journal }
 
 func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -217,7 +218,7 @@ func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 	return res, err
 }
 
-// What a journal does not give back of a request is sent as its caller has it.
+// A request that the journal does not return is sent as the caller made it.
 func TestBeginWithAMinimalJournal(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// An Authorize that hangs before the operation is begun has the attempt's time.
+// An Authorize that hangs before the operation begins has AttemptTimeout.
 func TestAuthorizeThatHangsBeforeBegin(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, hangs := &line{}, true
@@ -36,7 +36,7 @@ func TestAuthorizeThatHangsBeforeBegin(t *testing.T) {
 	})
 }
 
-// Who is not served is told whether it is sent all the same.
+// The error of a caller who gets no answer says whether Run still sends the operation.
 func TestErrorSaysWhetherItIsStillSent(t *testing.T) {
 	for name, row := range map[string]struct {
 		first        reply
@@ -78,7 +78,7 @@ func TestErrorSaysWhetherTheCallHadAName(t *testing.T) {
 	}
 }
 
-// A flow that asks again for what is unknown has it looked for once: after that it is Run's to look for.
+// A flow that asks repeatedly for an unknown operation causes one look-up. Run makes the later ones.
 func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, openBank(t))
@@ -94,7 +94,8 @@ func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
 	})
 }
 
-// Who asks for what a dead process had in flight, and can't be sent again, has been told that it is unknown.
+// A caller takes over an operation that a dead process left in flight, and that can't be resent. The error counts as
+// its delivery: OnSettled gets nothing.
 func TestCallerOfADeadProcesssOperationGetsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l, table := &line{}, []providers.Provider{own(noKey)}
@@ -111,7 +112,7 @@ func TestCallerOfADeadProcesssOperationGetsUnknown(t *testing.T) {
 	})
 }
 
-// standing is a journal that a process stood still before: its session is lost when it goes on.
+// standing is a journal before which a process stands still until its session is lost.
 type standing struct {
 	*memory.Journal
 	stood bool
@@ -126,8 +127,8 @@ func (j *standing) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 	return j.Journal.Apply(ctx, ev)
 }
 
-// A process that stood still until its session was lost begins by what the clock says then: else its clock would seem to
-// be behind, and what others have begun meanwhile to be dated by one that is ahead.
+// A process that stood still until its session was lost begins by the present time. By an earlier one its clock would
+// seem behind, and the clocks of other processes ahead.
 func TestBeginAfterAStandstill(t *testing.T) {
 	virtual(t, "for half a minute", func(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{Journal: &standing{Journal: memory.New()}})
@@ -136,7 +137,7 @@ func TestBeginAfterAStandstill(t *testing.T) {
 	})
 }
 
-// overtaken is a journal that can't record what is begun once, after something else has happened.
+// overtaken is a journal whose first begin runs a function and then fails.
 type overtaken struct {
 	journal.Journal
 	by func()
@@ -151,7 +152,7 @@ func (j *overtaken) Apply(ctx context.Context, ev journal.Event) (journal.Result
 	return j.Journal.Apply(ctx, ev)
 }
 
-// Who does not know whether its intent was recorded takes back no claim of the same process's background.
+// A caller whose begin has an unknown result does not take back a claim of Resume in the same process.
 func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses(), takes(20*time.Second, says(200, paid)))
@@ -176,8 +177,7 @@ func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 	})
 }
 
-// Who asks for what is unknown, and finds out that it had no effect, asks no sooner than the provider has named by its
-// last answer.
+// A caller whose look-up proves absence waits for the Retry-After of the provider's last answer before it sends again.
 func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 	for name, row := range map[string]struct {
 		hurries time.Duration // the time of the first one who asks; 0: enough

@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Cancelled before anything was sent.
+// The context of the caller is cancelled before anything was sent.
 func TestCancelledBeforeSending(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -64,7 +64,7 @@ func TestCancelledBeforeSending(t *testing.T) {
 	}
 }
 
-// Cancelled after it was sent is parked and due at once.
+// An operation whose caller is cancelled after it was sent is parked, and due at once.
 func TestCancelledAfterSendingIsParked(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -99,7 +99,7 @@ func TestCancelledAfterSendingIsParked(t *testing.T) {
 	}
 }
 
-// Cancelled after it was sent where the rule forbids another.
+// An operation whose caller is cancelled after it was sent is unknown if the rule forbids another request.
 func TestCancelledAfterSendingForGood(t *testing.T) {
 	for name, named := range map[string]bool{"named": true, "unnamed": false} {
 		virtual(t, name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestExpiredContextRecordsNothing(t *testing.T) {
 	})
 }
 
-// slowToAsk is a journal that hears of no intent within its caller's time.
+// slowToAsk is a journal that records no intent before its caller's time is over.
 type slowToAsk struct{ journal.Journal }
 
 func (j slowToAsk) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -178,8 +178,7 @@ func (j slowToAsk) Apply(ctx context.Context, ev journal.Event) (journal.Result,
 	return j.Journal.Apply(ctx, ev)
 }
 
-// A caller whose time is up is not told that nothing took effect where an earlier call
-// may have.
+// A caller whose time is over does not get ErrNotSent if an earlier call may have taken effect.
 func TestCancelledAfterAnEarlierCall(t *testing.T) {
 	refused := says(401, `{"error":{"type":"invalid_request_error"}}`)
 	other := to("POST", "https://api.stripe.com/other")
@@ -226,7 +225,7 @@ func TestCancelledAfterAnEarlierCall(t *testing.T) {
 	}
 }
 
-// No end of Run or Resume cancels what a caller was told is pending.
+// An operation that its caller knows as pending is not cancelled when Run or Resume ends, in whatever way.
 func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 	t.Parallel()
 	const callers = 8
@@ -297,7 +296,7 @@ func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 	}
 }
 
-// An operation tells who went away, and what its attempt came to for that.
+// The cause of an operation says whether its caller or Resume ended, and how the attempt ended.
 func TestCauseNamesTheCancelledCaller(t *testing.T) {
 	virtual(t, "its caller", func(t *testing.T) {
 		p := start(t, (&line{}).Then(refuses(), takes(time.Hour, refuses())), onceward.Config{Backoff: once})
@@ -320,7 +319,7 @@ func TestCauseNamesTheCancelledCaller(t *testing.T) {
 	})
 }
 
-// Who goes away cancels only what was not pending before.
+// A caller that gives up cancels only an operation that was not pending before.
 func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 	t.Parallel()
 	errToken := errors.New("no token")
@@ -386,7 +385,7 @@ func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 	}
 }
 
-// An intent that is taken back leaves pending what was.
+// An intent that is taken back leaves an operation pending that was pending before.
 func TestWithdrawnIntentKeepsPendingOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: onDisk(t)}
@@ -459,7 +458,7 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 				t.Log(leftBehind())
 			}
 
-			// Whoever asks now is served.
+			// A caller who asks now gets an answer.
 			next := start(t, srv.Client().Transport, onceward.Config{Journal: p.Journal.Journal, Providers: []providers.Provider{srv.Provider()}, Backoff: quick})
 			srv.Seed(0, providertest.Mix{})
 			for i := range names {

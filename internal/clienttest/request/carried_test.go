@@ -272,8 +272,7 @@ func TestAccountLabelIsPartOfAName(t *testing.T) {
 	})
 }
 
-// A call that never came to its record tells of the one that had its key, whatever the
-// name of that is.
+// The error of a call that was never recorded describes the operation that has its key, whatever its name.
 func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -287,7 +286,7 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 	})
 }
 
-// An unnamed call under a parent that is not begun tells of its step.
+// The error of an unnamed call under a parent that was never recorded names its step.
 func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
@@ -304,7 +303,7 @@ func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 		order := to(http.MethodPost, ownURL)
 		require.ErrorIs(t, p.Ask(onceward.WithParent(t.Context(), parent), order).Err, onceward.ErrPending)
 
-		// The next run under the same parent comes too late, or to no credential.
+		// The next run under the same parent has an expired context, or no credential.
 		over, cancel := context.WithCancel(onceward.WithParent(t.Context(), parent))
 		cancel()
 		require.ErrorIs(t, p.Ask(over, order).Err, onceward.ErrPending, "it may have taken effect")
@@ -315,9 +314,7 @@ func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	})
 }
 
-// An unnamed operation is found by the key that was made for it.
-// Who reads the key of an unnamed operation from an error, and brings it along when
-// asking again, is asking for that operation.
+// A caller can read the key of an unnamed operation from an error. A call that carries this key finds the operation.
 func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)
@@ -333,8 +330,7 @@ func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 	})
 }
 
-// A corrected configuration hides no carried key.
-// What a configuration or a table says now does not hide what was begun under another.
+// A corrected configuration or table does not hide the carried key of an operation that was recorded under the old one.
 func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 	t.Parallel()
 	sendsOnce := func(t *testing.T, j journal.Journal, before, after []providers.Provider, options ...option) (first, second outcome) {
@@ -406,8 +402,8 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 	})
 }
 
-// Nor does a cancelled name take its carried key back from another's operation, begun by a process without a table of
-// its provider.
+// A cancelled name does not take back its carried key if another operation has it now. A process without the provider's
+// table began that one.
 func TestCancelledNameDoesNotTakeAnotherKey(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(says(401, "{}"))
@@ -436,7 +432,7 @@ func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
 	})
 }
 
-// A key that was made for another operation is taken by no name.
+// A name can't take a key that was generated for another operation.
 func TestMadeKeyIsTakenByNoName(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -454,8 +450,7 @@ func TestMadeKeyIsTakenByNoName(t *testing.T) {
 	})
 }
 
-// Who is cancelled is not told that nothing took effect under a key from before its
-// label.
+// A cancelled caller who names an account does not get ErrNotSent if its key was sent before without the account.
 func TestCancelledUnderAKeyBeforeItsLabel(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -470,9 +465,7 @@ func TestCancelledUnderAKeyBeforeItsLabel(t *testing.T) {
 	})
 }
 
-// An operation without a key takes none that it is not found by.
-// An operation that was begun while its endpoint took no key is not found by one that is
-// brought along later.
+// A carried key does not find an operation that was recorded while its endpoint took no key.
 func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
 	keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
 	for _, first := range []string{"invoice-1", "invoice-2"} {
@@ -508,7 +501,7 @@ func TestLookupKeyReportsItsError(t *testing.T) {
 	}
 }
 
-// A key that was made for another operation of an account is taken by no name of that account.
+// A name can't take a key that was generated for another operation of the same account.
 func TestMadeKeyOfAnAccount(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)
@@ -521,7 +514,7 @@ func TestMadeKeyOfAnAccount(t *testing.T) {
 	})
 }
 
-// A carried key is one over all scopes at a host that no provider serves, too.
+// At a host that no provider serves, too, a carried key is the same in all scopes.
 func TestCarriedKeyInTwoScopesUnlisted(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -535,7 +528,7 @@ func TestCarriedKeyInTwoScopesUnlisted(t *testing.T) {
 	})
 }
 
-// hides is a journal that can't be read at some parent.
+// hides is a journal that can't be read at one parent.
 type hides struct {
 	journal.Journal
 	parent string
@@ -548,7 +541,7 @@ func (j hides) Get(ctx context.Context, ref journal.Ref) (journal.Operation, err
 	return j.Journal.Get(ctx, ref)
 }
 
-// Nothing is begun with a key that was made while it can't be read whose it is.
+// A call with a carried key that Onceward may have generated is not sent while the journal can't be read for its owner.
 func TestMadeKeyThatCantBeRead(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, m := &line{}, memory.New()
@@ -561,8 +554,8 @@ func TestMadeKeyThatCantBeRead(t *testing.T) {
 	})
 }
 
-// A key such as are made, which came along without a name, is taken by no name: also once its table has another name, and
-// says nothing of that.
+// A name can't take a carried key that looks generated and came without a name before. That holds after its table is
+// renamed, too.
 func TestMadeKeyBroughtAlongBefore(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l, key := &line{}, string(onceward.NewKey())
@@ -576,8 +569,8 @@ func TestMadeKeyBroughtAlongBefore(t *testing.T) {
 	})
 }
 
-// Who brings a key along that nobody has is begun without its own name being read, nor, as the key can't be a made one,
-// what is found by such.
+// A call with a new carried key begins without a read of its own name. It does not read generated keys either, because
+// this key can't be one.
 func TestCarriedKeyOfNoOperation(t *testing.T) {
 	for parent, account := range map[string]string{"": "seller-1", carriedRef("").Parent: ""} {
 		virtual(t, parent, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// elsewhere is a place for a key that is no header, and a request there.
+// elsewhere is a place for a key outside of the headers, with a request for it.
 type elsewhere struct {
 	name string
 	key  providers.Key
@@ -44,7 +44,7 @@ func bodyOf(s sent) tables.Message {
 	return tables.Message{Header: s.Header, Query: u.RawQuery, Body: []byte(s.Body)}
 }
 
-// elsewheres are all places but the headers.
+// elsewheres are all places outside of the headers.
 func elsewheres() []elsewhere {
 	at := func(name string, key providers.Key, ask func(key string) []option) elsewhere {
 		return elsewhere{name, key, ask, func(s sent) string {
@@ -95,7 +95,7 @@ func takingKey(key providers.Key) providers.Provider {
 	return own(func(e *providers.Endpoint) { e.Key = key })
 }
 
-// A named operation keeps its key in the body though the SDK makes up a new one.
+// A named operation keeps its key in the body even if the SDK generates a new one.
 func TestBodyKeyStaysThoughTheSDKMakesANewOne(t *testing.T) {
 	t.Parallel()
 	for _, place := range elsewheres() {
@@ -186,7 +186,7 @@ func TestBodyKeyIsNotInTheFingerprint(t *testing.T) {
 	}
 }
 
-// The journal has no key in its URL and does not withhold it.
+// The journal's URL has no key, and does not list it as withheld.
 func TestURLKeyIsNotInTheJournal(t *testing.T) {
 	l := &line{}
 	place := elsewheres()[0]
@@ -199,7 +199,7 @@ func TestURLKeyIsNotInTheJournal(t *testing.T) {
 	assert.Equal(t, orders+"?a=%31&ClientToken=sdk-1", l.Sent()[0].URL)
 }
 
-// An unnamed operation is known by the key in its body.
+// An unnamed operation is found by the key in its body.
 func TestBodyKeyNamesAnUnnamedOperation(t *testing.T) {
 	for _, place := range elsewheres() {
 		virtual(t, place.name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestBodyLengthIsThatOfTheSentBody(t *testing.T) {
 	assert.Equal(t, []int64{int64(len(bodies[0])), int64(len(bodies[1]))}, lengths)
 }
 
-// signature is over everything that is sent but itself.
+// signature signs everything that is sent, except itself.
 func signature(method string, u *url.URL, key, text string) string {
 	sum := sha256.Sum256([]byte(method + u.String() + key + text))
 	return hex.EncodeToString(sum[:])
@@ -281,7 +281,7 @@ func TestAuthorizeSignsTheRequestAsItIsSent(t *testing.T) {
 	}
 }
 
-// Authorize may read the body and not change it.
+// Authorize may read the body, but not change it.
 func TestAuthorizeMayReadTheBody(t *testing.T) {
 	place := elsewheres()[0]
 	for _, tc := range []struct {
@@ -342,8 +342,7 @@ func TestTimeOfTheFirstAttemptIsSent(t *testing.T) {
 	})
 }
 
-// graph is a GraphQL API: queries have no effect, mutations that have a directive
-// take their key there.
+// graph is a GraphQL API. Queries have no effect, and mutations with a directive take their key there.
 func graph() providers.Provider {
 	p := own()
 	mutation := p.Endpoints[0]
@@ -466,9 +465,8 @@ func TestBodyThatCanNotCarryTheKeyIsRefused(t *testing.T) {
 	}
 }
 
-// The date that travels never changes within a generation.
-// The date of the first request is part of what a provider knows a key by: whatever
-// came of the attempts, and whoever makes them, it stays what it was once it has left.
+// The date of the first request is part of what a provider knows a key by. Once sent it stays the same within a
+// generation, whatever the attempts' results and processes.
 func TestDateStaysWithinAGeneration(t *testing.T) {
 	t.Parallel()
 	repeatable := func() []providers.Provider {
@@ -511,16 +509,16 @@ func TestDateStaysWithinAGeneration(t *testing.T) {
 	}
 }
 
-// transfer is Wise's, which may ask for a second factor.
+// transfer is a request to Wise, which may require a second factor.
 var transfer = []option{
 	to(http.MethodPost, "https://api.wise.com/v1/transfers"),
 	with("Content-Type", "application/json"), body(`{"targetAccount":1,"details":{"reference":"rent"}}`),
 }
 
-// wantsApproval is Wise's answer to who has not approved it.
+// wantsApproval is Wise's answer to a caller without an approval.
 var wantsApproval = says(403, "", "X-2fa-Approval-Result", "REJECTED", "X-2fa-Approval", "challenge-1")
 
-// A second factor is taken from who asks and never kept.
+// A second factor is sent with the caller's own request, and never recorded.
 func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 	t.Parallel()
 	wise := []providers.Provider{providers.Wise(24 * time.Hour)}
@@ -627,7 +625,7 @@ func TestDateGoesWithTheCallersSignature(t *testing.T) {
 	})
 }
 
-// hosts is a transport that takes note of the host that each request asks for.
+// hosts is a transport that notes the Host of each request.
 type hosts struct {
 	http.RoundTripper
 	mu  sync.Mutex
@@ -647,8 +645,7 @@ func (h *hosts) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func onHost(host string) option { return func(r *http.Request) { r.Host = host } }
 
-// A host of one's own is asked for by every attempt.
-// The charge would go to another virtual host.
+// Every attempt sends the caller's own Host header. Without it the charge would go to another virtual host.
 func TestHostHeaderIsSentByEveryAttempt(t *testing.T) {
 	each(t, "those after a restart too", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses(), loses())
@@ -809,7 +806,7 @@ func TestAuthorizeAndTheKey(t *testing.T) {
 	})
 }
 
-// A header without a value carries no credential, however it is spelt.
+// A header without a value is no credential, however it is spelt.
 func TestCredentialWithoutAValue(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())

@@ -19,8 +19,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// traceHeaders are those by which traces are propagated, one of them with what looks
-// like a credential, one with a credential in a URL.
+// traceHeaders propagate traces. One has a value that looks like a credential, and one has a credential in a URL.
 var traceHeaders = []string{
 	"Traceparent", "Tracestate", "Baggage", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Sampled", "Uber-Trace-Id", "Uberctx-Session",
 	"X-Cloud-Trace-Context", "X-Amzn-Trace-Id", "Sentry-Trace", "X-Datadog-Trace-Id",
@@ -87,8 +86,7 @@ func TestTraceparentGoesOutAndIsNotKept(t *testing.T) {
 	}
 }
 
-// Another call has its own trace.
-// What is pending goes out under the trace of whoever asks for it.
+// Each call has its own trace. A pending operation goes out under the trace of the call that sends it.
 func TestTraceparentOfAnotherCall(t *testing.T) {
 	virtual(t, "on each attempt, and where it is redirected to", func(t *testing.T) {
 		l := (&line{}).Then(loses())
@@ -108,7 +106,7 @@ func TestTraceparentOfAnotherCall(t *testing.T) {
 	})
 }
 
-// olderJournal is one that was written when traces still were.
+// olderJournal is a journal from when traces were still recorded.
 type olderJournal struct{ journal.Journal }
 
 func (j olderJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -140,7 +138,7 @@ func TestTraceparentInAnOlderRecord(t *testing.T) {
 	}
 }
 
-// No trace of an answer is kept.
+// The trace headers of an answer are not recorded.
 func TestTraceparentOfAnAnswerIsNotKept(t *testing.T) {
 	dir := t.TempDir()
 	l := (&line{}).Then(says(200, paid, "Traceparent", canary, "Traceresponse", canary, "X-Amzn-Trace-Id", canary, "X-Request-Id", marker))
@@ -157,8 +155,7 @@ func TestTraceparentOfAnAnswerIsNotKept(t *testing.T) {
 	assert.Contains(t, string(requireNoCanaryOnDisk(t, dir, 1)), marker)
 }
 
-// A step's call has the trace of its own run.
-// A flow that is resumed runs its own calls: they are under the trace of who runs it.
+// The call of a step has the trace of its own run, also in a flow that is resumed.
 func TestTraceparentOfAStepsCall(t *testing.T) {
 	j, l := memory.New(), &line{}
 	shop := func(l *line, trace string) (*process, func(context.Context) error) {

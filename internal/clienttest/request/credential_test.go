@@ -25,7 +25,7 @@ func user(credential string) option {
 	return func(r *http.Request) { r.SetBasicAuth(credential, "") }
 }
 
-// A live charge is not answered by a test's, nor a test's sent live.
+// A live charge does not get a test charge's answer, and a test charge is not sent live.
 func TestModeLiveAndTest(t *testing.T) {
 	t.Parallel()
 	each(t, "asked with another mode: nothing is sent, and nothing told", func(t *testing.T, j journal.Journal) {
@@ -142,9 +142,8 @@ func TestModeLiveAndTest(t *testing.T) {
 	})
 }
 
-// One seller's key is not sent under another's token.
-// One seller's answer is lost, and the same name is asked for with another's token:
-// whether that one's keys are known to Square by the first one's is not published.
+// One seller's answer is lost, and another seller's token asks for the same name. Square does not publish whether keys
+// are per seller, so nothing is sent under the second token.
 func TestSellersKeyUnderAnotherSellersToken(t *testing.T) {
 	virtual(t, "Square", func(t *testing.T) {
 		square := providers.Square(24 * time.Hour)
@@ -166,7 +165,7 @@ func TestSellersKeyUnderAnotherSellersToken(t *testing.T) {
 	})
 }
 
-// A credential in the query is told from the key beside it.
+// A credential in the query is not taken for the key beside it.
 func TestCredentialBesideAKeyInTheQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyQuery, Name: "token_key"} })
@@ -182,7 +181,8 @@ func TestCredentialBesideAKeyInTheQuery(t *testing.T) {
 	})
 }
 
-// A credential in the query is the same however it is escaped, and another where it can't be read.
+// A credential in the query is the same however it is escaped. Credentials that can't be decoded are compared as they
+// are.
 func TestCredentialEscapedInTheQuery(t *testing.T) {
 	for _, row := range []struct {
 		first, second string
@@ -216,7 +216,7 @@ func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	}
 }
 
-// Where the caller's own credential tells its mode, Config.Authorize is asked by the attempt alone.
+// If the caller's credential shows its mode, only the attempt calls Authorize.
 func TestModeOfTheCallersOwnCredential(t *testing.T) {
 	for credential, asked := range map[string]int{"sk_test_1": 1, "unmarked": 2} {
 		t.Run(credential, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestModeOfTheCallersOwnCredential(t *testing.T) {
 	}
 }
 
-// Who waits for another's answer is told it under a credential of the same mode, or of one that can't be told.
+// A caller that waits for another call gets its answer if the credentials have the same mode, or one mode is unknown.
 func TestWaiterUnderAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		first, second string
@@ -258,7 +258,7 @@ func TestWaiterUnderAnotherMode(t *testing.T) {
 	}
 }
 
-// A flow's step that lacks its credential waits for it: nothing is cancelled, for which the flow would be undone.
+// A step without its credential waits for it. Nothing is cancelled, because the flow would be undone for that.
 func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -303,7 +303,8 @@ func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 	}
 }
 
-// A credential is told from another one by all of it, but what AWS signs anew for each request in Authorization.
+// Two credentials are compared whole. Only the signature that AWS puts into Authorization, new for each request, is
+// left out.
 func TestCredentialThatLooksSigned(t *testing.T) {
 	const signed = "AWS4-HMAC-SHA256 Credential=key/day, Signature="
 	for _, row := range []struct {
@@ -328,7 +329,7 @@ func TestCredentialThatLooksSigned(t *testing.T) {
 	}
 }
 
-// That two operations have one credential can't be told from the journal.
+// The journal does not show that two operations have the same credential.
 func TestCredentialInTheJournal(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		table := own()
@@ -345,7 +346,7 @@ func TestCredentialInTheJournal(t *testing.T) {
 	})
 }
 
-// Who still waits for a credential when the client shuts down is told that, and nothing is begun.
+// A caller that still waits for a credential when the client shuts down gets an error, and nothing is recorded.
 func TestCredentialDuringShutdown(t *testing.T) {
 	scoped := providers.Stripe()
 	scoped.CredentialScoped = true
@@ -367,7 +368,7 @@ func TestCredentialDuringShutdown(t *testing.T) {
 	}
 }
 
-// What no table's contract covers is of no mode, at a provider's host too: nothing is known of what goes there.
+// A request that no contract covers has no mode, even at a provider's host.
 func TestModeAtAPathThatIsNotListed(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -382,7 +383,7 @@ func TestModeAtAPathThatIsNotListed(t *testing.T) {
 	})
 }
 
-// A credential in the query is none of the key's, though it is called as that is elsewhere.
+// A query parameter is a credential even if the body's key field has the same name.
 func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		table := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "token"} })
@@ -399,7 +400,7 @@ func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
 	})
 }
 
-// What is known to be of one account is not sent under a credential of another's.
+// An operation of a known account is not sent under a credential of another account.
 func TestCredentialOfAnotherAccount(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {

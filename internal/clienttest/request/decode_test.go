@@ -45,7 +45,7 @@ func coded(t *testing.T, coding, text string) string {
 	return out.String()
 }
 
-// What an answer means is read however long and however coded it is.
+// The meaning of an answer is read whatever its length, up to the limit, and its coding.
 func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
@@ -104,7 +104,7 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	}
 }
 
-// A long answer that breaks off while it is read is cut.
+// A long answer whose connection ends while it is read is marked as cut.
 func TestLongInterruptedAnswerIsCut(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(cuts(200, `{"pad":"`+strings.Repeat("x", 1<<20)+`","data":{"id":"1"}}`))
@@ -115,8 +115,8 @@ func TestLongInterruptedAnswerIsCut(t *testing.T) {
 	})
 }
 
-// An answer that breaks off is no outcome, and no refusal, by its status where a field of what is missing could have said
-// otherwise.
+// The status of an interrupted answer decides neither an outcome nor a refusal if a missing field could have changed
+// the verdict.
 func TestInterruptedAnswerWithoutADecidingField(t *testing.T) {
 	failure := providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}
 	busy := providers.Rule{Status: 409, Field: "busy", Verdict: providers.InFlight, Source: "a test"}
@@ -151,7 +151,7 @@ func TestInterruptedAnswerWithoutADecidingField(t *testing.T) {
 	}
 }
 
-// Where whatever the field says comes to the same, it needs no whole answer: a rate limit that breaks off is none the less.
+// An interrupted answer counts if every value of the missing field gives the same verdict, as for a rate limit.
 func TestInterruptedAnswerThatIsDecided(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		same := []providers.Rule{
@@ -176,8 +176,8 @@ func TestAnAnswerHasFourCodingsAtTheMost(t *testing.T) {
 	}
 }
 
-// Nor is one that can't be read, or that ends within its JSON while nothing has told where it was to end: the same key is sent
-// again, and where none is known it is unknown.
+// The status does not decide if the body can't be decoded, or ends within its JSON without a declared length. The
+// request is repeated under its key, or unknown without one.
 func TestAnswerThatIsUndecipherable(t *testing.T) {
 	t.Parallel()
 	const refusal, there = `{"errors":[{"code":"no"}],"id":"1"}`, `{"id":"1","object":"charge"}`
@@ -229,8 +229,8 @@ func TestAnswerThatIsUndecipherable(t *testing.T) {
 	}
 }
 
-// An answer that ends within its JSON is asked for again, and is marked as cut where it can't be; one that is no JSON, or
-// has no body, is as it is.
+// An answer that ends within its JSON is requested again, or marked as cut if it can't be. An answer without JSON or
+// without a body is taken as it is.
 func TestAnswerThatEndsWithinItsJSON(t *testing.T) {
 	for name, row := range map[string]struct {
 		text string

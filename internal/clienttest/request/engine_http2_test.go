@@ -44,8 +44,8 @@ const (
 	codeEnhanceYourCalm = 0xb
 )
 
-// frameServer is an HTTP/2 server by hand: it counts streams, and does to each
-// whole request what no net/http server does.
+// frameServer is a hand-made HTTP/2 server. It counts streams, and treats each whole request as no net/http server
+// does.
 type frameServer struct {
 	*httptest.Server
 	react func(c *frameConn, stream uint32, nth int) bool
@@ -56,8 +56,7 @@ type frameServer struct {
 	seen int // whole requests, over all connections
 }
 
-// newFrameServer starts one. react answers the nth request, and tells whether the
-// connection stays open.
+// newFrameServer starts a frameServer. react answers the nth request, and reports whether the connection stays open.
 func newFrameServer(t *testing.T, react func(c *frameConn, stream uint32, nth int) bool) *frameServer {
 	t.Helper()
 	s := &frameServer{Server: httptest.NewUnstartedServer(nil), react: react, resets: make(chan uint32, 16)}
@@ -152,8 +151,7 @@ func (c *frameConn) goAway(last, code uint32) bool {
 	return c.write(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), code))
 }
 
-// wireKeys adds a trace to ctx that collects the key of everything that net/http
-// sends under it.
+// wireKeys adds a trace to ctx that collects the key of each request that net/http sends under it.
 func wireKeys(ctx context.Context) (context.Context, func() []string) {
 	var mu sync.Mutex
 	var keys []string
@@ -172,11 +170,10 @@ func wireKeys(ctx context.Context) (context.Context, func() []string) {
 		}
 }
 
-// What ends a stream or its connection after the request has arrived. resent: one
-// call through net/http alone is more than one request then, if it can rewind the
-// body. Ours are ambiguous all the same, sent again with the same key where the rule
-// allows it, else unknown; but for those of which the server says that it did not
-// process them.
+// streamEnds lists how a stream or its connection ends after the request has arrived. resent says that net/http alone
+// sends more than one request then if it can rewind the body. Our operation is ambiguous all the same. It is sent again
+// with the same key if the rule allows that, and is unknown otherwise. It is unsent only if the server says that it did
+// not process the request.
 var streamEnds = []struct {
 	name   string
 	end    func(c *frameConn, stream uint32) bool
@@ -265,7 +262,7 @@ func TestHTTP2HoweverItsStreamEnds(t *testing.T) {
 	}
 }
 
-// An attempt's timeout over HTTP/2 ends its stream alone.
+// The timeout of an attempt over HTTP/2 ends only its stream.
 func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
 	t.Parallel()
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
@@ -334,7 +331,7 @@ func (c *tally) len() int {
 	return len(c.keys)
 }
 
-// Many callers over one HTTP/2 connection.
+// Many callers share one HTTP/2 connection.
 func TestHTTP2ManyCallersOverOneConnection(t *testing.T) {
 	for name, row := range map[string]struct {
 		limit int // of concurrent streams
@@ -392,7 +389,7 @@ func TestHTTP2ManyCallersOverOneConnection(t *testing.T) {
 	}
 }
 
-// A server that shuts down over HTTP/2 finishes what it has.
+// A server that shuts down over HTTP/2 finishes the requests that it has.
 func TestHTTP2ServerThatShutsDown(t *testing.T) {
 	var requests atomic.Int32
 	begun, finish := make(chan struct{}), make(chan struct{})
@@ -422,9 +419,8 @@ func TestHTTP2ServerThatShutsDown(t *testing.T) {
 	assert.EqualValues(t, 1, requests.Load())
 }
 
-// A server that restarts gracefully over HTTP/2 leaves nothing unknown.
-// A server that is restarted gracefully again and again, as a deployment of it looks
-// from a client: what it had no time for it says so of.
+// A deployment restarts a server gracefully again and again. Nothing becomes unknown, because the server names the
+// requests that it did not process.
 func TestHTTP2ServerThatRestartsGracefully(t *testing.T) {
 	const callers, each = 16, 8
 	var got tally

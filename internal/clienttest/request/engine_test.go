@@ -37,8 +37,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// rawServer is a TCP server that keeps every request that came over its
-// connections, those included that net/http sends by itself.
+// rawServer is a TCP server that keeps every request of its connections, including those that net/http sends by itself.
 type rawServer struct {
 	ln    net.Listener
 	mu    sync.Mutex
@@ -53,8 +52,8 @@ type rawRequest struct {
 	Encoding     []string // Transfer-Encoding
 }
 
-// newRawServer starts one. After each request, the nth of its connection, react
-// answers, and tells whether the connection stays open.
+// newRawServer starts a rawServer. react answers the nth request of its connection, and reports whether the connection
+// stays open.
 func newRawServer(t *testing.T, react func(s *rawServer, conn net.Conn, nth int) bool) *rawServer {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,7 +115,7 @@ func writes(conn net.Conn, answer string) bool {
 // quiet is for servers whose clients misbehave on purpose.
 var quiet = log.New(io.Discard, "", 0)
 
-// redirectIsFinal has a redirect be the outcome.
+// redirectIsFinal makes a redirect the outcome.
 func redirectIsFinal(e *providers.Endpoint) {
 	e.Rules = append([]providers.Rule{{Status: 300, Through: 399, Verdict: providers.Final, Source: "a test"}}, e.Rules...)
 }
@@ -139,9 +138,8 @@ func transportOf(t *testing.T) *http.Transport {
 	return base
 }
 
-// keeps follows requests of which one comes after the other: how many connections they have to make, and whether the
-// last of these is kept. On a busy machine net/http gives one up by itself, where an answer is there more than 50 ms
-// before its own goroutine says that the request was written.
+// keeps counts the new connections of sequential requests, and whether the last one is kept. On a busy machine net/http
+// may drop a connection whose answer came over 50 ms before it noted the request as written.
 type keeps struct {
 	made int
 	kept bool
@@ -168,7 +166,7 @@ func untilKept(t *testing.T, ask func(ctx context.Context)) int {
 	return k.made
 }
 
-// A request on a dead kept alive connection is an attempt of ours.
+// A request on a dead kept-alive connection counts as an attempt of ours.
 func TestStaleKeepAliveConnection(t *testing.T) {
 	ends := map[string]func(net.Conn) bool{
 		"closed": func(net.Conn) bool { return false },
@@ -229,9 +227,8 @@ func TestStaleKeepAliveConnection(t *testing.T) {
 	}
 }
 
-// What was executed on a kept connection arrives once whatever the key's header.
-// The server executes a request on a connection that it had kept, and closes it without
-// an answer. net/http would send a POST with one of the first two headers again, unseen.
+// A server executes a request on a kept-alive connection, and closes it without an answer. net/http would resend a POST
+// with one of the first two headers unseen. The request arrives once whatever the header.
 func TestKeptConnectionWithEachKeyHeader(t *testing.T) {
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key", "PayPal-Request-Id", "Cko-Idempotency-Key", "Klarna-Idempotency-Key",
 		"X-Payout-Idempotency", "Repeatability-Request-ID"} {
@@ -361,7 +358,7 @@ func TestIdleConnectionsOutliveFailures(t *testing.T) {
 	assert.EqualValues(t, mine.made, elsewhereConns.Load())
 }
 
-// The operation is found in what http.Client returns.
+// The operation is available from the error or response of http.Client.
 func TestOperationIsFoundInHTTPClientsReturn(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/see-other" {
@@ -428,7 +425,7 @@ func TestFileIsSentFromItsPosition(t *testing.T) {
 	}
 }
 
-// The last answer is told before the deadline is spent.
+// The caller gets the last answer before the deadline has passed.
 func TestLastAnswerIsReturnedBeforeTheDeadline(t *testing.T) {
 	const text = `{"error":{"message":"try later"}}`
 	for _, row := range []struct {
@@ -453,7 +450,7 @@ func TestLastAnswerIsReturnedBeforeTheDeadline(t *testing.T) {
 			}))
 			defer srv.Close()
 			p := start(t, srv.Client().Transport, onceward.Config{Providers: anywhere(), Backoff: quick})
-			// Long enough for a slow machine: who slept it out would come back to a dead context.
+			// Long enough for a slow machine. A caller that waits in vain would return with an expired context.
 			ctx, cancel := context.WithTimeout(named(t, "order-1"), 20*time.Second)
 			defer cancel()
 			out := p.Ask(ctx, to(http.MethodPost, srv.URL))
@@ -477,7 +474,7 @@ func TestAnErrorNamesTheURLOnce(t *testing.T) {
 	tlsOnly.StartTLS()
 	defer tlsOnly.Close()
 	refused := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
-	// A base that is an http.Client itself wraps the URL once more.
+	// A base that is itself an http.Client wraps the URL once more.
 	nested := roundTrip(func(r *http.Request) (*http.Response, error) {
 		r.RequestURI = ""
 		return (&http.Client{Transport: transportOf(t)}).Do(r)
@@ -506,7 +503,7 @@ func TestAnErrorNamesTheURLOnce(t *testing.T) {
 	}
 }
 
-// protocols are what an answer can come over.
+// protocols lists how an answer can arrive.
 var protocols = []struct {
 	name  string
 	major int
@@ -703,7 +700,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in memory", Net: "unix"} }
 
-// stalling answers as told before it falls silent until the client is gone.
+// stalling sends the first part of an answer, and is silent until the client is gone.
 func stalling(before func(w http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -796,7 +793,7 @@ func TestErrorsUnderHTTPClientsTimeout(t *testing.T) {
 	}
 }
 
-// A protocol switch that nobody asked for holds nobody up.
+// A protocol switch that the caller did not request does not block the call.
 func TestUnrequestedProtocolSwitch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
@@ -821,7 +818,7 @@ func TestUnrequestedProtocolSwitch(t *testing.T) {
 	})
 }
 
-// slowToBegin is a journal on a disk that takes its time for an intent.
+// slowToBegin is a journal on a disk that needs time for an intent.
 type slowToBegin struct {
 	journal.Journal
 	takes time.Duration
@@ -841,7 +838,7 @@ func TestTimeIsUpBeforeTheFirstAttempt(t *testing.T) {
 		virtual(t, fmt.Sprintf("named: %t", named), func(t *testing.T) {
 			l := (&line{}).Always(takes(10*time.Millisecond, says(200, paid)))
 			p := start(t, l, onceward.Config{
-				// It remembers nothing: an attempt that is broken off would be unknown.
+				// The provider remembers nothing, so an interrupted attempt would be unknown.
 				Providers: anywhere(noRetention),
 				Journal:   slowToBegin{memory.New(), 950 * time.Millisecond},
 			})
@@ -859,7 +856,7 @@ func TestTimeIsUpBeforeTheFirstAttempt(t *testing.T) {
 	}
 }
 
-// What is pending, and whose caller had no time left for an attempt, is Run's as soon as it is due.
+// A pending operation whose caller had no time left for an attempt is available to Run as soon as it is due.
 func TestPendingOperationOfAnExpiredCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
@@ -877,7 +874,7 @@ func TestPendingOperationOfAnExpiredCaller(t *testing.T) {
 	})
 }
 
-// What a request asks of its connection is kept.
+// The connection headers of a request are kept.
 func TestConnectionHeadersOfARequestAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closes []bool
@@ -890,8 +887,7 @@ func TestConnectionHeadersOfARequestAreKept(t *testing.T) {
 	})
 }
 
-// net/http sends a trailer with a chunked body alone, and its values are known
-// only once the body has been read.
+// net/http sends a trailer only with a chunked body. Its values are known only after the body has been read.
 func TestARequestWithATrailerIsAStream(t *testing.T) {
 	var sums []string
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -42,7 +42,7 @@ func TestErrorHasTheFactsAndNoSecret(t *testing.T) {
 	})
 }
 
-// An error of what was not begun names no generation.
+// The error of an operation that was never recorded names no generation.
 func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, &line{}, onceward.Config{Journal: j})
@@ -76,7 +76,7 @@ func TestErrorIsATimeout(t *testing.T) {
 	}
 }
 
-// What an Error wraps is its kind and its cause as it came; a NotSent of one attempt only where that is the kind.
+// An Error wraps its kind and its cause. A NotSent of a single attempt stays ErrNotSent only if that is the kind.
 func TestErrorWrapsItsCause(t *testing.T) {
 	reset, refused := errors.New("reset"), onceward.NotSent(errors.New("the breaker is open"))
 	for name, row := range map[string]struct {
@@ -99,7 +99,7 @@ func TestErrorWrapsItsCause(t *testing.T) {
 	}
 }
 
-// What a transport says is told without the query that it repeats, quoted or not.
+// A transport's error is shown without the query that it repeats, quoted or not.
 func TestErrorThatRepeatsTheQuery(t *testing.T) {
 	for _, form := range []string{"dial %s: reset", "dial %q: reset"} {
 		virtual(t, form, func(t *testing.T) {

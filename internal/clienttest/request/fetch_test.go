@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// donor answers a repeat by the resource of the first, which it has to be asked for.
+// donor answers a repeated request with a pointer to the first request's resource, which has to be fetched.
 func donor(adjust ...func(*providers.Endpoint)) providers.Provider {
 	return own(append([]func(*providers.Endpoint){func(e *providers.Endpoint) {
 		e.FetchPointer = true
@@ -31,7 +31,7 @@ func donor(adjust ...func(*providers.Endpoint)) providers.Provider {
 
 func done(id string) reply { return says(409, `{"error":{"reason":"done","id":"`+id+`"}}`) }
 
-// What an answer points to is fetched where the contract says so.
+// If the contract says so, the resource that an answer points to is fetched.
 func TestFetchOfALocation(t *testing.T) {
 	const conflict, resource = `{"error":{"reason":"done","id":"PM1"}}`, `{"id":"PM1","amount":1}`
 	for _, tc := range []struct {
@@ -96,7 +96,7 @@ func TestFetchOfALocation(t *testing.T) {
 	}
 }
 
-// A pointer that is no name is not fetched.
+// A pointer that is no valid name is not fetched.
 func TestFetchIgnoresInvalidLocations(t *testing.T) {
 	for _, id := range []string{"..", ".", "../../admin", `a\\b`, "a;b"} {
 		virtual(t, id, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestFetchIgnoresInvalidLocations(t *testing.T) {
 	})
 }
 
-// Resume fetches too.
+// Resume fetches, too.
 func TestFetchInResume(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -145,8 +145,8 @@ func TestFetchKeepsEscapedPaths(t *testing.T) {
 	})
 }
 
-// What is fetched may be as large as an answer may be; for one that is larger itself, or without a credential, nothing is
-// fetched.
+// A fetched resource may be as large as an answer may be. Nothing is fetched without a credential, or for an answer
+// that is itself too large.
 func TestFetchWithinTheLimits(t *testing.T) {
 	const limit = 100
 	full := `"` + strings.Repeat("x", limit-2) + `"`
@@ -178,7 +178,7 @@ func TestFetchWithinTheLimits(t *testing.T) {
 	}
 }
 
-// Nothing of a fetch is left behind: neither its connection nor its context.
+// A fetch leaves neither its connection nor its context behind.
 func TestFetchLeavesNothingBehind(t *testing.T) {
 	for _, status := range []int{200, 404} {
 		virtual(t, fmt.Sprint(status), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A server of Raw stores nothing of a refusal, so that its retention counts from the first request that it did not
-// refuse. Two days of refusals must not use up a retention of one day.
+// A server of Raw stores no refusals, so its retention counts from the first request that it did not refuse. Two days
+// of refusals must not use up a retention of one day.
 func TestRetentionOfRawAfterRefusals(t *testing.T) {
 	for _, status := range []int{401, 407, 429} {
 		virtual(t, fmt.Sprint(status), func(t *testing.T) {

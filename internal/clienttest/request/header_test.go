@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// An answer of nothing but a location replays its ID.
+// An answer that consists of a Location replays its ID.
 func TestAnswerOfALocationReplaysItsID(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ name, location, replayed string }{
@@ -79,8 +79,7 @@ func TestNoCredentialOfAURLInAHeaderIsWritten(t *testing.T) {
 	}
 }
 
-// A header that is withheld for its URL is missed in the background.
-// A header that carried a credential has to be given again, in a URL as elsewhere.
+// A header whose URL carried a credential is withheld. Resume reports it as missing, as any header with a credential.
 func TestHeaderWithheldForItsURLIsMissed(t *testing.T) {
 	withURL := with("X-Callback", "https://me.example/hook?token="+canary)
 	srv, j := leftInFlight(t, providers.Stripe(), onceward.Config{}, withURL)
@@ -128,7 +127,7 @@ func TestKeptHeadersAreBounded(t *testing.T) {
 	assert.Less(t, len(marked), 4<<10)
 }
 
-// What is kept of headers is 64 KiB, to the byte.
+// Headers of up to 64 KiB are kept, to the byte.
 func TestHeadersOfJustTheSizeAreKept(t *testing.T) {
 	const room = 64<<10 - len("Content-Type") - len("application/json") - 32 - len("X-Big") - 32
 	for _, size := range []int{room, room + 1} {
@@ -138,7 +137,7 @@ func TestHeadersOfJustTheSizeAreKept(t *testing.T) {
 	}
 }
 
-// A Location says all that its caller needs, however many headers are around it.
+// A Location is kept even beside a header that is too large.
 func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
 	l := (&line{}).Then(says(201, "", "Location", "/orders/17", "X-Big", strings.Repeat("x", 1<<20)))
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
@@ -149,7 +148,7 @@ func TestALocationIsKeptBesideALargeHeader(t *testing.T) {
 	assert.Equal(t, "X-Big", again.Header.Get("Onceward-Cut"))
 }
 
-// The mark names sixteen headers, and 128 bytes of each name.
+// The mark names at most sixteen headers, and 128 bytes of each name.
 func TestMarkIsBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<16)
 	names := make([]string, 17)
@@ -179,7 +178,7 @@ func TestMarkIsBounded(t *testing.T) {
 	}
 }
 
-// A header of the provider's is kept unless it is called as our marks are.
+// A provider's header is kept unless its name has the prefix of our marks.
 func TestHeaderCalledAsOurMarks(t *testing.T) {
 	for name, kept := range map[string]bool{"Onceward": true, "Oncewards-Own": true, "Onceward-": false, "Onceward-Replayed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +189,7 @@ func TestHeaderCalledAsOurMarks(t *testing.T) {
 	}
 }
 
-// The names of what is withheld are listed in their order, however the request has them.
+// The names of withheld headers are sorted, whatever their order in the request.
 func TestHeadersWithheldInOrder(t *testing.T) {
 	var options []option
 	var names []string
@@ -257,8 +256,7 @@ func TestARequestsURLAndHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// An answer given by hand is kept without credentials.
-// What somebody gives by hand has come from the provider, too.
+// An answer given by hand is kept without credentials. It has come from the provider, too.
 func TestAnswerByHandIsKeptWithoutCredentials(t *testing.T) {
 	dir := t.TempDir()
 	l := (&line{}).Then(loses())
@@ -284,7 +282,7 @@ type idleReader struct{ n int }
 
 func (r *idleReader) Read([]byte) (int, error) { r.n++; return 0, nil }
 
-// A body that gives nothing is not read for ever.
+// A body that never yields a byte is not read forever.
 func TestBodyThatGivesNothing(t *testing.T) {
 	l := (&line{}).Then(streams(200, -1, func() io.Reader { return &idleReader{} }))
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}, Backoff: quick})
@@ -292,7 +290,7 @@ func TestBodyThatGivesNothing(t *testing.T) {
 	assert.Len(t, l.Sent(), 2, "as one that was cut")
 }
 
-// What an opaque URL or a host holds is not written.
+// A secret in an opaque URL or a host is not written.
 func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]option{
@@ -322,7 +320,7 @@ func TestOpaqueURLOrHostIsNotWritten(t *testing.T) {
 	assert.Len(t, l.Sent(), 1)
 }
 
-// Authorize is asked only where nobody reads along.
+// Authorize adds credentials only over TLS or to the local machine.
 func TestAuthorizeNeedsAnEncryptedOrLocalURL(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -386,7 +384,7 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 	requireNoCanaryOnDisk(t, dir, 3)
 }
 
-// A stranger's headers may be passed on.
+// A program may pass on the headers of an untrusted client. Their work is proportional to their number.
 func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
 		oncetest.InProportion(t, 32_000, func(n int) {
@@ -421,7 +419,7 @@ func TestHeaderNameIsAToken(t *testing.T) {
 	}
 }
 
-// headed is a charge with a header that http.Client would refuse.
+// headed makes a charge with a header that http.Client would refuse.
 func headed(t *testing.T, name string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(named(t, invoice), http.MethodPost, chargeURL, nil)

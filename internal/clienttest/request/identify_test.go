@@ -279,7 +279,7 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// Another request under a used name is refused and told.
+// Another request under a used name is refused, and the error describes it.
 func TestAnotherRequestUnderAUsedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := own()
@@ -379,7 +379,7 @@ func TestScopesKeepNamesApart(t *testing.T) {
 	})
 }
 
-// What cannot be journaled is refused before anything is recorded or sent.
+// A request that cannot be recorded is refused before anything is recorded or sent.
 func TestRequestThatCanNotBeJournaled(t *testing.T) {
 	name := func(id string) func(*testing.T, *process) outcome {
 		return func(t *testing.T, p *process) outcome { return p.Ask(named(t, id)) }
@@ -415,7 +415,7 @@ func TestRequestThatCanNotBeJournaled(t *testing.T) {
 	}
 }
 
-// redirecting is Stripe, if it took redirects for outcomes.
+// redirecting is Stripe's table if Stripe took redirects for outcomes.
 func redirecting() []providers.Provider {
 	p := providers.Stripe()
 	p.Endpoints = slices.Clone(p.Endpoints)
@@ -434,8 +434,8 @@ func jsonText(text string) option {
 	}
 }
 
-// Another sub-merchant's refund is not the answer.
-// A partner refunds for one sub-merchant, and by the same name for another one.
+// A partner refunds for one sub-merchant, and by the same name for another. The second does not get the first one's
+// answer.
 func TestRefundOfAnotherSubMerchant(t *testing.T) {
 	virtual(t, "Razorpay", func(t *testing.T) {
 		l := &line{}
@@ -467,7 +467,8 @@ func TestAHeadersSpellingChangesNothing(t *testing.T) {
 	})
 }
 
-// What was begun while its endpoint took no key, and was not sent, has the key that its name has in every process, once it takes one.
+// An unsent operation was recorded while its endpoint took no key. Once it takes one, the operation has the key that
+// every process derives from its name.
 func TestKeyOfAnEndpointThatTakesOneLater(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
@@ -487,7 +488,7 @@ func TestKeyOfAnEndpointThatTakesOneLater(t *testing.T) {
 	})
 }
 
-// What has no host is nobody's operation: the transport says what is wrong.
+// A request without a host is not recorded. The transport reports the error.
 func TestRequestWithoutAHost(t *testing.T) {
 	for name, u := range map[string]*url.URL{"no URL": nil, "no host": {Scheme: "https", Path: "/orders"}} {
 		virtual(t, name, func(t *testing.T) {
@@ -502,7 +503,8 @@ func TestRequestWithoutAHost(t *testing.T) {
 	}
 }
 
-// What can't be repeated has no name, though its body says that it has no effect: that can't be had before it is sent.
+// A request that can't be repeated can't have a name, even if its body is a GraphQL query. Its body is known only once
+// it is sent.
 func TestQueryThatCantBeRepeated(t *testing.T) {
 	for name, option := range map[string]option{
 		"with a trailer": func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} },

@@ -16,9 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What is withheld tells operations apart.
-// A ticket is withheld, as a password is, and makes another request of it all the same. A credential that was renewed
-// does not.
+// A withheld value, such as a ticket, makes a different request. A renewed credential does not.
 func TestWithheldValuesDistinguishOperations(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -64,7 +62,7 @@ func TestWithheldValuesDistinguishOperations(t *testing.T) {
 	}
 }
 
-// A session's or key's header is renewed; what a caller signs anew is the same request.
+// A request stays the same if a session, key or signature header is renewed.
 func TestARenewedCredentialIsTheSameRequest(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
@@ -80,8 +78,7 @@ func TestARenewedCredentialIsTheSameRequest(t *testing.T) {
 	assert.Len(t, l.Sent(), 1)
 }
 
-// Callers at once are told apart by what is withheld.
-// Two callers of one name at once are held apart too, before the journal is asked.
+// Two concurrent callers of one name with different withheld values are told apart before the journal is asked.
 func TestWithheldValuesDistinguishConcurrentCallers(t *testing.T) {
 	synctestTwo(t, "ticket=1", "ticket=1", false)
 	synctestTwo(t, "ticket=1", "ticket=2", true)
@@ -110,8 +107,7 @@ func synctestTwo(t *testing.T, one, another string, other bool) {
 	})
 }
 
-// What a stranger feeds is worked off in proportion.
-// One that takes time in proportion to the square of a size does not come back while a test is waited for.
+// Work on untrusted input is proportional to its size. Quadratic work would not end within a test.
 func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
@@ -137,8 +133,7 @@ func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// A request of a caller who is gone is not worked through.
-// Whoever is gone is not worked for: its request is not read to the end.
+// The request of a cancelled caller is not read to its end.
 func TestRequestOfACancelledCaller(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		gone := errors.New("gone")

@@ -159,7 +159,7 @@ func TestTheProvidersDelayIsKept(t *testing.T) {
 	}
 }
 
-// Who leaves while the provider wants to be left alone leaves it alone for as long; of a delay of our own nothing is left.
+// A caller that leaves during the provider's Retry-After leaves that delay in place. A delay of our own ends.
 func TestCancelledCallerKeepsTheProvidersDelay(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -237,7 +237,7 @@ func TestAlreadyDoneCompletesWithThePointer(t *testing.T) {
 	}
 }
 
-// A refusal that says that the key has taken effect settles an operation that may have run, and no other.
+// A refusal that says that the key has taken effect completes an operation that may have run, and no other.
 func TestARefusedRepeatCompletesWithoutAnAnswer(t *testing.T) {
 	gone := func(e *providers.Endpoint) {
 		e.Pattern, e.Object, e.ObjectID = "POST /orders", "order", "id"
@@ -282,8 +282,8 @@ func TestARefusedRepeatCompletesWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// An answer that proves an earlier request under a key says little where somebody
-// else may have made that request, and the provider does not compare them.
+// An answer can prove an earlier request under the key. It settles nothing if another program may have made that
+// request, and the provider does not compare requests.
 func TestAProvenEarlierRequestOnAFirstAttempt(t *testing.T) {
 	replayed := says(200, paid, "Idempotent-Replayed", "true")
 	ignorant := func(e *providers.Endpoint) {
@@ -363,7 +363,7 @@ func TestMisuseNeverCancelsADerivedKey(t *testing.T) {
 	}
 }
 
-// An operation that is out of attempts rests for longer and longer.
+// An operation that is out of attempts pauses for longer each time.
 func TestPauseGrowsWhenAttemptsRunOut(t *testing.T) {
 	for name, answer := range map[string]reply{"rejected": wrongKey, "unavailable": unavailable} {
 		virtual(t, name, func(t *testing.T) { restsLonger(t, answer) })
@@ -389,9 +389,8 @@ func restsLonger(t *testing.T, answer reply) {
 	require.NoError(t, p.Ask(ctx).Err)
 }
 
-// A conflict is a refusal where nobody else has the key.
-// A conflict of which nobody says what it means for a key is a refusal where nobody
-// else can have sent the key, and has to be reconciled where somebody may have.
+// A conflict of unknown meaning for a key is a refusal if no other program can have sent the key. Otherwise the
+// operation is unknown.
 func TestConflictIfNoOtherOperationHasTheKey(t *testing.T) {
 	conflict := says(409, `{"code":"insufficient_balance"}`)
 	for _, row := range []struct {
@@ -430,9 +429,8 @@ func TestConflictIfNoOtherOperationHasTheKey(t *testing.T) {
 	}
 }
 
-// What the provider calls idempotent is repeated.
-// What the provider calls idempotent is repeated while its caller waits, whatever its
-// method, if it has neither name nor key.
+// A request that the provider calls idempotent, without a name or key, is repeated while its caller waits, whatever its
+// method.
 func TestCalledIdempotentIsRepeated(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -461,7 +459,7 @@ func TestCalledIdempotentIsRepeated(t *testing.T) {
 	}
 }
 
-// An exhausted retry budget parks and says that it was local.
+// An exhausted retry budget parks the operation, and the error says that the reason was local.
 func TestRetryBudgetThatIsExhaustedParks(t *testing.T) {
 	virtual(t, "and a success, or time, gives retries back", func(t *testing.T) {
 		l := (&line{}).Always(loses())
@@ -509,8 +507,8 @@ func TestRetryBudgetThatIsExhaustedParks(t *testing.T) {
 	})
 }
 
-// An answer that breaks off, and that might have been another one, is not taken for what its status says: it refuses
-// no credential, and another attempt is made where one is left.
+// The status of an interrupted answer does not count if the rest might have changed the verdict. It refuses no
+// credential, and another attempt is made if one is left.
 func TestCutAnswerThatMayBeAnother(t *testing.T) {
 	also := func(e *providers.Endpoint) {
 		e.Rules = append([]providers.Rule{
@@ -550,7 +548,7 @@ func TestCutAnswerThatMayBeAnother(t *testing.T) {
 	}
 }
 
-// A refusal that is the answer is one from status 400 on.
+// A final answer is recorded as a refusal if its status is 400 or higher.
 func TestAnswerThatRefuses(t *testing.T) {
 	for status, refused := range map[int]bool{200: false, 400: true, 404: true} {
 		virtual(t, fmt.Sprint(status), func(t *testing.T) {
@@ -562,7 +560,7 @@ func TestAnswerThatRefuses(t *testing.T) {
 	}
 }
 
-// Of what is put off it is recorded whether the provider named the time, which nobody goes ahead of.
+// The journal records whether the provider or our own policy set the due time. No caller goes ahead of the provider's.
 func TestProvidersDelayIsRecorded(t *testing.T) {
 	busy := says(429, "", "Retry-After", "15")
 	for _, row := range []struct {
@@ -616,7 +614,7 @@ func TestProvidersDelayIsRecorded(t *testing.T) {
 	}
 }
 
-// What was not sent says so.
+// The record of an attempt that was not sent says so.
 func TestAttemptThatWasNotMade(t *testing.T) {
 	virtual(t, "for want of a signature", func(t *testing.T) {
 		l := &line{}
@@ -643,7 +641,7 @@ func TestAttemptThatWasNotMade(t *testing.T) {
 	})
 }
 
-// What is interrupted in a pause stays due at its end.
+// An operation that is interrupted during a pause stays due at the end of the pause.
 func TestInterruptedPauseEndsWhenItWasTo(t *testing.T) {
 	virtual(t, "by Shutdown", func(t *testing.T) {
 		p := start(t, (&line{}).Then(says(429, "", "Retry-After", "60")), onceward.Config{})
@@ -656,7 +654,7 @@ func TestInterruptedPauseEndsWhenItWasTo(t *testing.T) {
 	})
 }
 
-// Between two attempts of one call the clock may step. What it says then sends nothing, and ends nothing.
+// The clock may step between two attempts of one call. Its new time neither sends nor ends the operation.
 func TestClockThatStepsBetweenAttempts(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -698,7 +696,7 @@ func TestClockThatStepsBetweenAttempts(t *testing.T) {
 	}
 }
 
-// Who leaves after a refusal gets it, but not one of which a part was given up.
+// A caller that leaves after a refusal gets the refusal, unless a part of its body was discarded.
 func TestCallerThatLeavesAfterARefusal(t *testing.T) {
 	for limit, given := range map[int64]bool{10: false, 1000: true} {
 		virtual(t, fmt.Sprint(given), func(t *testing.T) {
@@ -720,7 +718,8 @@ func TestCallerThatLeavesAfterARefusal(t *testing.T) {
 	}
 }
 
-// That a key is in use at the provider proves an earlier request under it, which may have run, though this was the first here.
+// A key in use at the provider proves an earlier request under it, which may have run. That holds even for the first
+// attempt here.
 func TestInFlightOnAFirstAttempt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Always(inUse), onceward.Config{Backoff: once})
@@ -733,7 +732,8 @@ func TestInFlightOnAFirstAttempt(t *testing.T) {
 	})
 }
 
-// What an answer declares shortens the resend window, is in the journal before the next attempt, and widens nothing.
+// A retention that an answer declares shortens the resend window, and never widens it. It is recorded before the next
+// attempt.
 func TestADeclaredRetentionShortensTheWindow(t *testing.T) {
 	for _, row := range []struct {
 		name     string

@@ -28,7 +28,7 @@ func TestNewKeyIsALowerCaseRandomUUID(t *testing.T) {
 }
 
 // The keys in the two golden tables were computed by a separate program from the published construction. They must
-// never change: a changed child key is a second effect at the provider.
+// never change, because a changed child key is a second effect at the provider.
 
 func TestChildKeysNeverChange(t *testing.T) {
 	parent := onceward.Key("6f1c2f9e-8f0b-4c52-9d2e-0d6a3f5b7c11")
@@ -72,7 +72,7 @@ func TestDerivedKeysNeverChange(t *testing.T) {
 	}
 }
 
-// DeriveKey refuses what would make guessable or shared keys.
+// DeriveKey refuses parts that would make a guessable or shared key.
 func TestDeriveKeyRefusesGuessableParts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -231,7 +231,7 @@ func TestLogsShowShortenedKeys(t *testing.T) {
 	}
 }
 
-// All processes make the same key of a later generation, too.
+// All processes derive the same key for a later generation, too.
 func TestALaterGenerationsKeyIsDerived(t *testing.T) {
 	secret := []byte("a secret of sixteen bytes or more")
 	for name, again := range map[string]onceward.Resolution{"asked again": onceward.NotExecuted, "sent again": onceward.SendAgain} {

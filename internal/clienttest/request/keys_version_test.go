@@ -17,9 +17,7 @@ import (
 
 const fourthVersion = `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`
 
-// A provider gets keys of the version that it asks for.
-// A provider that takes UUIDs of one version alone gets no others, however the key of an
-// operation is made.
+// A provider that takes only UUIDs of one version gets no others, however the key is generated.
 func TestKeyHasTheRequestedUUIDVersion(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -57,8 +55,7 @@ func TestKeyHasTheRequestedUUIDVersion(t *testing.T) {
 	}
 }
 
-// A derived key is not taken for a random one by its version.
-// Somebody else may have sent a derived key, though it looks like one made at random.
+// A derived key is not taken for a random one by its version. Another program may have sent it.
 func TestKeyVersionOfADerivedKey(t *testing.T) {
 	for name, row := range map[string]struct {
 		secret []byte
@@ -84,8 +81,7 @@ func TestKeyVersionOfADerivedKey(t *testing.T) {
 	}
 }
 
-// An operation keeps its key when its table asks for a version.
-// A key that was sent stays: another one would be a second effect.
+// An operation keeps its key when its table asks for a version later. Another key would be a second effect.
 func TestKeyVersionDeclaredLater(t *testing.T) {
 	virtual(t, "resumed", func(t *testing.T) {
 		l := (&line{}).Then(loses(), says(200, "{}"))
@@ -129,7 +125,7 @@ func TestKeyVersionOfALaterGeneration(t *testing.T) {
 	}
 }
 
-// A brought key of another version is refused.
+// A carried key of another version is refused.
 func TestKeyVersionOfABroughtKeyIsRefused(t *testing.T) {
 	virtual(t, "carried", func(t *testing.T) {
 		l := (&line{}).Then(says(200, "{}"))
@@ -142,8 +138,7 @@ func TestKeyVersionOfABroughtKeyIsRefused(t *testing.T) {
 	})
 }
 
-// A brought key of another version finds what was begun with it.
-// An effect under a key is asked for by it again, whatever the table has come to say.
+// A carried key of another version still finds the operation that was recorded with it, whatever the table says now.
 func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
 	t.Parallel()
 	api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
@@ -176,8 +171,7 @@ func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
 	}
 }
 
-// A brought key of another version is refused once its operation is cancelled.
-// Nothing is sent with a key that the provider would refuse once its first use was given up.
+// A carried key of another version is refused once its operation is cancelled, because the provider would refuse it.
 func TestKeyVersionOfABroughtKeyOnceCancelled(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		derived := string(onceward.NewKey().Child("a step"))
@@ -191,8 +185,7 @@ func TestKeyVersionOfABroughtKeyOnceCancelled(t *testing.T) {
 	})
 }
 
-// A key in a query keeps its version.
-// Authorize leaves the key in a query as it is, of whatever version.
+// Authorize does not change a key in a query, of whatever version.
 func TestKeyVersionInAQuery(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		inQuery := func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyQuery, Name: "key"} }
@@ -210,9 +203,8 @@ func TestKeyVersionInAQuery(t *testing.T) {
 	})
 }
 
-// A made key of any version is taken by no name.
-// Whoever brings along, under a name, the key that was made for another operation has
-// read it in an error.
+// A generated key of any version can't be taken by a name. A caller that carries it under a name has read it in an
+// error.
 func TestKeyVersionOfAMadeKeyIsTakenByNoName(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{0, 4, 5, 7, 8} {

@@ -16,10 +16,9 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A table's name, and which operations it says to share keys, may change while the
-// journal has operations that were begun before.
+// A table's name, and the name that it keeps its keys under, may change while the journal has operations from before.
 
-// renamed is own under another name, whose keys stay under a name.
+// renamed is the table own under another name, whose keys stay under the name keysUnder.
 func renamed(keysUnder string) providers.Provider {
 	p := own()
 	p.Name, p.KeysUnder = "ledger", keysUnder
@@ -82,7 +81,7 @@ func TestKeysUnderAnsweredKeepsItsKey(t *testing.T) {
 	})
 }
 
-// An operation that was pending when its table was renamed is sent in the background.
+// Resume sends an operation that was pending when its table was renamed.
 func TestKeysUnderPendingIsSent(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -123,7 +122,7 @@ func TestKeysUnderPendingIsSent(t *testing.T) {
 	}
 }
 
-// What can't carry its key where today's table puts it is not sent without it.
+// An operation whose request can't carry its key where today's table puts it is not sent without the key.
 func TestKeyThatTodaysTablePutsElsewhere(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
@@ -161,7 +160,7 @@ func TestKeysUnderPendingIsBoundByTheTable(t *testing.T) {
 	})
 }
 
-// A version with the old name and one with the new run side by side: no key is given to two names.
+// A release with the old name runs beside one with the new name. No key is given to two names.
 func TestKeysUnderTwoVersionsSideBySide(t *testing.T) {
 	t.Parallel()
 	tables := [2]providers.Provider{own(), renamed("raw")}
@@ -186,7 +185,7 @@ func TestKeysUnderTwoVersionsSideBySide(t *testing.T) {
 	}
 }
 
-// An unknown operation is found out after its table is renamed: by a look, and by an event under either name. No object
+// An unknown operation is settled after its table is renamed, by a look-up and by an event under either name. No object
 // is given to two operations.
 func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 	rename := func(p *providers.Provider) { p.Name, p.KeysUnder = "new bank", "bank" }
@@ -223,7 +222,7 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 	}
 }
 
-// An unknown operation under a name that no table keeps its keys under is given up: no process looks for it.
+// An unknown operation is given up if no table keeps keys under its name, because no process looks for it.
 func TestKeysUnderUnknownOfAnotherNameIsGivenUp(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		srv, j := openBank(t), memory.New()

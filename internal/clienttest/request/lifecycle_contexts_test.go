@@ -22,8 +22,7 @@ type foreign struct {
 
 func (c foreign) Done() <-chan struct{} { return c.done }
 
-// Nothing is left behind under a context that never ends.
-// A bubble whose goroutines do not end with it fails its test.
+// No goroutine is left behind under a context that never ends. A bubble with goroutines left fails its test.
 func TestContextThatNeverEnds(t *testing.T) {
 	ofCredential := own()
 	ofCredential.CredentialScoped = true

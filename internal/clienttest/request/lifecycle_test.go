@@ -69,7 +69,7 @@ func TestShutdownInterruptsSlowAttempts(t *testing.T) {
 	}
 }
 
-// Shutdown parks what waits for its next attempt.
+// Shutdown parks an operation that waits for its next attempt.
 func TestShutdownParksWaitingOperations(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -106,7 +106,7 @@ func TestShutdownParksWaitingOperations(t *testing.T) {
 	}
 }
 
-// Shutdown returns when its context ends whatever is going on.
+// Shutdown returns when its context ends, whatever is still running.
 func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	for name, busy := range map[string]func(t *testing.T) *process{
 		"a caller waits for another process": func(t *testing.T) *process {
@@ -208,8 +208,8 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 	})
 }
 
-// Whatever is asked of a client whose journal was closed, or that was shut down, it says
-// so at once: no call waits for the end of its context.
+// A client whose journal was closed, or that was shut down, fails every call at once. No call waits for the end of its
+// context.
 func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
@@ -230,7 +230,7 @@ func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 		{"Close before Shutdown", false, true, onceward.ErrShutdown},
 		{"Shutdown before Close", true, false, onceward.ErrShutdown},
 	}
-	// Each is under way, or behind the client, when it is closed.
+	// Each of these is running, or finished, when the client is closed.
 	left := []struct {
 		name    string
 		begin   func(ctx context.Context, p *process, l *line, order *flow.Func[string, string]) error

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// A line says of an operation what it is.
+// A log line describes its operation.
 func TestLogNamesTheOperation(t *testing.T) {
 	var logged bytes.Buffer
 	p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, Logger: slog.New(slog.NewTextHandler(&logged, nil))})

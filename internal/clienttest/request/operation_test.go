@@ -72,8 +72,7 @@ func TestOperationsListsByStateAndScope(t *testing.T) {
 	})
 }
 
-// A parent of one's own is in any scope, below another of one's own too; and whoever is taken out from under an inbound
-// request is in none.
+// A call below a parent key can have any scope, also below two parents. A call that leaves an inbound request has none.
 func TestParentHasNoScope(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
 	below := onceward.WithParent(onceward.WithParent(t.Context(), "first-parent-1"), "second-parent-2")
@@ -92,7 +91,7 @@ func TestParentHasNoScope(t *testing.T) {
 	}
 }
 
-// Who has seen enough of the operations is given no more.
+// Operations yields nothing more once its caller breaks the loop.
 func TestOperationsUntilItIsEnough(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, &line{}, onceward.Config{Journal: j})

@@ -103,7 +103,7 @@ func TestMaxWaitBoundsACallWithoutADeadline(t *testing.T) {
 	}
 }
 
-// lingers is a journal that leaves what it derives from a context to end with it.
+// lingers is a journal that keeps the contexts that it derives until they end by themselves.
 type lingers struct {
 	journal.Journal
 	derived []context.Context
@@ -116,8 +116,8 @@ func (j *lingers) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	return j.Journal.Get(ctx, ref)
 }
 
-// What was derived between two attempts ends with the call, and says so: where Done is closed and
-// Err tells of nothing, package context panics, and takes the process along.
+// A context that was derived between two attempts ends with the call, and Err says so. Package context panics, and ends
+// the process, if Done is closed while Err is nil.
 func TestAContextDerivedOutlivesItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &lingers{Journal: memory.New()}
@@ -131,7 +131,7 @@ func TestAContextDerivedOutlivesItsCall(t *testing.T) {
 	})
 }
 
-// A call that comes to its pause only after Shutdown has begun makes none.
+// A call whose pause would begin during Shutdown does not pause.
 func TestNoPauseOnceShutdownHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p *process

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What is journaled of a request besides its body is bounded, wherever in it that stands.
+// The URL and headers of a request are bounded together.
 func TestHeadThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20
@@ -57,7 +57,7 @@ func TestHeadThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// What is recorded of a request says whose it is, where its key stands, and its Host only where that is another one's.
+// The record of a request has its provider, the place of its key, and its Host if that differs from the URL's.
 func TestRecordedFieldsOfARequest(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Key.Name = "x-order-key" })}})
@@ -74,8 +74,8 @@ func TestRecordedFieldsOfARequest(t *testing.T) {
 	assert.Empty(t, ask("nobody's", "https://elsewhere.example/").Provider)
 }
 
-// What is recorded and sent is the body that the request came with, whatever GetBody would give; one whose length is
-// another than it announces is refused, and one that gives nothing more is not waited for beyond the call's time.
+// The request's Body is recorded and sent, whatever GetBody would give. A wrong length is refused, and a body that
+// blocks is not waited for beyond the call's time.
 func TestBodyWithAnUnusualReader(t *testing.T) {
 	gives := func(length int64, getBody func() (io.ReadCloser, error)) option {
 		return func(r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// An answer that lies about its length is asked for again.
+// An answer with a wrong length is requested again.
 func TestAnswerLiesAboutItsLength(t *testing.T) {
 	for name, first := range map[string]string{
 		"a chunk of no length":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
@@ -43,7 +43,7 @@ func TestAnswerLiesAboutItsLength(t *testing.T) {
 	}
 }
 
-// A request's body is read whole, however it comes; one that gives nothing is refused.
+// A request's body is read whole, whatever its pieces. A body that never yields a byte is refused.
 func TestBodyThatComesInPieces(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -75,7 +75,7 @@ func TestBodyThatComesInPieces(t *testing.T) {
 	}
 }
 
-// idle is a body that gives nothing, and does not end.
+// idle is a body that never yields a byte, and does not end.
 type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }

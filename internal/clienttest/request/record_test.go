@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// An answer that comes too late for its claim is not made up.
+// A caller whose answer comes too late for its claim gets the recorded state, and no invented answer.
 func TestAnswerTooLateForItsClaim(t *testing.T) {
 	virtual(t, "resolved meanwhile, without an answer", func(t *testing.T) {
 		l, j := &line{}, memory.New()
@@ -33,8 +33,7 @@ func TestAnswerTooLateForItsClaim(t *testing.T) {
 	})
 }
 
-// A late answer of an earlier claim counts; of an earlier generation, it shows a
-// second effect.
+// A late answer of an earlier claim counts. A late answer of an earlier generation shows a second effect.
 func TestALateAnswer(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -72,7 +71,7 @@ func TestALateAnswer(t *testing.T) {
 			caller := make(chan outcome, 1)
 			go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
 			synctest.Wait()
-			// It is taken for dead while it is only slow.
+			// The process is taken for dead while it is only slow.
 			require.NoError(t, slow.Journal.Sessions()[0].End(t.Context()))
 			other := start(t, l, onceward.Config{Journal: slow.Journal.Journal, Providers: []providers.Provider{own()}})
 			row.meantime(t, other)
@@ -90,7 +89,8 @@ func TestALateAnswer(t *testing.T) {
 	}
 }
 
-// A late answer of an earlier generation that shows the next one's object is no second effect: the provider took the two for one.
+// A late answer of an earlier generation is no second effect if it shows the next one's object. The provider took both
+// requests for one.
 func TestLateAnswerWithTheSameObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := onDisk(t)
@@ -120,7 +120,7 @@ func TestLateAnswerWithTheSameObject(t *testing.T) {
 	})
 }
 
-// answering answers what is asked for by a method.
+// answering answers the requests of one method.
 func answering(method, text string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.Method != method {
@@ -130,7 +130,7 @@ func answering(method, text string) func(*http.Request) *http.Response {
 	}
 }
 
-// An answer that comes once all but the name of what it is of is forgotten is told to be gone, and takes no effect anew.
+// An answer that comes after its operation was reaped is reported as gone. It does not restore the operation.
 func TestLateAnswerOfAReapedOne(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)
@@ -155,7 +155,8 @@ func TestLateAnswerOfAReapedOne(t *testing.T) {
 	})
 }
 
-// A late refusal says nothing while another process is sending it, where the provider does not recognise what it has refused.
+// A late refusal settles nothing while another process sends the operation, if the provider does not remember refused
+// keys.
 func TestLateRefusalWhileItIsSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)
@@ -178,7 +179,8 @@ func TestLateRefusalWhileItIsSent(t *testing.T) {
 	})
 }
 
-// A refusal that comes once the operation was sent again, and is done, is not its outcome: its caller gets that, whole.
+// A refusal comes after the operation was sent again and completed. It is not the outcome, and its caller gets the
+// whole recorded answer.
 func TestLateRefusalGetsTheOutcome(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		slow := start(t, (&line{}).Then(takes(20*time.Second, says(402, `{"error":{"type":"card_error"}}`))), onceward.Config{Journal: j})
@@ -198,7 +200,7 @@ func TestLateRefusalGetsTheOutcome(t *testing.T) {
 	})
 }
 
-// How a claim ended is told as it stands, beside what went wrong.
+// Trace.Ended gets the result of a claim, with its cause.
 func TestEndedReportsClaims(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -229,7 +231,7 @@ func TestEndedReportsClaims(t *testing.T) {
 	}
 }
 
-// What Run or Resume may not send any more is told with what it comes to.
+// Trace.Ended gets the result of an operation that Run or Resume may no longer send.
 func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -246,7 +248,7 @@ func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 	})
 }
 
-// terse is a journal that leaves out what its interface lets it: the bodies of what was recorded.
+// terse is a journal that omits the bodies of recorded operations, as its interface allows.
 type terse struct{ journal.Journal }
 
 func (j terse) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -263,7 +265,7 @@ func (j terse) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	return res, err
 }
 
-// Who waits for a call gets the whole answer that its caller gets, whatever the journal gives back of it.
+// A caller that waits for another call gets its whole answer, whatever the journal returns of it.
 func TestAnswerThatTheJournalDoesNotReturn(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Second, says(200, paid)))
@@ -281,13 +283,13 @@ func TestAnswerThatTheJournalDoesNotReturn(t *testing.T) {
 	})
 }
 
-// timedOut is an error of the network that says so.
+// timedOut is a network error that reports a timeout.
 type timedOut struct{}
 
 func (timedOut) Error() string { return "i/o timeout" }
 func (timedOut) Timeout() bool { return true }
 
-// What the journal keeps of an error is its nature, of which a person judges whether something was sent.
+// The journal keeps the nature of an error, so that a person can judge whether something was sent.
 func TestCauseOfALostResponse(t *testing.T) {
 	fails := func(unsent bool, err error) reply {
 		return reply{Unsent: unsent, Answer: func(*http.Request) (*http.Response, error) { return nil, err }}
@@ -311,8 +313,8 @@ func TestCauseOfALostResponse(t *testing.T) {
 	}
 }
 
-// A cancel that could not be recorded is told to nobody once the session is lost: another process may have taken the operation
-// over by then, and sends it.
+// A caller does not get ErrNotSent if its session is lost before the cancel is recorded. Another process may have taken
+// over the operation, and sends it.
 func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
 	for name, lost := range map[string]bool{"it is lost": true, "it is ended by Shutdown": true, "it is not": false} {
 		virtual(t, name, func(t *testing.T) {

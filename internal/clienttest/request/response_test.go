@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What an error holds of a response is neither printed nor logged.
+// The response in an error is neither printed nor logged.
 func TestResponseInAnErrorIsNotPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "tok_1N3T91"
@@ -136,7 +136,7 @@ func TestErrPendingSaysWhetherItIsSent(t *testing.T) {
 	}
 }
 
-// Whoever asks after Run or Resume have found out that they lack the credential is told that nobody sends it.
+// After Resume has found that a credential is missing, a caller's error says that no process sends the operation.
 func TestErrPendingNamesTheMissingCredential(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		p := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return nil }})
@@ -159,7 +159,7 @@ func TestErrPendingNamesTheMissingCredential(t *testing.T) {
 	})
 }
 
-// closes tells how often the body of a reply was closed.
+// closes counts how often the body of a reply was closed.
 type closes struct {
 	io.Reader
 	n *atomic.Int32
@@ -167,7 +167,7 @@ type closes struct {
 
 func (c closes) Close() error { c.n.Add(1); return nil }
 
-// The body of an answer that nobody gets is closed.
+// The body of an answer that no caller gets is closed.
 func TestUnreturnedBodyIsClosed(t *testing.T) {
 	for name, text := range map[string]string{"recorded": paid, "over the limit": `{"id":"` + strings.Repeat("x", 1000) + `"}`} {
 		virtual(t, name, func(t *testing.T) {

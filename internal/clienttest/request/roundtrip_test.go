@@ -26,7 +26,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// What http.RoundTripper asks of an implementation, on every way through it.
+// The transport keeps the contract of http.RoundTripper on every way through it.
 func TestTheRoundTripperContract(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -185,7 +185,7 @@ func TestAnswerKeepsNetHTTPsFields(t *testing.T) {
 	}
 }
 
-// A bodyless POST goes out once with a length of zero.
+// A POST without a body is sent once, with a length of zero.
 func TestBodylessPOSTHasALengthOfZero(t *testing.T) {
 	for name, none := range map[string]io.Reader{"nil": nil, "http.NoBody": http.NoBody, "an empty reader": strings.NewReader("")} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestNoBodyAndNilAreTheSameRequest(t *testing.T) {
 	})
 }
 
-// A body that cannot be journaled stops before anything is recorded.
+// A request whose body cannot be recorded fails before anything is recorded or sent.
 func TestBodyThatCanNotBeJournaled(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for _, row := range []struct {
@@ -250,7 +250,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// An answer over the limit is streamed and recorded without its body.
+// An answer over the size limit is streamed, and recorded without its body.
 func TestAnswerOverTheLimitIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("0123456789", 100)
@@ -272,7 +272,7 @@ func TestAnswerOverTheLimitIsStreamed(t *testing.T) {
 	})
 }
 
-// An answer that is a secret is handed over and not kept.
+// An answer that is a secret goes to its caller, and is not recorded.
 func TestAnswerThatIsASecretIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -337,7 +337,7 @@ func TestACutAnswer(t *testing.T) {
 	}
 }
 
-// pooled is a transport whose pool is the caller's.
+// pooled is a transport whose connection pool belongs to the caller.
 type pooled struct {
 	*line
 	emptied atomic.Int32
@@ -355,8 +355,8 @@ func TestCallersConnectionPoolIsUnchanged(t *testing.T) {
 	})
 }
 
-// net/http sends a request with an Idempotency-Key again by itself when a
-// kept-alive connection turns out dead, unless it can't rewind the body.
+// net/http resends a request with an Idempotency-Key by itself when a kept-alive connection is dead, unless it can't
+// rewind the body.
 func TestNetHTTPSendsNothingBehindOurBack(t *testing.T) {
 	for name, text := range map[string]string{"with a body": "x", "without a body": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -452,7 +452,7 @@ func TestPassThroughCarriesNoHeadersOfOnceward(t *testing.T) {
 	})
 }
 
-// Trace is told of a request that is refused before anything is known of it, and of none that passes through.
+// Trace.Asked gets a request that is refused before it is recorded. It does not get a request that passes through.
 func TestAskedReportsRefusedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []onceward.Outcome

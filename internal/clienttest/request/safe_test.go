@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// steady has delays that are known: from 10 ms to 20 ms.
+// steady is a policy whose delays are known, from 10 ms to 20 ms.
 var steady = backoff.Policy{Initial: 20 * time.Millisecond, Max: 20 * time.Millisecond, MaxAttempts: 4}
 
 func safely(t *testing.T, l *line, cfg onceward.Config) *process {
@@ -54,7 +54,7 @@ func TestSafeRequestIsSentUntilAnswered(t *testing.T) {
 	})
 }
 
-// Which requests are sent again unrecorded.
+// The table lists which requests are repeated without a record.
 func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 	method := func(m string) option { return func(r *http.Request) { r.Method = m } }
 	unreplayable := func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("a")), 1 }
@@ -103,7 +103,7 @@ func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 	}
 }
 
-// What goes nowhere is told so by the transport, once.
+// A request without a host goes to the transport once, which reports the error.
 func TestSafeRequestToNowhere(t *testing.T) {
 	for name, u := range map[string]*url.URL{"no URL": nil, "no host": {Scheme: "https", Path: "/"}} {
 		virtual(t, name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSafeRequestToNowhere(t *testing.T) {
 	}
 }
 
-// The last response is passed through.
+// The caller gets the last response or error.
 func TestSafeRequestsLastResponse(t *testing.T) {
 	virtual(t, "out of attempts", func(t *testing.T) {
 		l := (&line{}).Always(says(503, "down", "X-Own", "1"))
@@ -186,7 +186,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 	})
 }
 
-// A safe request waits for what it is asked for.
+// A safe request waits for the Retry-After of its answer, unless that lies beyond its deadline or MaxWait.
 func TestSafeRequestHonorsRetryAfter(t *testing.T) {
 	virtual(t, "Retry-After", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "7"))
@@ -215,7 +215,7 @@ func TestSafeRequestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// Nothing is sent for a caller who is gone.
+// Nothing is sent for a caller whose context has ended.
 func TestSafeRequestOfACancelledCaller(t *testing.T) {
 	virtual(t, "while it waits", func(t *testing.T) {
 		gone := errors.New("gone")
@@ -246,7 +246,7 @@ func TestSafeRequestOfACancelledCaller(t *testing.T) {
 	})
 }
 
-// tallied is a body that counts what is done to it.
+// tallied is a body that counts its reads and closes.
 type tallied struct {
 	io.Reader
 	read, closed atomic.Int64
@@ -267,7 +267,7 @@ func (c *tallied) Close() error {
 	return nil
 }
 
-// Of a response that nobody gets the body is read and closed once.
+// The body of a response that no caller gets is read and closed once.
 func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -344,7 +344,7 @@ func TestSafeRequestsBodyIsClosedPerAttempt(t *testing.T) {
 	})
 }
 
-// What was sent again is answered as what was asked for, and each body that was asked for is closed.
+// The response to a repeated request names the original request, and each body that GetBody returned is closed.
 func TestSafeRequestsBodiesAreClosed(t *testing.T) {
 	for name, row := range map[string]struct {
 		budget backoff.Budget

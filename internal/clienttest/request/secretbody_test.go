@@ -16,10 +16,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// aCard is no number of a card, but what is looked for in files.
+// aCard is no card number, but the text that the tests look for in files.
 const aCard = canary
 
-// A body that is a secret is not kept.
+// A secret body is not recorded.
 func TestSecretBodyIsNotKept(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -67,7 +67,7 @@ func TestSecretBodyIsNotKept(t *testing.T) {
 	}
 }
 
-// Only who brings a secret body has it sent.
+// A secret body is sent only by a call that has it.
 func TestSecretBodyIsSentByItsCallerOnly(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -101,7 +101,8 @@ func TestSecretBodyIsSentByItsCallerOnly(t *testing.T) {
 	})
 }
 
-// A card's number can be had by trying all of them against a digest whose salt stands beside it.
+// Without Config.Secret a card number has no digest. Trying all numbers against a digest would find it, as the salt is
+// stored beside it.
 func TestWithoutASecretABodyHasNoDigest(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: once})
@@ -118,7 +119,7 @@ func TestWithoutASecretABodyHasNoDigest(t *testing.T) {
 	assert.Len(t, l.Sent(), 1)
 }
 
-// An answer that repeats the secret is recorded without its body; any other is replayed.
+// An answer that repeats the secret is recorded without its body. Any other answer is replayed.
 func TestAnAnswerThatRepeatsASecretIsNotKept(t *testing.T) {
 	for _, row := range []struct {
 		name, answer string
@@ -146,7 +147,8 @@ func TestAnAnswerThatRepeatsASecretIsNotKept(t *testing.T) {
 	}
 }
 
-// What no table speaks of is said once an endpoint: what the name of a field says may be wrong.
+// A body that is withheld without a table's rule is logged once for each endpoint, because the field's name may
+// mislead.
 func TestAWithheldBodyIsLoggedOnceAnEndpoint(t *testing.T) {
 	var heard confession
 	l := &line{}
@@ -170,7 +172,7 @@ func TestAWithheldBodyIsLoggedOnceAnEndpoint(t *testing.T) {
 
 func withTime(s sent, at time.Time) sent { s.At = at; return s }
 
-// Without its caller a secret body ends.
+// An operation with a secret body ends by itself if its caller does not return.
 func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -202,9 +204,8 @@ func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 	}
 }
 
-// A secret body of a dead process waits for its caller.
-// A process that died leaves an operation in flight that nobody can send but its
-// caller.
+// A process died and left an operation with a secret body in flight. It waits for its caller, as no other process can
+// send it.
 func TestSecretBodyOfAKilledProcess(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
 		l := &line{}
@@ -226,7 +227,7 @@ func TestSecretBodyOfAKilledProcess(t *testing.T) {
 	})
 }
 
-// The boundary is made anew for each request, and belongs to the body that it cuts.
+// The multipart boundary is new for each request, and the body that is sent has its own.
 func TestSecretBodyComesWithItsContentType(t *testing.T) {
 	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: quick})
@@ -246,7 +247,7 @@ func TestSecretBodyComesWithItsContentType(t *testing.T) {
 	assert.Contains(t, second.Body, "--two--")
 }
 
-// A body that names a card's code by a value is not kept, in JSON and in a form.
+// A body is not recorded if one value names another value as a card's code, in JSON or in a form.
 func TestSecretBodyOfNamedValues(t *testing.T) {
 	for contentType, text := range map[string]string{
 		"application/json":                  `{"fields":[{"name":"amount","value":"10"},{"name":"cvc","value":"123"}]}`,
@@ -264,7 +265,7 @@ func TestSecretBodyOfNamedValues(t *testing.T) {
 	}
 }
 
-// A body without such a field is kept as any.
+// A body without a secret field is recorded.
 func TestABodyWithoutTheFieldIsNoSecret(t *testing.T) {
 	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Providers: []providers.Provider{cards()}, Backoff: once})
@@ -298,7 +299,7 @@ func TestACardInAQueryIsRefused(t *testing.T) {
 	}
 }
 
-// Where only the body tells the contract one that is not kept narrows nothing.
+// If the contract depends on a body that was not recorded, a process without the body keeps the recorded terms.
 func TestSecretBodyThatDecidesTheContract(t *testing.T) {
 	each(t, "a card in a GraphQL document", func(t *testing.T, j journal.Journal) {
 		l := &line{}

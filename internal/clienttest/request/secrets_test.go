@@ -33,8 +33,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// marker stands in what is no secret, where a secret could stand as well: what is
-// searched for canaries must be shown to be searchable.
+// marker stands in ordinary values, in places where a secret could stand. Finding it shows that the search for canaries
+// works there.
 const marker = "ordinary-value"
 
 var secretHeaders = []string{
@@ -46,7 +46,7 @@ var secretParameters = []string{
 	"X-Amz-Signature", "access_token", "api_key", "auth", "client_secret", "jwt", "key", "password", "sessionid", "sig",
 }
 
-// withEverySecret puts a canary wherever a credential travels.
+// withEverySecret puts a canary in each place where a credential travels.
 func withEverySecret(r *http.Request) {
 	for _, name := range secretHeaders {
 		r.Header.Set(name, canary+"-header-"+name)
@@ -60,7 +60,7 @@ func withEverySecret(r *http.Request) {
 	r.Header.Set("X-Request-Id", marker)
 }
 
-// addSecrets adds them to resumed operations too.
+// addSecrets adds the secrets to resumed operations too.
 func addSecrets(r *http.Request) error {
 	for _, name := range secretHeaders {
 		r.Header.Set(name, canary+"-fresh-"+name)
@@ -81,8 +81,8 @@ func paysInSecret(w http.ResponseWriter, r *http.Request) {
 	pays(w, r)
 }
 
-// confession is all that a program could write down: logs, what Trace and
-// OnSettled get, errors, and what Lookup and Operations return.
+// confession is everything that a program could write down. That is the logs, the values of Trace and OnSettled,
+// errors, and the results of Lookup and Operations.
 type confession struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -110,8 +110,8 @@ func (c *confession) String() string {
 	return c.text.String()
 }
 
-// tell writes down what an error says. http.Client's own *url.Error repeats the URL
-// that it was given, so that its text is left out.
+// tell writes down the text of an error. It leaves out the text of http.Client's own *url.Error, which repeats the URL
+// that it was given.
 func (c *confession) tell(err error) {
 	var e *onceward.Error
 	if errors.As(err, &e) {
@@ -122,7 +122,7 @@ func (c *confession) tell(err error) {
 	}
 }
 
-// listen has the process that cfg makes tell all that it can.
+// listen makes the process of cfg write down everything that it can.
 func (c *confession) listen(cfg onceward.Config) onceward.Config {
 	cfg.Logger = slog.New(slog.NewJSONHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg.Trace = &onceward.Trace{
@@ -167,7 +167,7 @@ func (c *confession) report(r onceward.Report) {
 	}
 }
 
-// requireNoCanary looks for a canary in text, in any writing that can be undone.
+// requireNoCanary looks for a canary in text, in any encoding that can be reversed.
 func requireNoCanary(t *testing.T, where string, text []byte) {
 	t.Helper()
 	if i := bytes.Index(bytes.ToLower(text), []byte(canary)); i >= 0 {
@@ -192,8 +192,7 @@ func reversed(s string) string {
 	return string(b)
 }
 
-// requireNoCanaryOnDisk searches every file beside the journal, and returns what
-// they hold.
+// requireNoCanaryOnDisk searches every file beside the journal, and returns their contents.
 func requireNoCanaryOnDisk(t *testing.T, dir string, least int) (all []byte) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -211,8 +210,7 @@ func requireNoCanaryOnDisk(t *testing.T, dir string, least int) (all []byte) {
 	return all
 }
 
-// talkative is a transport whose errors repeat the URL, as those of a middleware do
-// that is itself made of http.Client.
+// talkative is a transport whose errors repeat the URL, as those of a middleware around an http.Client do.
 type talkative struct {
 	http.RoundTripper
 	wraps func(error) error
@@ -226,7 +224,7 @@ func (tr talkative) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// No secret is written whatever comes of an operation.
+// No secret is written, whatever the result of an operation.
 func TestNoSecretIsWrittenOfAnOperation(t *testing.T) {
 	replayed := http.Header{"Idempotent-Replayed": {"true"}, "Set-Cookie": {canary + "=1"}, "X-Auth-Token": {canary}}
 	scoped := own()
@@ -359,7 +357,7 @@ func TestNoSecretIsWrittenOfAnOperation(t *testing.T) {
 
 var misuseFault = providertest.Status(400, nil)
 
-// asking asks for an operation with every secret, and has what comes of it told.
+// asking asks for an operation with every secret, and writes down the result.
 type asking func(ctx context.Context, options ...option) outcome
 
 func justOnce(t *testing.T, _ *process, ask asking) { ask(named(t, invoice)) }
@@ -402,7 +400,8 @@ func (s secretPath) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.below.RoundTrip(r)
 }
 
-// A path that a transport puts in below the client is written nowhere. A request that a crash cut off is sent with it.
+// A path that a transport inserts below the client is not written anywhere. A request that a crash cut off is sent with
+// it.
 func TestNoSecretIsWrittenOfAPathThatATransportPutsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, l := t.TempDir(), &line{}
@@ -461,8 +460,7 @@ func TestNoSecretIsWrittenOfARedirectsURL(t *testing.T) {
 	}
 }
 
-// What Authorize says is neither recorded nor logged.
-// What a program's own Authorize says is for its caller alone.
+// The text of an Authorize error goes only to its caller. It is neither recorded nor logged.
 func TestNoSecretIsWrittenOfAuthorize(t *testing.T) {
 	t.Parallel()
 	srv := serving(t, providers.Stripe(), nil)
@@ -605,9 +603,7 @@ func TestNoSecretIsWrittenByResume(t *testing.T) {
 	}
 }
 
-// The digest of a credential is no digest of it alone.
-// The digest that stands in for a credential is salted: the same one leaves no
-// trace by which two operations, or a guess, could be compared.
+// The digest of a credential is salted. Two operations with the same credential, or a guess, can't be compared by it.
 func TestDigestOfACredentialIsSalted(t *testing.T) {
 	api := own()
 	api.CredentialScoped = true
@@ -627,10 +623,10 @@ func TestDigestOfACredentialIsSalted(t *testing.T) {
 
 var _ io.Writer = (*confession)(nil)
 
-// canaries are credentials, each of which must never be seen again.
+// canaries are credentials that no output may contain.
 var canaries = []string{"canary-authorization", "canary-cookie", "canary-api-key", "canary-query", "canary-fresh", "canary-set-cookie", "canary-token"}
 
-// everySecret puts a canary wherever a credential travels.
+// everySecret puts a canary in each place where a credential travels.
 func everySecret(r *http.Request) {
 	r.Header.Set("Authorization", "Bearer canary-authorization")
 	r.Header.Set("Cookie", "session=canary-cookie")
@@ -642,7 +638,7 @@ func everySecret(r *http.Request) {
 
 func TestNoCredentialIsWrittenAnywhere(t *testing.T) {
 	setsCookie := says(200, paid, "Set-Cookie", "session=canary-set-cookie", "X-Auth-Token", "canary-token")
-	// A middleware below that is itself made of http.Client gives such errors.
+	// A middleware below that is itself an http.Client returns such errors.
 	chatty := reply{Answer: func(r *http.Request) (*http.Response, error) {
 		return nil, &url.Error{Op: "Post", URL: r.URL.String(), Err: errReset}
 	}}
@@ -721,7 +717,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// Credentials reach the provider and nobody else.
+// Credentials reach only the provider.
 func TestCredentialsReachTheProviderAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses())

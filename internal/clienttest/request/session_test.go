@@ -40,7 +40,7 @@ func TestARestoredJournalSendsNothing(t *testing.T) {
 	})
 }
 
-// A lost session is replaced: other processes may have taken over what it held.
+// A lost session is replaced. Other processes may have taken over its operations.
 func TestLostSessionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
@@ -52,7 +52,7 @@ func TestLostSessionIsReplaced(t *testing.T) {
 	})
 }
 
-// unjoined is a journal that nobody can join for a while.
+// unjoined is a journal that no process can join for a while.
 type unjoined struct {
 	*memory.Journal
 	fails bool
@@ -65,7 +65,7 @@ func (j *unjoined) Join(ctx context.Context) (journal.Session, error) {
 	return j.Journal.Join(ctx)
 }
 
-// A session that is lost is told of once, however often it is asked for until there is another one.
+// A lost session is logged once, however many calls come before the next session.
 func TestLostSessionIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -85,7 +85,7 @@ func TestLostSessionIsReportedOnce(t *testing.T) {
 	})
 }
 
-// slowly is a journal that takes its time over a session.
+// slowly is a journal that is slow to join.
 type slowly struct {
 	*memory.Journal
 	waits func()
@@ -108,7 +108,7 @@ func (s *ending) End(ctx context.Context) error {
 	return s.Session.End(ctx)
 }
 
-// Who waits while somebody else's call is joining a session heeds the end of their own context.
+// A caller that waits while another call joins a session returns when its own context ends.
 func TestWaitForASessionHonorsTheContext(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &slowly{Journal: memory.New(), waits: sync.OnceFunc(func() { pass(time.Minute) })}
@@ -124,7 +124,7 @@ func TestWaitForASessionHonorsTheContext(t *testing.T) {
 	})
 }
 
-// Two who wait for a session have one between them: nobody would end another.
+// Two callers that wait for a session share it. A second one would never be ended.
 func TestTwoCallersShareASession(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &slowly{Journal: memory.New(), waits: func() { pass(time.Minute) }}
@@ -140,7 +140,7 @@ func TestTwoCallersShareASession(t *testing.T) {
 	})
 }
 
-// A session that is had once the client was shut down is ended: nobody else would.
+// A session that is joined after the client was shut down is ended at once.
 func TestShutdownBesideAJoin(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -158,7 +158,7 @@ func TestShutdownBesideAJoin(t *testing.T) {
 	})
 }
 
-// A session that has seen its own loss sends nothing more.
+// A session that has noticed its loss sends nothing more.
 func TestLostSessionSendsNothingMore(t *testing.T) {
 	virtual(t, "though nobody has taken its operation over yet", func(t *testing.T) {
 		l, j := &line{}, memory.New()
@@ -186,7 +186,7 @@ func TestLostSessionSendsNothingMore(t *testing.T) {
 	})
 }
 
-// What is still under way once Shutdown has waited long enough starts no other session: nobody would end that.
+// A call that is still running after Shutdown has returned joins no new session, which would never be ended.
 func TestNoSessionAfterShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
@@ -213,7 +213,7 @@ func TestNoSessionAfterShutdown(t *testing.T) {
 	})
 }
 
-// waiting is a body that comes to its end once somebody lets it.
+// waiting is a body that ends once until is closed.
 type waiting struct{ until chan struct{} }
 
 func (w waiting) Read([]byte) (int, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Two unnamed calls that are alike, and run at once, are two operations.
+// Two unnamed calls with the same request that run at once are two operations.
 func TestUnnamedCallsShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(takes(time.Second, says(200, paid)))
@@ -31,7 +31,7 @@ func TestUnnamedCallsShareNothing(t *testing.T) {
 	})
 }
 
-// Who is answered by another call that ran at the same time is told apart from who asks later.
+// Trace distinguishes a caller that shared the answer of a concurrent call from one that asked later.
 func TestSharedOutcomeIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -127,7 +127,7 @@ func TestWaitersGetTheLeadersOutcome(t *testing.T) {
 	}
 }
 
-// Trace is told whose call the answer came from.
+// Trace says which call the answer came from.
 func TestTraceNamesTheCallThatAnswered(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		told := make(chan onceward.Outcome, 3)
@@ -145,7 +145,7 @@ func TestTraceNamesTheCallThatAnswered(t *testing.T) {
 	})
 }
 
-// Who waited for another's call asks no sooner than the provider has named to that one.
+// A caller that waited for another call waits for the Retry-After that this call got, too.
 func TestWaitersKeepARetryAfter(t *testing.T) {
 	panicking := &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, _ error) {
 		if op.State == onceward.StateCancelled {

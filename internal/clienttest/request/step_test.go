@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// An unnamed call whose context is over takes no step: the next one has it.
+// An unnamed call whose context has ended takes no step number. The next call gets it.
 func TestExpiredCallTakesNoStep(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -33,7 +33,7 @@ func TestExpiredCallTakesNoStep(t *testing.T) {
 	})
 }
 
-// One that can't be told from another is told that its context is over, too, where it is.
+// A call whose step is ambiguous gets the error of its context, if that has ended, instead of ErrNameNeeded.
 func TestExpiredCallWithoutAStep(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Then(hangs()), onceward.Config{})
@@ -51,7 +51,7 @@ func TestExpiredCallWithoutAStep(t *testing.T) {
 	})
 }
 
-// unnoted is a journal that does not take what a flow notes, for a while.
+// unnoted is a journal that fails to record the notes of flows for a while.
 type unnoted struct {
 	*memory.Journal
 	fails bool
@@ -64,7 +64,7 @@ func (j *unnoted) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 	return j.Journal.ApplyFlow(ctx, ev)
 }
 
-// A call in a step of a flow that can't be begun sends nothing, and keeps none from being made after it.
+// A call in a step that fails to begin sends nothing, and does not block later calls.
 func TestCallsInAStepThatAreNotBegun(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -107,7 +107,8 @@ func TestCallsInAStepThatAreNotBegun(t *testing.T) {
 	}
 }
 
-// A call of a step that is refused for another reason than its credential has the flow fail, and not wait for that.
+// A call of a step that is refused as misuse, and not for its credential, fails. Its flow does not wait for a
+// credential.
 func TestCallInAStepThatIsMisused(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := startFlows(t, (&line{}).Then(misused), onceward.Config{})

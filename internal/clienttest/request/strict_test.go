@@ -19,35 +19,35 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// ported is own's contract at a host with a port.
+// ported is the table own at a host with a port.
 func ported() providers.Provider {
 	p := own()
 	p.Name, p.Hosts = "ported", []string{"ported.example:8443"}
 	return p
 }
 
-// elsewhereKeyed takes its key in a header of its own.
+// elsewhereKeyed takes its key in a header of another name.
 func elsewhereKeyed() providers.Provider {
 	p := own(func(e *providers.Endpoint) { e.Key.Name = "X-Order-Idempotency" })
 	p.Name, p.Hosts = "keyed", []string{"keyed.example"}
 	return p
 }
 
-// bodyKeyed takes it in its body.
+// bodyKeyed takes its key in the body.
 func bodyKeyed() providers.Provider {
 	p := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "key"} })
 	p.Name, p.Hosts = "body", []string{"body.example"}
 	return p
 }
 
-// listed has but one endpoint.
+// listed has only one endpoint.
 func listed() providers.Provider {
 	p := own(func(e *providers.Endpoint) { e.Pattern = "POST /v1/charges" })
 	p.Name, p.Hosts = "listed", []string{"listed.example"}
 	return p
 }
 
-// wild has all hosts of a domain, at a port.
+// wild covers all hosts of a domain, at a port.
 func wild() providers.Provider {
 	p := own()
 	p.Name, p.Hosts = "wild", []string{"*.wild.example:8443"}
@@ -58,7 +58,7 @@ func gapTables() []providers.Provider {
 	return []providers.Provider{own(), wild(), ported(), elsewhereKeyed(), bodyKeyed(), stampedKey(), listed(), providers.Stripe()}
 }
 
-// stampedKey takes, beside its key, the time of the first attempt.
+// stampedKey takes the time of the first attempt beside its key.
 func stampedKey() providers.Provider {
 	p := own(func(e *providers.Endpoint) {
 		e.Key.Name, e.Key.FirstSent = "X-Order-Idempotency", "X-Idempotency-Since"
@@ -67,7 +67,7 @@ func stampedKey() providers.Provider {
 	return p
 }
 
-// gapRows are requests that look protected and aren't, with what is to be done.
+// gapRows are requests that look protected but are not, with the advice for each.
 var gapRows = []struct {
 	name, url, says string
 	named           bool
@@ -97,7 +97,7 @@ var gapRows = []struct {
 	{name: "a header where the key is in the body", url: "https://body.example/orders", says: "JSON field key", options: []option{with("Idempotency-Key", "1"), json1(`{"a":1}`)}},
 }
 
-// soundRows are requests that are as they should be.
+// soundRows are requests without a fault.
 var soundRows = []struct {
 	name, url string
 	named     bool
@@ -194,9 +194,8 @@ func TestUnprotectedHostIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A wrong key header at a lenient server is not paid twice.
-// An SDK that repeats a payment with its own key, at a server that takes any header
-// and reads another: what would be paid twice is refused.
+// An SDK repeats a payment with its own key, at a server that takes any header and reads another. The payment is
+// refused, because it would be made twice.
 func TestWrongKeyHeaderIsNotPaidTwice(t *testing.T) {
 	for strict, effects := range map[bool]int{false: 2, true: 0} {
 		paidFor := map[string]bool{}
@@ -224,12 +223,12 @@ func TestWrongKeyHeaderIsNotPaidTwice(t *testing.T) {
 	}
 }
 
-// wrapped is how instrumentation holds what it wraps.
+// wrapped holds another transport in a field, as instrumentation does.
 type wrapped struct{ next http.RoundTripper }
 
 func (w *wrapped) RoundTrip(r *http.Request) (*http.Response, error) { return w.next.RoundTrip(r) }
 
-// embedded holds it by its own value.
+// embedded holds another transport as an embedded value.
 type embedded struct{ http.RoundTripper }
 
 type holding struct{ wrapped }
@@ -241,7 +240,7 @@ func (h handing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.client.StandardClient().Transport.RoundTrip(r)
 }
 
-// within holds one of net/http's, and other things, through which nothing goes.
+// within holds a transport of net/http, and other things that send nothing.
 type within struct {
 	client *http.Client
 	beside wrapped
@@ -285,9 +284,8 @@ func TestNewRefusesRetryingTransports(t *testing.T) {
 	}
 }
 
-// go-retryablehttp above makes an unnamed payment twice.
-// What README says of go-retryablehttp above: it makes an unnamed payment again, since
-// nothing connects the two; a name does.
+// The README says that go-retryablehttp above makes an unnamed payment twice, since nothing connects the two calls. A
+// name prevents that.
 func TestGoRetryablehttpAbovePaysTwice(t *testing.T) {
 	for name, made := range map[string]int{"": 2, invoice: 1} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// exchange is a request that has a credential in its body and gets one in its answer.
+// exchange is a request with a credential in its body, and one in its answer.
 type exchange struct {
 	name, contentType, body string
 	tidy                    bool
@@ -90,7 +90,7 @@ func (e exchange) options(url string) []option {
 
 const gotToken = `{"access_token":"` + canary + `-token"}`
 
-// No token is written of a request for one: a request that has a name or a parent is journaled without its secret.
+// A token request with a name or a parent is recorded without its secret.
 func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
 	t.Parallel()
 	called := func(ctx context.Context, n int) context.Context {
@@ -138,8 +138,8 @@ func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
 	}
 }
 
-// Nothing that a request says has a named or keyed one pass.
-// Whoever adds a field to a charge does not have it sent unrecorded.
+// A request with a name or key is recorded, whatever its body says. Otherwise a field added to a charge would make it
+// pass unrecorded.
 func TestTokenRequestThatIsNamedOrKeyed(t *testing.T) {
 	t.Parallel()
 	for _, e := range append(exchanges, exchange{name: "a charge", contentType: form, body: chargeForm + "&grant_type=password"},
@@ -175,8 +175,8 @@ func TestTokenRequestThatIsNamedOrKeyed(t *testing.T) {
 	}
 }
 
-// A tidy token request under a parent passes where no contract says otherwise.
-// An SDK that gets itself a token in the middle of a step is no operation of the step.
+// A plain token request under a parent passes through, unless a contract says otherwise. An SDK's token in the middle
+// of a step is no operation of that step.
 func TestTokenRequestUnderAParentPasses(t *testing.T) {
 	for _, e := range exchanges {
 		t.Run(e.name, func(t *testing.T) {
@@ -223,8 +223,7 @@ func TestTokenRequestUnderAParentPasses(t *testing.T) {
 	}
 }
 
-// A tidy token request passes under a table that names no host.
-// A table for whatever host names none: it says nothing of a token endpoint.
+// A plain token request passes under a table for any host. Such a table says nothing about a token endpoint.
 func TestTokenRequestUnderATableOfNoHost(t *testing.T) {
 	anyHost := own()
 	anyHost.Hosts = nil
@@ -244,7 +243,7 @@ func TestTokenRequestUnderATableOfNoHost(t *testing.T) {
 	}
 }
 
-// ordinary are requests that only look like such.
+// ordinary are requests that only look like token requests.
 var ordinary = []exchange{
 	{"a charge", form, chargeForm, false},
 	{"a charge of a token", form, chargeForm + "&token=tok_visa", false},
@@ -263,7 +262,7 @@ var ordinary = []exchange{
 	{"a text in parts", "multipart/form-data; boundary=b", inParts("memo", "grant_type"), false},
 }
 
-// What only looks like a secret would not be sent again after a crash.
+// A body that only looks like a secret is recorded. Otherwise it would not be sent again after a crash.
 func TestOrdinaryBodyIsKept(t *testing.T) {
 	for _, e := range ordinary {
 		t.Run(e.name, func(t *testing.T) {

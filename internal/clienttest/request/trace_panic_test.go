@@ -80,7 +80,7 @@ func TestAHookThatPanicsForgetsNoRetryAfter(t *testing.T) {
 	})
 }
 
-// What was under way as a hook panicked may have run.
+// An operation whose attempt was running during a panic may have run.
 func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(doing(func() { panic("a transport's") }, loses()))
@@ -119,7 +119,7 @@ func TestRunSurvivesHooksThatPanic(t *testing.T) {
 	})
 }
 
-// failsOnce fails to record the first event of a kind.
+// failsOnce is a journal that fails to record the first event of a kind.
 type failsOnce struct {
 	journal.Journal
 	kind       journal.EventKind
@@ -192,7 +192,7 @@ func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
 	}
 }
 
-// A hook that panics while an attempt is judged ends a run of which nobody knows what it did.
+// If a hook panics while an attempt is judged, it is open what the attempt did.
 func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -226,7 +226,7 @@ func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
 	}
 }
 
-// An attempt that a panic ends has ended then, and not when the one before it did.
+// An attempt that panics has ended at that time, and not when the attempt before it did.
 func TestAPanicEndsTheAttempt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var at time.Time

@@ -75,7 +75,7 @@ func TestTraceReportsAnOperation(t *testing.T) {
 func TestItIsSilentByDefault(t *testing.T) {
 	const variable = "ONCEWARD_TEST_SILENT"
 	if os.Getenv(variable) == "" {
-		// The default logger is the whole process's: it gets one of its own.
+		// The default logger belongs to the whole process, so the test runs in a child process.
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestItIsSilentByDefault$")
 		child.Env = append(os.Environ(), variable+"=1")
 		var said bytes.Buffer
@@ -94,7 +94,7 @@ func TestItIsSilentByDefault(t *testing.T) {
 	})
 }
 
-// The traceparent of whoever asks is kept, and nothing else that propagates with it.
+// The caller's traceparent is kept, without the other headers that propagate with it.
 func TestTraceParentIsKept(t *testing.T) {
 	for name, row := range map[string]struct {
 		header string
@@ -170,7 +170,7 @@ func TestTracesAreJoined(t *testing.T) {
 	})
 }
 
-// Whoever takes over, resolves, reaps or loses a session is told of.
+// Trace reports takeovers, resolutions, reaps and lost sessions.
 func TestTraceReportsTakeoversResolutionsReapsAndSessions(t *testing.T) {
 	virtual(t, "resolved, a lost session, reaped", func(t *testing.T) {
 		j := memory.New()
@@ -259,7 +259,7 @@ func TestTraceReportsTakeoversResolutionsReapsAndSessions(t *testing.T) {
 	})
 }
 
-// The first traceparent that there is is kept.
+// Joined traces keep the first traceparent that one of them has.
 func TestJoinedTracesKeepTheFirstParent(t *testing.T) {
 	const other = "00-11111111111111111111111111111111-2222222222222222-00"
 	says := func(parent string) *onceward.Trace {
@@ -273,7 +273,7 @@ func TestJoinedTracesKeepTheFirstParent(t *testing.T) {
 	}
 }
 
-// Why a claim is made: what its caller, or Run, has had before, or a dead process.
+// Trace.Started gets the reason of a claim: a repeated call, or a dead process.
 func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -307,7 +307,7 @@ func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 	}
 }
 
-// What a call has come to is told by its error too.
+// Trace.Asked gets the outcome of a call that returns an error.
 func TestAskedReportsErrors(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// wording is a transport that gets connections and fails in the words of another.
+// wording is a transport that gets connections, and fails with the text of another transport.
 type wording struct {
 	conns, writes int // the last of them write the headers
 	text          string
@@ -43,7 +43,7 @@ func (w wording) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errors.New(w.text)
 }
 
-// What net/http says proves that nothing was processed only where the hooks agree.
+// An error text of net/http proves that nothing was processed only if the trace hooks agree.
 func TestUnsentByNetHTTPsWordsAndItsHooks(t *testing.T) {
 	const (
 		goAway  = "http2: Transport received Server's graceful shutdown GOAWAY"
@@ -86,10 +86,8 @@ func TestUnsentByNetHTTPsWordsAndItsHooks(t *testing.T) {
 	}
 }
 
-// net/http's own transport proves that nothing was sent.
-// A connection that never came about is the one proof that nothing was sent, and
-// net/http's own transport gives it. The API remembers nothing, so that without
-// the proof the operation would be unknown.
+// net/http's own transport proves that nothing was sent if no connection came about. The API here remembers nothing, so
+// the operation would be unknown without that proof.
 func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -174,7 +172,7 @@ func TestUnsentByNetHTTPsOwnTransport(t *testing.T) {
 	}
 }
 
-// hookless keeps the trace from the transport below, and the cancellation not.
+// hookless drops the trace hooks from the transport below, and keeps the cancellation.
 type hookless struct{ http.RoundTripper }
 
 func (h hookless) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -184,8 +182,7 @@ func (h hookless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r.WithContext(ctx))
 }
 
-// refusing is a transport that refuses by itself, after it has used the one below
-// for the given number of tries.
+// refusing is a transport that fails by itself, after the given number of tries with the transport below.
 type refusing struct {
 	*line
 	tries int
@@ -203,7 +200,7 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, r.mark(errOpen)
 }
 
-// Only a transport that refused by itself proves that nothing was sent.
+// NotSent proves that nothing was sent only if the transport itself sent nothing.
 func TestUnsentByATransportThatRefuses(t *testing.T) {
 	keyless := own()
 	keyless.Endpoints = []providers.Endpoint{{Pattern: "POST /"}}
@@ -275,7 +272,7 @@ func TestUnsentIsNotProvenWithoutHooks(t *testing.T) {
 	}
 }
 
-// fading is a journal whose sessions are lost at will.
+// fading is a journal whose sessions a test can lose.
 type fading struct {
 	journal.Journal
 	lost atomic.Bool
@@ -293,7 +290,7 @@ func (j *fading) Join(ctx context.Context) (journal.Session, error) {
 	return fadingSession{s, j}, err
 }
 
-// secured is a server of that version of HTTP that counts what it is sent, and its table.
+// secured returns a server of the given HTTP version that counts its requests, and its table.
 func secured(t *testing.T, version string) (srv *httptest.Server, contract providers.Provider, requests *atomic.Int64) {
 	requests = new(atomic.Int64)
 	srv = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -308,8 +305,8 @@ func secured(t *testing.T, version string) (srv *httptest.Server, contract provi
 	return srv, contract, requests
 }
 
-// A session that is lost while an attempt is still connecting, or waits for a credential, sends nothing any more: not by a new
-// connection, nor by one that lay ready, in either version of HTTP.
+// An attempt whose session is lost while it connects, or waits for a credential, is not sent. That holds for new and
+// idle connections, in both versions of HTTP.
 func TestNothingIsSentAfterTheLease(t *testing.T) {
 	for _, version := range []string{"HTTP/1", "HTTP/2"} {
 		t.Run(version, func(t *testing.T) {
