@@ -61,7 +61,7 @@ func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
 	}
 }
 
-// certainlyNot is a journal that records nothing, for a reason that leaves no doubt of it.
+// certainlyNot is a journal that records nothing, and whose error says so for certain.
 type certainlyNot struct {
 	journal.Journal
 	reason error
@@ -91,7 +91,7 @@ func TestIntentSurelyNotRecorded(t *testing.T) {
 	}
 }
 
-// An answer that reached its caller before it could be recorded is noted as delivered once it is.
+// An answer reached its caller before the journal could record it. It is marked as delivered once it is recorded.
 func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -113,8 +113,8 @@ func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 	})
 }
 
-// While an outcome waits to be recorded, its delivery is kept once, and nobody is told of it anew, however often it
-// is asked for.
+// While an outcome waits to be recorded, its delivery is kept once, however many callers ask. OnSettled does not get it
+// again.
 func TestDeliveryWaitsOnce(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		virtual(t, fmt.Sprintf("SettleAll: %v", all), func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAJournalThatCanNotRecordTheAnswer(t *testing.T) {
 	}
 }
 
-// A journal that cannot record the end of a claim.
+// The journal cannot record the end of a claim.
 func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -214,7 +214,7 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 	}
 }
 
-// Shutdown tries to record what the journal refused.
+// Shutdown records what the journal failed to record before.
 func TestShutdownRetriesFailedRecords(t *testing.T) {
 	virtual(t, "until it does", func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -240,7 +240,7 @@ func TestShutdownRetriesFailedRecords(t *testing.T) {
 	})
 }
 
-// An answer that was never recorded is asked for again after a crash.
+// An answer that was never recorded is requested again after a crash.
 func TestUnrecordedAnswerIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -260,7 +260,7 @@ func TestUnrecordedAnswerIsRequestedAgain(t *testing.T) {
 	})
 }
 
-// movedAway is a journal whose files are moved away during a commit, which lands.
+// movedAway is a journal whose files are moved away during a commit that is stored.
 type movedAway struct {
 	journal.Journal
 	away atomic.Bool
@@ -277,7 +277,7 @@ func (j *movedAway) Apply(ctx context.Context, ev journal.Event) (journal.Result
 	return journal.Result{}, errors.Join(errDiskFull, err)
 }
 
-// An intent that landed in files that were moved away is not held once they are back.
+// An intent was stored in files that were moved away during the commit. Its operation is free once the files are back.
 func TestIntentInMovedFiles(t *testing.T) {
 	virtual(t, "moved away", func(t *testing.T) {
 		j := &movedAway{Journal: memory.New()}
@@ -294,7 +294,7 @@ func TestIntentInMovedFiles(t *testing.T) {
 	})
 }
 
-// unwilling is a journal that refuses parks, once they reach it.
+// unwilling is a journal that refuses parks once its failures end.
 type unwilling struct {
 	*failing
 	with    error
@@ -310,7 +310,7 @@ func (j *unwilling) Apply(ctx context.Context, ev journal.Event) (journal.Result
 	return res, err
 }
 
-// An event that the journal refuses is not kept for ever.
+// An event that the journal refuses is dropped after one more try.
 func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 	for name, with := range map[string]error{
 		"it is invalid":              &journal.EventError{Kind: journal.EventPark, Reason: "the claim is gone"},
@@ -331,7 +331,7 @@ func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 	}
 }
 
-// Two who have the answer, and are done with it before it is recorded, are noted once.
+// Two callers close the same answer before it is recorded. Its delivery is recorded once.
 func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -360,7 +360,7 @@ func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 	})
 }
 
-// Whoever tries goes once all is recorded, and the next one is as quick, and alone.
+// The retries end once everything is recorded. The retries of the next failure start as quickly, and are as few.
 func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -389,7 +389,7 @@ func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 	})
 }
 
-// What can not be recorded is tried again each time.
+// An event that can't be recorded is retried after each failure of the journal.
 func TestUnrecordedEventIsRetriedAfterEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -406,7 +406,7 @@ func TestUnrecordedEventIsRetriedAfterEachFailure(t *testing.T) {
 	})
 }
 
-// shut is a journal that nobody can join.
+// shut is a journal that no process can join.
 type shut struct {
 	journal.Journal
 	applied int
@@ -441,7 +441,7 @@ func TestAnIntentThatIsTakenBackIsNotKept(t *testing.T) {
 	}
 }
 
-// slow is a journal that takes its time to record answers, once it does.
+// slow is a journal that takes its time to record answers while hold is open.
 type slow struct {
 	failing
 	hold   chan struct{} // closed: nobody is held any more
@@ -457,7 +457,7 @@ func (j *slow) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	return res, err
 }
 
-// However much is kept, a journal that fails is asked again by one at a time.
+// A failing journal is tried with one event at a time, however many are kept.
 func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 	var asked [2]int64
 	for i, operations := range []int{1, 20} {
@@ -479,7 +479,7 @@ func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 	assert.LessOrEqual(t, asked[1], 2*asked[0])
 }
 
-// What is kept is recorded by whoever comes to it, and by several at once: each is done with it.
+// A caller and the retries may record a kept event at the same time. Both finish.
 func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 	virtual(t, "the retries, and somebody who asks", func(t *testing.T) {
 		j := &slow{failing: failing{Journal: memory.New()}, hold: make(chan struct{})}
@@ -501,7 +501,8 @@ func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 	})
 }
 
-// Nor where the commit that is told as failed had landed, so that this process holds what nobody wants.
+// The commit of an unknown outcome reported an error, but was stored. OnSettled gets the operation once an operator
+// withdraws it, although this process still holds it.
 func TestUnwantedThatThisProcessHolds(t *testing.T) {
 	for name, row := range map[string]struct {
 		tells, all bool
@@ -538,7 +539,8 @@ func TestUnwantedThatThisProcessHolds(t *testing.T) {
 	}
 }
 
-// An end that had landed, and is recorded again, ends no later claim of the same process.
+// The end of a claim was stored although its commit failed. Recording it again does not end a later claim of the same
+// process.
 func TestBacklogOfAnEarlierClaim(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses(), takes(40*time.Second, says(200, paid)))
@@ -562,7 +564,7 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 	})
 }
 
-// What was parked is sent when it is due, though the journal took the park late.
+// A parked operation is sent when it is due, even if the journal recorded the park late.
 func TestUnrecordedParkIsResentWhenDue(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, l := &failing{Journal: memory.New()}, (&line{}).Then(refuses())

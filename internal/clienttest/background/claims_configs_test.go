@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What one client enqueues is sent once, beside another of the same journal, whose Run runs, and that is asked for it too: by the
-// other only if that sends the same.
+// An operation that one client enqueues is sent once, beside a second client that runs and is asked for it. The second
+// one sends it only if it sends the same request.
 func TestClientsOfTwoConfigurations(t *testing.T) {
 	t.Parallel()
 	adds := func(token string) func(*http.Request) error {
@@ -65,7 +65,7 @@ func TestClientsOfTwoConfigurations(t *testing.T) {
 	}
 }
 
-// A client without flows sends what is pending of another's flow, which goes on by that.
+// A client without flows sends a pending operation of another client's flow. The flow then goes on.
 func TestClientWithoutFlowsBesideOne(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -89,8 +89,8 @@ func TestClientWithoutFlowsBesideOne(t *testing.T) {
 	})
 }
 
-// An operation was sent under a table that scopes no keys, so that its credential is not recorded. The next release's table scopes
-// them, and its credential is another one: the provider would execute the operation anew.
+// An operation was sent under a table that scopes no keys, so its credential is not recorded. The next release scopes
+// keys, and has another credential: the provider would execute the operation anew.
 func TestTableThatScopesKeysLater(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())

@@ -25,8 +25,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What Run and Resume claim: by today's tables, of the providers that they know, with
-// the credentials that they have, and no more than there is a slot for.
+// Run and Resume claim operations by today's tables, of known providers, with available credentials, and only as many
+// as there are slots.
 
 func TestCorrectedTableBindsPendingOperations(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestCorrectedTableBindsPendingOperations(t *testing.T) {
 	}
 }
 
-// Of two handling times the longer one is waited for, though the table has a guard by now.
+// Of two handling times the longer one counts, even if the table has a guard now.
 func TestLongerHandlingTimeIsWaitedFor(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
@@ -96,7 +96,7 @@ func TestLongerHandlingTimeIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A corrected table binds what the body tells or is not kept.
+// A corrected table binds an operation whose contract depends on its body, or whose body is not recorded.
 func TestCorrectedTableReadFromTheBody(t *testing.T) {
 	corrected := func(p providers.Provider, retention time.Duration) []providers.Provider {
 		p.Endpoints = slices.Clone(p.Endpoints)
@@ -193,7 +193,7 @@ func TestUnknownProviderIsNotClaimed(t *testing.T) {
 	})
 }
 
-// Another key on the wire is never sent where it may have run.
+// An operation that may have run is never sent with its key in another form.
 func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
 	t.Parallel()
 	quoted := func(e *providers.Endpoint) { e.Key.Place = providers.KeyQuotedHeader }
@@ -254,7 +254,7 @@ func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
 			})
 		}
 	}
-	// The configuration itself was corrected: another contract for the same host.
+	// The configuration was corrected. The same host has another contract.
 	each(t, "IETF, then Raw", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.IETF(24*time.Hour, "own.example").WithStoredFailures()}})
@@ -276,7 +276,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Another mode is never sent in the background.
+// Resume never sends an operation with a credential of another mode.
 func TestOtherModeIsNeverSent(t *testing.T) {
 	t.Parallel()
 	signs := func(key *string) func(*http.Request) error {
@@ -346,9 +346,8 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 	})
 }
 
-// A process without the table narrows nothing by asking.
-// No table is not a table of zeros: who does not know an operation's provider leaves it
-// to those who do, by asking for it as by claiming it.
+// A missing table is not a table of zeros. A process without the provider's table leaves the operation to others, both
+// in a call and in a claim.
 func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -383,7 +382,7 @@ func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 	}
 }
 
-// What was cancelled under no table has the terms of the first.
+// An operation that was cancelled without a table gets the terms of the first table when it is asked for again.
 func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		ctx, cancel := context.WithCancel(named(t, "order-1"))
@@ -401,7 +400,7 @@ func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 	})
 }
 
-// What was begun before its host was listed is told what is true.
+// An operation was recorded before a table listed its host. The report and the error say so.
 func TestOperationOfAnUnlistedHost(t *testing.T) {
 	listed := []providers.Provider{own()}
 	each(t, "nothing may have run: who asks has it sent", func(t *testing.T, j journal.Journal) {
@@ -439,7 +438,7 @@ func TestOperationOfAnUnlistedHost(t *testing.T) {
 	})
 }
 
-// NamedOnly of one process leaves the other's operations to them.
+// NamedOnly of one process leaves unnamed operations to the other processes.
 func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -484,7 +483,7 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 	}
 }
 
-// claimed is a journal that notes what it was asked to claim of.
+// claimed is a journal that notes the providers of each claim.
 type claimed struct {
 	*memory.Journal
 	takes time.Duration // each claim
@@ -493,7 +492,7 @@ type claimed struct {
 	limit []int
 }
 
-// of lists the limits of the claims that asked for a provider.
+// of lists the limits of the claims that included the provider.
 func (j *claimed) of(provider string) (limits []int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -513,7 +512,7 @@ func (j *claimed) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return j.Journal.Claim(ctx, ev, limit)
 }
 
-// An idle pass asks the journal for one claim, of idle providers and of hosts that none serves.
+// An idle pass makes one claim. It covers idle providers, and hosts that no provider serves.
 func TestClaimOfAnIdlePass(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimed{Journal: memory.New()}
@@ -528,7 +527,7 @@ func TestClaimOfAnIdlePass(t *testing.T) {
 	})
 }
 
-// Of what has no slot nothing is asked of the journal, and of what has some no more than these.
+// A pass claims nothing of a provider without a free slot, and otherwise no more than the free slots.
 func TestClaimTakesNoMoreThanItsSlots(t *testing.T) {
 	virtual(t, "of a provider that rests, one a probe", func(t *testing.T) {
 		l := (&line{}).Always(loses())
@@ -558,7 +557,7 @@ func TestClaimTakesNoMoreThanItsSlots(t *testing.T) {
 	})
 }
 
-// What is in flight elsewhere, at a provider that is known, is asked for no further.
+// An operation in flight in another process, at a known provider, causes no further claim.
 func TestClaimBesideOneInFlight(t *testing.T) {
 	for name, unnamed := range map[string]bool{"named": false, "unnamed, and NamedOnly is set": true} {
 		virtual(t, name, func(t *testing.T) {
@@ -581,7 +580,7 @@ func TestClaimBesideOneInFlight(t *testing.T) {
 	}
 }
 
-// Where many are passed over, hosts that none serves are claimed apart from idle providers.
+// If many operations are passed over, hosts that no provider serves are claimed apart from idle providers.
 func TestClaimOfManyThatArePassedOver(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
@@ -610,7 +609,7 @@ func TestClaimOfManyThatArePassedOver(t *testing.T) {
 	})
 }
 
-// From a hundred that are passed over on, which of them are many is found out at once.
+// If more than a hundred operations are passed over, the pass claims in parts, to find out which part has many.
 func TestClaimOfTooManyPassedOver(t *testing.T) {
 	for n, claims := range map[int]int{100: 1, 101: 3} {
 		virtual(t, fmt.Sprint(n), func(t *testing.T) {
@@ -628,7 +627,7 @@ func TestClaimOfTooManyPassedOver(t *testing.T) {
 	}
 }
 
-// What a claim is put off for, as many were passed over, is sent in the same pass.
+// Many operations are passed over, so a claim is postponed. Its operations are sent in the same pass.
 func TestClaimThatIsPutOff(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		const fine = 5
@@ -650,7 +649,7 @@ func TestClaimThatIsPutOff(t *testing.T) {
 	})
 }
 
-// repeating is a journal whose every claim is made twice, as one does whose transaction has to be made again.
+// repeating is a journal that makes every claim twice, as a journal does whose transaction is retried.
 type repeating struct{ *memory.Journal }
 
 func (j repeating) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
@@ -662,7 +661,7 @@ func (j repeating) Claim(ctx context.Context, ev journal.Event, limit int) ([]jo
 	return j.Journal.Claim(ctx, ev, limit)
 }
 
-// What is asked about twice in one claim has one slot.
+// An operation that is offered twice in one claim takes one slot.
 func TestClaimThatIsMadeAgain(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(refuses(), refuses())
@@ -678,7 +677,8 @@ func TestClaimThatIsMadeAgain(t *testing.T) {
 	})
 }
 
-// What Resume passes over as its provider rests it tells of once, as that passes by itself.
+// Resume reports once that a provider's operations are passed over during its pause. That passes by itself, so it is
+// not logged.
 func TestPassedOverDuringACooldown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		var logged bytes.Buffer
@@ -704,7 +704,7 @@ func TestPassedOverDuringACooldown(t *testing.T) {
 	})
 }
 
-// Run tells once of a provider that it does not know, however many hosts it has.
+// Run reports an unknown provider once, however many hosts it has.
 func TestPassedOverOnceAProvider(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -723,8 +723,8 @@ func TestPassedOverOnceAProvider(t *testing.T) {
 	})
 }
 
-// What is still looked for is not offered as unknown: not to who takes it over from a dead process, nor because somebody
-// else's is in flight.
+// OnSettled does not get an unknown operation that is still looked up. Neither a takeover from a dead process nor
+// another operation in flight changes that.
 func TestPassedOverDuringALookup(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, s, l := memory.New(), &settler{}, &line{}
@@ -749,7 +749,7 @@ func TestPassedOverDuringALookup(t *testing.T) {
 	})
 }
 
-// What lacks a header that another operation has just lacked is passed over, and told as that.
+// An operation that lacks a header is passed over if another has just lacked it. The report says why.
 func TestPassedOverForAHeader(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
@@ -769,7 +769,7 @@ func TestPassedOverForAHeader(t *testing.T) {
 	})
 }
 
-// joinsOnce is a journal that loses its only session once it is listed.
+// joinsOnce is a journal that loses its only session once its operations are listed.
 type joinsOnce struct {
 	*memory.Journal
 	listed atomic.Bool
@@ -795,7 +795,7 @@ func (j *joinsOnce) List(ctx context.Context, f journal.Filter) iter.Seq2[journa
 	return j.Journal.List(ctx, f)
 }
 
-// A pass that has lost its session, and gets no other, tells of that.
+// A pass that has lost its session, and gets no other, returns the error.
 func TestPassedOverWithoutASession(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &joinsOnce{Journal: memory.New()}
@@ -807,7 +807,7 @@ func TestPassedOverWithoutASession(t *testing.T) {
 	})
 }
 
-// landingClaims is a journal in which a claim lands, while its asker hears nothing of it.
+// landingClaims is a journal that stores a claim, and returns an error.
 type landingClaims struct {
 	journal.Journal
 	journal.Flows
@@ -834,7 +834,7 @@ func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Re
 	return j.Journal.Apply(ctx, ev)
 }
 
-// A claim that is recorded though nobody hears of it is left to the next one.
+// A claim that was stored although it failed is left to the next claim.
 func TestLostClaimIsLeftToTheNext(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ died, keeps, unsent bool }{
@@ -886,8 +886,8 @@ func TestLostClaimIsLeftToTheNext(t *testing.T) {
 	}
 }
 
-// A claim that takes two commits, the second of which fails, gives what the first one got: what the second one got all
-// the same is left to the next claim.
+// A claim takes two commits, and the second one fails. It returns the operations of the first, and leaves the others to
+// the next claim.
 func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows), half: true}
@@ -910,7 +910,7 @@ func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
 	})
 }
 
-// An outcome that a claim got of which nobody heard is offered by this process.
+// A claim that failed, but was stored, took an undelivered outcome. This process delivers it.
 func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
 	each(t, "", func(t *testing.T, kept journal.Journal) {
 		l, j := (&line{}).Then(loses()), &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}

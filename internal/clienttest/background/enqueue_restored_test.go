@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// What a shop enqueues in one life, and finds in a backup in the next, is charged once, or is unknown: though the shop's own
-// tables, which lie in the same file, went back too, so that it enqueues all of it again.
+// A shop finds an operation that it enqueued in a restored backup. It is charged once, or is unknown. The shop's own
+// tables in the same file went back too, so the shop enqueues everything again.
 func TestEnqueuedBesideABackup(t *testing.T) {
 	t.Parallel()
 	cfg := onceward.Config{Secret: []byte("0123456789abcdef"), Backoff: once}

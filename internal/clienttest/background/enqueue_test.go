@@ -27,14 +27,14 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// shop is an application whose orders lie beside the journal, in its file.
+// shop is an application whose orders are in the file of its journal.
 type shop struct {
 	*process
 	journal *sqlite.Journal
 	db      *sql.DB
 }
 
-// openShop opens a shop on the file at path: another one on the same file is another process of it.
+// openShop opens a shop on the file at path. A second shop on the same file is another process.
 func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Config) *shop {
 	t.Helper()
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
@@ -56,7 +56,7 @@ func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Con
 	return &shop{oncetest.Of(t, c, nil), j, db}
 }
 
-// virtualShop is one in virtual time, whose Run runs.
+// virtualShop runs a test in virtual time, with a shop whose Run is running.
 func virtualShop(t *testing.T, name string, cfg onceward.Config, f func(t *testing.T, s *shop, l *line)) {
 	t.Helper()
 	virtual(t, name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func virtualShop(t *testing.T, name string, cfg onceward.Config, f func(t *testi
 	})
 }
 
-// runs has Run run until the end of the test.
+// runs keeps Run running until the end of the test.
 func (s *shop) runs(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -79,8 +79,8 @@ func (s *shop) runs(t *testing.T) {
 	pass(time.Second) // its session is there: in virtual time, nobody else may wait for the lock that starts one
 }
 
-// orders inserts an order and enqueues its charge, in one transaction that is committed if commit is set,
-// whatever Enqueue says.
+// orders inserts an order and enqueues its charge in one transaction. commit says whether to commit it, whatever
+// Enqueue returns.
 func (s *shop) orders(ctx context.Context, commit bool, options ...option) (onceward.Operation, error) {
 	s.T.Helper()
 	tx, err := s.db.Begin()
@@ -112,7 +112,7 @@ func TestEnqueuedIsSentOnceItIsCommitted(t *testing.T) {
 		assert.Equal(t, paid, string(done.Answer.Body))
 		assert.Equal(t, []string{string(op.Key)}, l.Keys())
 		assert.Equal(t, 1, s.count(t))
-		// In doubt whether the commit has landed, it is enqueued again.
+		// The caller does not know whether the commit was stored, and enqueues it again.
 		again, err := s.orders(named(t, invoice), true)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, again.State)
@@ -131,7 +131,7 @@ func TestEnqueuedIsSentOnceItIsCommitted(t *testing.T) {
 	})
 }
 
-// Another process finds what was enqueued without being told, and soon after the next: within a second.
+// Run finds an operation that another process enqueued, without a notification. It finds the next one within a second.
 func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	virtual(t, "two processes", func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// Who has enqueued looks more often for what it enqueues: within a second.
+// A process that has enqueued finds its next operation within a second, because it looks more often.
 func TestRunFindsItsOwnEnqueuedOperations(t *testing.T) {
 	virtualShop(t, "", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 		_, err := s.orders(onceward.WithDue(named(t, "later"), time.Now().Add(time.Hour)), true)
@@ -180,7 +180,7 @@ func TestRunFindsItsOwnEnqueuedOperations(t *testing.T) {
 	})
 }
 
-// The last second that there is, is kept as it is said.
+// A due time in the last representable second is kept exactly.
 func TestDueInTheLastSecond(t *testing.T) {
 	virtualShop(t, "", onceward.Config{}, func(t *testing.T, s *shop, _ *line) {
 		last := time.Date(9999, time.December, 31, 23, 59, 59, int(time.Second/2), time.UTC)
@@ -190,7 +190,7 @@ func TestDueInTheLastSecond(t *testing.T) {
 	})
 }
 
-// What can't be enqueued says why, and the caller's transaction goes on.
+// An invalid enqueue returns its reason, and the caller's transaction goes on.
 func TestInvalidEnqueues(t *testing.T) {
 	t.Parallel()
 	strict := onceward.Config{Strict: true}
@@ -249,7 +249,7 @@ func TestEnqueueNeedsATransaction(t *testing.T) {
 	require.ErrorIs(t, err, onceward.ErrShutdown)
 }
 
-// The body of a request is closed, whatever comes of it.
+// The body of a request is closed, whatever the result.
 func TestEnqueueClosesTheBody(t *testing.T) {
 	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
 	for _, ctx := range []context.Context{named(t, invoice), t.Context()} {
@@ -259,7 +259,7 @@ func TestEnqueueClosesTheBody(t *testing.T) {
 	}
 }
 
-// What is enqueued in a trace is found by it.
+// An operation that is enqueued in a trace has its traceparent.
 func TestEnqueuedInATrace(t *testing.T) {
 	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
 	op, err := s.orders(named(t, invoice), true, with("Traceparent", parentOfCall))
@@ -281,8 +281,7 @@ func TestEnqueueUnderAUsedName(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A call by the name sends what was enqueued at once, as the one operation that it is; where it fails
-// without effect, that is left to Run.
+// A call by name sends the enqueued operation at once. If it fails without an effect, Run sends the operation.
 func TestCallSendsTheEnqueuedOperation(t *testing.T) {
 	t.Parallel()
 	virtual(t, "sends", func(t *testing.T) {
@@ -310,7 +309,7 @@ func TestCallSendsTheEnqueuedOperation(t *testing.T) {
 	})
 }
 
-// What a call is sending may be cancelled by it: it is not taken for enqueued.
+// An operation that a call is sending does not count as enqueued, because the call may cancel it.
 func TestEnqueueBesideACall(t *testing.T) {
 	virtual(t, "in flight", func(t *testing.T) {
 		answer := make(chan struct{})
@@ -363,7 +362,7 @@ func TestTimesOfEnqueuedOperations(t *testing.T) {
 	})
 }
 
-// A flow would not know of what is enqueued in it.
+// Enqueue within a flow is refused, because the flow would not know the operation.
 func TestEnqueueInAFlowIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	s := openShop(t, path, &line{}, onceward.Config{})
@@ -385,7 +384,7 @@ func TestEnqueueInAFlowIsRefused(t *testing.T) {
 	assert.Equal(t, journal.StatePending, op.State)
 }
 
-// Whoever says "never" and "for ever" by the greatest time that there is, is not taken at the opposite.
+// A time beyond the journal's range means "never" or "forever", and not its opposite.
 func TestTimesThatNoJournalKeeps(t *testing.T) {
 	t.Parallel()
 	for _, never := range []time.Time{time.Unix(math.MaxInt64, 0), time.Unix(1<<61, 0), time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)} {
@@ -414,8 +413,8 @@ func TestTimesThatNoJournalKeeps(t *testing.T) {
 	}
 }
 
-// Of what was reaped nobody can tell whether it was the same request: who enqueues under its name is not told
-// that it was.
+// An enqueue under the name of a reaped operation gets ErrAnswerGone, because the two requests can't be compared any
+// more.
 func TestEnqueueUnderAReapedName(t *testing.T) {
 	virtual(t, "reaped", func(t *testing.T) {
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
@@ -434,7 +433,8 @@ func TestEnqueueUnderAReapedName(t *testing.T) {
 	})
 }
 
-// What a call with a credential of its own has begun is not taken for enqueued, where nobody else has that.
+// An operation that a call began with its own credential does not count as enqueued if only that call has the
+// credential.
 func TestEnqueueWithTheCallersCredential(t *testing.T) {
 	virtual(t, "pending", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
@@ -447,7 +447,7 @@ func TestEnqueueWithTheCallersCredential(t *testing.T) {
 	})
 }
 
-// A transaction that is tried again enqueues the same request, whose body was read the first time.
+// A retried transaction enqueues the same request, whose body was read the first time.
 func TestARequestIsEnqueuedAgain(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.Reader{
@@ -472,8 +472,8 @@ func TestARequestIsEnqueuedAgain(t *testing.T) {
 	}
 }
 
-// Where a provider scopes keys to credentials, there has to be one. The journal is not asked meanwhile, which
-// may be waiting for the caller's transaction.
+// If a provider scopes keys to credentials, an enqueue needs one. The journal is not read meanwhile, because it may be
+// waiting for the caller's transaction.
 func TestEnqueueWithoutACredential(t *testing.T) {
 	sealed := errors.New("the vault is sealed")
 	square := providers.Square(time.Hour)
@@ -492,8 +492,8 @@ func TestEnqueueWithoutACredential(t *testing.T) {
 	require.ErrorIs(t, err, sealed)
 }
 
-// Who enqueues once more what may have run, by a clock that is hours behind, takes nothing from the time in which it is sent
-// again: nothing is sent by that clock.
+// A process whose clock is hours behind enqueues an operation that may have run. That does not shorten its resend
+// window, as nothing is sent by that clock.
 func TestEnqueueByAClockBehind(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -510,7 +510,7 @@ func TestEnqueueByAClockBehind(t *testing.T) {
 	})
 }
 
-// What is not sent any more is due no more.
+// A withdrawn operation has no due time.
 func TestEnqueuedForLaterAndUnwanted(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})

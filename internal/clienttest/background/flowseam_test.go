@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A flow is given up beside what was refused, and not beside what took effect and that nothing takes back: by the
-// table of who gives it up. It ends like any other work, and is waited for no longer.
+// A flow can be given up beside a refusal, but not beside an effect without an undo. The table of the process that
+// gives it up decides. It ends like other work, and is not waited for.
 func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 	declines := func(p *providers.Provider) {
 		p.Declines = []providers.Decline{{Field: "status", Equals: "declined", Source: "made up"}}
@@ -93,7 +93,7 @@ func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 	}
 }
 
-// Who can't go on, for an operation without an outcome, is told whether somebody sends it in the background.
+// The error of a flow that is blocked by an open operation says whether a process sends it in the background.
 func TestFlowErrorNamesTheBackgroundSender(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer  reply
@@ -124,14 +124,14 @@ func TestFlowErrorNamesTheBackgroundSender(t *testing.T) {
 	}
 }
 
-// unclaimed is a journal whose flows can't be claimed.
+// unclaimed is a journal that fails to claim flows.
 type unclaimed struct{ *memory.Journal }
 
 func (unclaimed) ClaimFlows(context.Context, journal.FlowEvent, int) ([]journal.FlowResult, error) {
 	return nil, errBlinded
 }
 
-// A pass over the flows that failed is told of.
+// A failed pass over the flows is logged, and reported to Trace.
 func TestFlowsPassThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -19,16 +19,16 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// runsNowAndThen lets so much time pass. The process runs for half an hour at its beginning and at its end: each hour costs
-// hundreds of passes.
+// runsNowAndThen lets d pass. The process runs for half an hour at its beginning and at its end, because each hour
+// costs hundreds of passes.
 func runsNowAndThen(l *teller, d time.Duration) {
 	l.Runs(30 * time.Minute)
 	pass(d - time.Hour)
 	l.Runs(30 * time.Minute)
 }
 
-// An operation that each claim parks for later, and a flow that each run puts off, are never overdue. After a day they are on the
-// list of what needs attention, and leave it once they go on.
+// An operation that each claim parks, and a flow that each run postpones, are never overdue. After a day they need
+// attention, until they go on.
 func TestParkedForADayNeedsAttention(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]func(*testing.T) journal.Journal{
@@ -137,8 +137,8 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 	}
 }
 
-// A process dies amid an attempt, and no later release has the table of its provider. No process takes the operation over, since
-// none may send it. After a day it is on the list of what needs attention.
+// A process dies amid an attempt, and later releases lack the table of its provider. No process takes the operation
+// over, since none may send it. After a day it needs attention.
 func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {

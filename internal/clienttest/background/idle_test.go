@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Since when an operation rests is remembered where that decides: the provider may work on two requests at once, and one
-// may still be under way.
+// The end of the last attempt is remembered if it decides the next one. That is so if the provider may work on two
+// requests at once, and one may still be running.
 func TestIdleTimeIsRememberedIfItDecides(t *testing.T) {
 	stated := noGuard(time.Minute)
 	for _, row := range []struct {
@@ -46,7 +46,7 @@ func TestIdleTimeIsRememberedIfItDecides(t *testing.T) {
 	}
 }
 
-// Each of several operations is sent again once its own handling time has passed since its own last attempt, and not later.
+// Each operation is sent again once its own handling time has passed since its own last attempt, and not later.
 func TestIdleTimeOfSeveralOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const several, handling = 3, time.Minute

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// OnSettled gets the outcomes that reached nobody.
+// OnSettled gets the outcomes that no caller got.
 func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen, wrongKey)
@@ -66,7 +66,7 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 	})
 }
 
-// A failing OnSettled delays nobody and gets it again.
+// A failing OnSettled delays no other outcome, and gets its own again.
 func TestOnSettledFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -115,7 +115,7 @@ func TestOnSettledFails(t *testing.T) {
 	}
 }
 
-// A hook that ends its goroutine, as t.FailNow does, has not taken it.
+// An OnSettled that ends its goroutine, as t.FailNow does, has not accepted the outcome.
 func TestOnSettledEndsItsGoroutine(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var calls atomic.Int32
@@ -134,7 +134,7 @@ func TestOnSettledEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// What failed to be settled is offered to the next process.
+// An outcome whose OnSettled failed goes to the next process.
 func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -178,7 +178,7 @@ func TestSettleAllDeliversEveryNamedOutcome(t *testing.T) {
 	})
 }
 
-// SettleAll offers a replayed outcome once only.
+// With SettleAll, OnSettled gets a replayed outcome once.
 func TestSettleAllDeliversAReplayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{}
@@ -192,7 +192,7 @@ func TestSettleAllDeliversAReplayOnce(t *testing.T) {
 	})
 }
 
-// A caller who asks again by name takes the delivery.
+// A caller who asks again by name counts as the delivery.
 func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
@@ -208,7 +208,7 @@ func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 	})
 }
 
-// What a flow was answered before it was given up is known to it, however late that is noted: it is not undone once more.
+// A flow got an answer before it was given up. The late record of that delivery does not undo the flow once more.
 func TestLateDeliveryOpensNoFlow(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		trap(t, fmt.Sprint("SettleAll: ", all), func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 	}
 }
 
-// Without OnSettled nothing waits to be delivered.
+// Without OnSettled no outcome waits to be delivered.
 func TestNothingWaitsWithoutOnSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, (&line{}).Then(says(200, paid), frozen, wrongKey), onceward.Config{})
@@ -255,7 +255,7 @@ func TestNothingWaitsWithoutOnSettled(t *testing.T) {
 	})
 }
 
-// An outcome that changes while it waits is offered as it stands.
+// An outcome that changes while it waits is delivered in its latest state.
 func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -279,7 +279,7 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 	})
 }
 
-// A poison outcome among thousands delays none.
+// One failing outcome among thousands delays none of them.
 func TestFailingDeliveryDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	virtual(t, "and two processes offer each once", func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
 	})
 }
 
-// What an operation comes to while an earlier outcome of it is being taken is taken next, and once.
+// An operation gets a new outcome while OnSettled handles the earlier one. OnSettled gets the new one next, and once.
 func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -373,7 +373,7 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 	})
 }
 
-// What a call came to is offered at once, and not at the next pass.
+// With SettleAll, OnSettled gets the outcome of a call at once, and not in the next pass.
 func TestSettleAllDeliversAtOnce(t *testing.T) {
 	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {
 		virtual(t, name, func(t *testing.T) {
@@ -393,7 +393,7 @@ func TestSettleAllDeliversAtOnce(t *testing.T) {
 	}
 }
 
-// An outcome that is delivered meanwhile is not offered again.
+// An outcome that is delivered meanwhile is not delivered again.
 func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
@@ -414,7 +414,7 @@ func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 	})
 }
 
-// What waits since it was refused is offered again though the journal can't be read just then.
+// An outcome that OnSettled refused is delivered again, even if the journal can't read the operation then.
 func TestDeliveryDespiteAnUnreadableJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
@@ -473,7 +473,7 @@ func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 	})
 }
 
-// A process that tells nobody notes a delivery later that its journal did not take at first.
+// A process without hooks records a delivery later if the journal fails at first.
 func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
@@ -495,7 +495,7 @@ func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 	})
 }
 
-// Where there is OnUnknown alone, nobody is told of what was completed.
+// With OnUnknown alone no hook gets a completed operation, and it counts as delivered.
 func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := start(t, &line{}, onceward.Config{OnSettled: (&settler{}).Settle})
@@ -512,7 +512,7 @@ func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	})
 }
 
-// What a flow asked for and is unknown is for OnSettled to see to, though the flow is not over.
+// OnSettled gets an unknown operation of a flow, even before the flow ends.
 func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
@@ -533,7 +533,7 @@ func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 	})
 }
 
-// An outcome that was taken keeps Run from nothing, though it was asked for meanwhile.
+// A delivery that is over does not wake Run again, even if a caller asks meanwhile.
 func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimed{Journal: memory.New()}
@@ -564,8 +564,8 @@ func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 	})
 }
 
-// Who was told of an operation that nothing looks for any more is told of it anew, once it was sent again and is unknown again, though
-// the same outcome of its last request still waits to be taken.
+// OnUnknown got an operation that nothing looks up any more. It gets it again after another request, even if OnSettled
+// still refuses the same outcome of the last one.
 func TestOnUnknownGetsAnotherRequest(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var told []onceward.Operation

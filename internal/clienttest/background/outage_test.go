@@ -20,9 +20,8 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 )
 
-// outage parks operations while the provider is down, and has Run go on for as long as
-// it stays down, and after it is back for as long again. It returns when requests came,
-// as of the start of Run and as of the return.
+// outage parks operations while the provider is down. Run goes on for the given time until the provider is back, and
+// for as long again. It returns the times of the requests, relative to the start of Run and to the provider's return.
 func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Budget, down reply) (during, after []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
@@ -72,8 +71,8 @@ func perBucket(came []time.Duration, bucket, whole time.Duration) []int {
 
 var update = flag.Bool("update", false, "draw the requests of an outage into docs/ anew")
 
-// A provider that is down gets less and less, from a process whose Run has everything parked. With -update the test draws
-// docs/outage-10.svg and its like.
+// A provider that is down gets fewer and fewer requests from a Run whose operations are all parked. With -update the
+// test draws docs/outage-10.svg and its like.
 func TestOutageGetsLessAndLess(t *testing.T) {
 	t.Parallel()
 	const lasts, bucket = 10 * time.Minute, 2 * time.Minute
@@ -109,7 +108,7 @@ func TestOutageGetsLessAndLess(t *testing.T) {
 	}
 }
 
-// curve draws the requests a second of the outage, by tens of seconds.
+// curve draws the requests per second during the outage, in steps of ten seconds.
 func curve(t *testing.T, operations int, with, without []time.Duration, lasts time.Duration) {
 	t.Helper()
 	const width, height, left, top, each = 720, 120, 60, 30, 10 * time.Second
@@ -140,7 +139,7 @@ func curve(t *testing.T, operations int, with, without []time.Duration, lasts ti
 	require.NoError(t, os.WriteFile(fmt.Sprintf("../../../docs/outage-%d.svg", operations), []byte(b.String()), 0o644))
 }
 
-// Several processes that rest together do not probe together.
+// Several processes that pause at the same time do not probe at the same time.
 func TestOutageProbesAreSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +156,7 @@ func TestOutageProbesAreSpread(t *testing.T) {
 			all = append(all, p)
 			for i := range 60 { // more than are tried, so that one is always due
 				asking.Go(func() {
-					// Who goes away leaves it due at once, so that all begin to rest at one moment.
+					// A caller that leaves makes its operation due at once, so all pauses begin at the same time.
 					leaving, leave := context.WithCancel(named(t, fmt.Sprint("invoice-", i)))
 					time.AfterFunc(time.Second, leave)
 					p.Ask(leaving)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Shutdown waits for the call that is under way, though somebody asks meanwhile for what is too late.
+// Shutdown waits for a running call, even if Run, Resume or a call is refused meanwhile.
 func TestExpiryDuringShutdown(t *testing.T) {
 	for name, asks := range map[string]func(*testing.T, *process) error{
 		"Resume": func(t *testing.T, p *process) error {
@@ -54,7 +54,7 @@ func TestExpiryDuringShutdown(t *testing.T) {
 	}
 }
 
-// Run is over only once its looks are.
+// Run ends only after its look-ups have ended.
 func TestRunEndsAfterItsLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looked atomic.Bool
@@ -73,7 +73,7 @@ func TestRunEndsAfterItsLooks(t *testing.T) {
 	})
 }
 
-// shutsDown is a journal whose claims find it closed, from some time on.
+// shutsDown is a journal whose claims report it as closed once closed is set.
 type shutsDown struct {
 	journal.Journal
 	closed atomic.Bool
@@ -86,7 +86,7 @@ func (j *shutsDown) Claim(ctx context.Context, ev journal.Event, limit int) ([]j
 	return j.Journal.Claim(ctx, ev, limit)
 }
 
-// What is being sent when Run finds its journal closed gets its answer first.
+// An operation that is being sent when Run finds its journal closed gets its answer first.
 func TestRunOverAClosedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
@@ -104,7 +104,7 @@ func TestRunOverAClosedJournal(t *testing.T) {
 	})
 }
 
-// A hook that Resume waits for hears that Shutdown waits no more.
+// The context of a hook that Resume waits for ends when Shutdown stops waiting.
 func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
@@ -133,7 +133,7 @@ func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 	})
 }
 
-// What is found to be sent no more is told of as it stands, and not as a replay.
+// Trace.Ended gets an operation that is not sent again in its present state, and not as a replay.
 func TestEndedGetsOperationsThatAreNotResent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []onceward.Operation
@@ -152,7 +152,7 @@ func TestEndedGetsOperationsThatAreNotResent(t *testing.T) {
 	})
 }
 
-// claimsNone is a journal whose next claim for a provider fails, once it is told so.
+// claimsNone is a journal whose next claim for one provider fails, once failed is set.
 type claimsNone struct {
 	journal.Journal
 	of     string
@@ -166,7 +166,7 @@ func (j *claimsNone) Claim(ctx context.Context, ev journal.Event, limit int) ([]
 	return j.Journal.Claim(ctx, ev, limit)
 }
 
-// A claim that fails is told of, though one for another provider found as many as there are slots before.
+// Resume returns the error of a failed claim, even if an earlier claim of another provider filled every slot.
 func TestResumeReportsEveryFailedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tables := []providers.Provider{providers.Stripe(), own()}

@@ -82,7 +82,7 @@ func TestResumeFinishesOperationsOfADeadProcess(t *testing.T) {
 	}
 }
 
-// Resume sends the oldest first and so many at a time.
+// Resume sends the oldest operations first, and as many at a time as there are slots.
 func TestResumeSendsTheOldestFirst(t *testing.T) {
 	for _, concurrency := range []int{1, 3} {
 		virtual(t, fmt.Sprint(concurrency), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestResumeSendsTheOldestFirst(t *testing.T) {
 	}
 }
 
-// An unnamed operation is not sent once its caller was told.
+// Resume does not send an unnamed operation once its caller has an outcome.
 func TestResumeLeavesUnnamedOperations(t *testing.T) {
 	t.Parallel()
 	virtual(t, "with a key of ours it is unknown, for good", func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestResumeInTwoProcesses(t *testing.T) {
 		before := len(l.Sent())
 		l.Always(says(200, paid))
 
-		// Their clocks are past the due times.
+		// The clocks of these processes are past the due times.
 		late := func() time.Time { return time.Now().Add(time.Hour) }
 		var both sync.WaitGroup
 		reports := make([]onceward.Report, 2)
@@ -312,7 +312,7 @@ func TestProgressIsReportedOncePerSecond(t *testing.T) {
 	})
 }
 
-// Resume reports what became of flows, beside operations.
+// Resume reports the results of flows, beside operations.
 func TestResumeReportsFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := true
@@ -338,7 +338,7 @@ func TestResumeReportsFlows(t *testing.T) {
 	})
 }
 
-// Run reports at the end of each pass, however soon that is after the last.
+// Run reports at the end of each pass, however short the pause between two.
 func TestRunReportsItsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -395,7 +395,7 @@ func TestRunSendsParkedOperationsOnTime(t *testing.T) {
 	})
 }
 
-// What its caller has given up is sent at once, and not when Run comes by.
+// Run sends the operation of a cancelled caller at once, and not in its next pass.
 func TestRunSendsAbandonedCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(hangs())
@@ -482,7 +482,7 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A panic in the background parks and spares the program.
+// A panic in the background parks the operation, and does not end the program.
 func TestPanicInTheBackgroundParks(t *testing.T) {
 	virtual(t, "Authorize", func(t *testing.T) {
 		l := &line{}
@@ -508,7 +508,7 @@ func TestPanicInTheBackgroundParks(t *testing.T) {
 	})
 }
 
-// So does one in a flow's function: the flow is run again.
+// A panic in a flow's function does not end the program either. The flow runs again.
 func TestPanicOfAFlowInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -533,7 +533,7 @@ func TestPanicOfAFlowInTheBackground(t *testing.T) {
 	})
 }
 
-// counts counts what a pass asks of the journal.
+// counts counts the calls that a pass makes to the journal.
 type counts struct {
 	journal.Journal
 	mu           sync.Mutex
@@ -572,7 +572,7 @@ func (j *counts) Claim(ctx context.Context, ev journal.Event, limit int) ([]jour
 
 var errNoDisk = errors.New("there is no disk")
 
-// Run that has nothing to do goes through the journal every ten minutes.
+// A Run that has nothing to do reads the whole journal every ten minutes.
 func TestRunWithNothingToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &counts{Journal: memory.New()}
@@ -621,7 +621,8 @@ func TestRunReportsFailedReaping(t *testing.T) {
 	})
 }
 
-// What can't be reaped, such as a damaged operation, keeps no flow from it, and what was reaped beside it counts.
+// An operation that can't be reaped, such as a damaged one, does not keep flows from being reaped. Operations that were
+// reaped beside it are counted.
 func TestRunReapsFlowsBesideAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &reapsSome{Journal: memory.New()}
@@ -649,7 +650,7 @@ func (j *reapsSome) ReapFlows(context.Context, journal.FlowEvent, int) (int, err
 	return max(0, 4-2*int(j.flows.Add(1))), nil
 }
 
-// What is due is sent between two batches, which take a second each at the most.
+// Due operations are sent between two batches of reaping, each of which takes a second at most.
 func TestRunReapsEveryExpiredOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 300
@@ -721,7 +722,7 @@ func TestProblemsNameUpToAHundredOperations(t *testing.T) {
 	})
 }
 
-// Run knows when the next one is due, however many are due later.
+// Run knows when the next operation is due, however many are due later.
 func TestRunWakesForTheNextDueOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(says(429, "", "Retry-After", "3600"))
@@ -743,7 +744,7 @@ func TestRunWakesForTheNextDueOperation(t *testing.T) {
 	})
 }
 
-// A pass that fails is told of, and made again whatever the hook does.
+// A failed pass is reported to Trace, and repeated whatever the hook does.
 func TestPassThatFailsIsMadeAgain(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}
@@ -770,7 +771,7 @@ func TestPassThatFailsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// What becomes unknown since its process died is told of to Trace and logged.
+// An operation that becomes unknown because its process died is logged, and reported to Trace.
 func TestResumeReportsUnknownOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -787,7 +788,7 @@ func TestResumeReportsUnknownOperations(t *testing.T) {
 	})
 }
 
-// Run that ends by its context waits for a look that heeds none.
+// A Run whose context ends waits for a look-up that ignores its context.
 func TestRunWaitsForItsLooks(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var begun, over bool
@@ -806,7 +807,7 @@ func TestRunWaitsForItsLooks(t *testing.T) {
 	})
 }
 
-// Shutdown that can wait no longer ends what Resume has under way.
+// A Shutdown whose context has ended stops the work of Resume.
 func TestShutdownEndsResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(refuses())
@@ -832,7 +833,7 @@ func TestShutdownEndsResume(t *testing.T) {
 	})
 }
 
-// formless is a journal of before it was kept in which form a key was sent.
+// formless is a journal from before the form of a key was recorded.
 type formless struct{ journal.Journal }
 
 func (j formless) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -843,7 +844,7 @@ func (j formless) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	return j.Journal.Apply(ctx, ev)
 }
 
-// What was recorded before the form of its key was kept is sent on in today's.
+// An operation that was recorded without the form of its key is sent in today's form.
 func TestResumeOfARecordWithoutAForm(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, j := (&line{}).Then(loses()), onDisk(t)

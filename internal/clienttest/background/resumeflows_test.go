@@ -26,7 +26,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A flow that has failed without an answer goes on once somebody gives it, and does not wait until it would try again.
+// A flow failed because an operation has no answer. It goes on as soon as an operator gives one, without waiting for
+// its next retry.
 func TestFlowGoesOnOnceItHasAnAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, unlooked).Box)
@@ -58,7 +59,7 @@ func TestFlowGoesOnOnceItHasAnAnswer(t *testing.T) {
 	})
 }
 
-// unreadFlow is a journal that can't read a flow, as often as is said.
+// unreadFlow is a journal that fails to read a flow, as often as times says.
 type unreadFlow struct {
 	*memory.Journal
 	times atomic.Int64
@@ -71,8 +72,8 @@ func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow
 	return j.Journal.GetFlow(ctx, ref)
 }
 
-// What is found of an operation whose flow goes on is that flow's to hear of, however soon it ends then. What is found
-// after its end is OnSettled's: no run of it asks any more.
+// A found operation of a running flow goes to that flow, even if the flow ends soon. One that is found after the end
+// goes to OnSettled, as no run asks any more.
 func TestFoundOperationOfAFlow(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -155,8 +156,7 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 	}
 }
 
-// A flow that rests until a time that a provider has named is not run before that because another operation of it is
-// resolved meanwhile.
+// A flow pauses until a provider's Retry-After. Resolving another operation of it does not shorten the pause.
 func TestResolutionDoesNotShortenAProvidersPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(frozen, says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
@@ -187,8 +187,7 @@ func TestResolutionDoesNotShortenAProvidersPause(t *testing.T) {
 	})
 }
 
-// Somebody who can't have a flow go on, since it can't be read just then, is told nothing worse than that: the flow looks by
-// itself later.
+// A flow that can't be read at a resolution is not woken. That is logged, and the flow finds out by itself later.
 func TestFlowThatCantBeWoken(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j, log := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}
@@ -207,7 +206,7 @@ func TestFlowThatCantBeWoken(t *testing.T) {
 	})
 }
 
-// A process whose journal has no flows resolves and finds operations of flows that others run.
+// A process whose journal has no flows resolves and finds operations of other processes' flows.
 func TestFlowsOfOthersAlone(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		m := memory.New()
@@ -241,7 +240,7 @@ func TestFlowsOfOthersAlone(t *testing.T) {
 	})
 }
 
-// A flow that was given up is undone at once when an operation of it turns out to have taken effect, and is said to be.
+// A flow that was given up is undone at once if an operation of it took effect after all, and the log says so.
 func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		log := &bytes.Buffer{}
@@ -274,7 +273,7 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	})
 }
 
-// Likewise where somebody said that it had no effect, and another has the proof.
+// That also holds if an operator decided that the operation had no effect, and another operator has the proof.
 func TestFlowIsOpenedAgainByProof(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)
@@ -313,7 +312,8 @@ func TestFlowIsOpenedAgainByProof(t *testing.T) {
 	})
 }
 
-// What is to go on at once does so by the clock of whoever runs it, though another's is hours ahead that says so.
+// A flow that an operator resolves goes on at once by its own process's clock, even if the operator's clock is hours
+// ahead.
 func TestFlowIsWokenByAClockAhead(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "order-1"}
@@ -366,7 +366,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 	}
 }
 
-// Of problems of flows a report has the first hundred, and counts all.
+// A report has the problems of the first hundred flows, and counts all.
 func TestProblemsOfManyFlows(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		m := memory.New()

@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What the background has found that it lacks is not promised.
+// An error does not promise that an operation is sent in the background once Resume has found that its credential is
+// missing.
 func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
@@ -47,8 +48,7 @@ func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 	})
 }
 
-// What was begun with a credential that is gone, or in another mode, is left alone until it
-// is back.
+// An operation whose credential is gone, or of another mode, is not claimed until the credential is back.
 func TestRotatedCredentialWaitsForItsReturn(t *testing.T) {
 	t.Parallel()
 	scoped := own()
@@ -120,7 +120,7 @@ func TestRotatedCredentialWaitsForItsReturn(t *testing.T) {
 	}
 }
 
-// Two credentials are not taken for one that says what both of them say.
+// Two credentials are not taken for one whose text combines both.
 func TestRotatedCredentialIsCheckedForEach(t *testing.T) {
 	virtual(t, "two, and one", func(t *testing.T) {
 		scoped := own()
@@ -144,7 +144,7 @@ func TestRotatedCredentialIsCheckedForEach(t *testing.T) {
 	})
 }
 
-// What was begun with a credential that is gone is not promised.
+// An error does not promise that an operation is sent in the background if its credential is gone.
 func TestRotatedIsNotPromised(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		scoped := own()

@@ -41,7 +41,7 @@ func TestRefusedCredentialInTheForeground(t *testing.T) {
 	}
 }
 
-// A refused request is cancelled whoever found it.
+// A refused request is cancelled, whether a call or Resume met the refusal.
 func TestRefusedRequestIsCancelled(t *testing.T) {
 	t.Parallel()
 	for name, background := range map[string]bool{"in the foreground": false, "in the background": true} {
@@ -63,7 +63,7 @@ func TestRefusedRequestIsCancelled(t *testing.T) {
 	}
 }
 
-// What a refusal leaves pending is tried again by the time that the provider named, whoever met it.
+// An operation that a refusal leaves pending waits for the provider's Retry-After, whether a call or Resume met it.
 func TestRefusalKeepsARetryAfter(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -95,8 +95,8 @@ func TestRefusalKeepsARetryAfter(t *testing.T) {
 	}
 }
 
-// A refused credential in the background rests and cancels nothing.
-// A key that expired during an outage: what is pending waits for the next one.
+// A key expired during an outage. Its refusal in the background cancels nothing, and pending operations wait for the
+// next key.
 func TestRefusedCredentialInTheBackground(t *testing.T) {
 	t.Parallel()
 	const waiting, concurrency = 16, 4
@@ -130,8 +130,9 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 				defer stop()
 				go func() { _ = p.Run(ctx) }()
 				pass(30 * time.Minute)
-				// The credential rests for 30 s and then twice as long each time, ten minutes at most: that is seven probes, and
-				// one more where a single refusal rests nothing. With the first go all that are under way together.
+				// The credential pauses for 30 s, then twice as long each time, up to ten minutes. That makes seven
+				// probes, and one more if a single refusal causes no pause. The operations that run at the first
+				// refusal are sent too.
 				assert.LessOrEqual(t, len(l.Sent()), concurrency+7)
 				for _, op := range p.Everything() {
 					require.Equal(t, journal.StatePending, op.State, op.Cause)
@@ -160,7 +161,7 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 	}
 }
 
-// One tenant's refused credential does not hold up the others.
+// One tenant's refused credential does not delay the others.
 func TestRefusedCredentialOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(refuses())
@@ -223,7 +224,7 @@ func TestRefusedCredentialHasOneProbe(t *testing.T) {
 	})
 }
 
-// Where operations of one scope have several credentials, those whose credential is taken come through beside the others.
+// If operations of one scope have several credentials, those with an accepted one are sent beside the others.
 func TestRefusedCredentialBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(refuses())
@@ -248,8 +249,8 @@ func TestRefusedCredentialBesideAnother(t *testing.T) {
 	})
 }
 
-// A revoked tenant's backlog is passed over and not claimed row by row. One operation at a time, later and later, finds out
-// whether the credential is taken again. The report says why. A caller who asks is served at once.
+// The operations of a revoked tenant are passed over, and not claimed one by one. One operation at a time, at growing
+// intervals, tests the credential. The report says why. A caller who asks is served at once.
 func TestRefusedCredentialIsCheckedBeforeTheClaim(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		const many = 20
@@ -292,12 +293,12 @@ func TestRefusedCredentialIsCheckedBeforeTheClaim(t *testing.T) {
 	})
 }
 
-// whenDue says when each is to be sent that is asked for by due.
+// whenDue answers each request with the Retry-After that its X-Due header names.
 var whenDue = reply{Answer: func(r *http.Request) (*http.Response, error) {
 	return says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", r.Header.Get("X-Due")).Answer(r)
 }}
 
-// A request that does not find out, or not any more, whether a credential is taken ends no probe that another is making.
+// A request that does not, or no longer, test the credential ends no probe of another request.
 func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 	t.Parallel()
 	const second, minute = time.Second, 30 * time.Second // half of one
@@ -335,7 +336,7 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 	}
 }
 
-// A credential is probed again, too, where the clock was set back while it was.
+// A credential is probed again, even if the clock was set back during a probe.
 func TestRefusedCredentialAndAClockSetBack(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})

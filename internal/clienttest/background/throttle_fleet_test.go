@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// ofAFleet is a journal whose sessions know which of how many they are.
+// ofAFleet is a journal whose sessions know their rank and the size of their fleet.
 type ofAFleet struct {
 	*sqlite.Journal
 	rank, of int
@@ -35,7 +35,7 @@ func (j *ofAFleet) Join(ctx context.Context) (journal.Session, error) {
 	return rankedSession{s, j}, err
 }
 
-// The parts of a fleet's limit add up to it, and whoever has none sends nothing.
+// The shares of a fleet's limit add up to the limit. A process without a share sends nothing.
 func TestAProcessSendsItsPartOfTheFleets(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ limit, rank, of, want int }{

@@ -16,9 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Run without the credential does not keep its caller from asking.
-// README: Run in a process without the credential takes nothing from the caller who has
-// it.
+// A Run without the credential does not keep the caller, who has it, from sending.
 func TestRunWithoutTheCallersCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -56,7 +54,7 @@ func TestRunWithoutTheCallersCredential(t *testing.T) {
 	}
 }
 
-// What nobody here can sign is not claimed but reported.
+// An operation that no process here can sign is not claimed, but reported.
 func TestMissingSignerIsReported(t *testing.T) {
 	t.Parallel()
 	const tenants = 20
@@ -96,7 +94,7 @@ func TestMissingSignerIsReported(t *testing.T) {
 	}
 }
 
-// A provider is left alone for a header that Authorize does not supply.
+// If Authorize does not supply a header, the operations that need it are tried one at a time, at growing intervals.
 func TestMissingHeaderOfAuthorize(t *testing.T) {
 	t.Parallel()
 	each(t, "and another tenant's operations go on", func(t *testing.T, j journal.Journal) {
@@ -122,7 +120,7 @@ func TestMissingHeaderOfAuthorize(t *testing.T) {
 	})
 }
 
-// What lacked a header is sent once one is supplied.
+// An operation that lacked a header is sent once Authorize supplies it.
 func TestMissingHeaderIsSentOnceSupplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +151,8 @@ func TestMissingHeaderIsSentOnceSupplied(t *testing.T) {
 	})
 }
 
-// Those that find out together that a header is lacking have found out once: it is tried again after the first pause.
+// Several operations that lack a header at the same time count as one failure. The header is tried again after the
+// first pause.
 func TestMissingHeaderCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -175,7 +174,7 @@ func TestMissingHeaderCountsOnce(t *testing.T) {
 	})
 }
 
-// What one tenant's operations have says nothing of another's.
+// A missing credential of one tenant does not stop the operations of another.
 func TestMissingCredentialOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

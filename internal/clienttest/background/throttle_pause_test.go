@@ -16,9 +16,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// How long an operation rests that is out of attempts, and who may go ahead of that.
+// These tests check how long an operation pauses that is out of attempts, and which callers may go ahead of that.
 
-// Who asks by name is served soon after an outage.
+// A caller who asks by name is served soon after an outage.
 func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
@@ -33,7 +33,7 @@ func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 	})
 }
 
-// A pause of ours is cut short once in a policy's delay by whoever asks.
+// Callers cut a pause of our own short, once in each delay of the policy.
 func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	t.Parallel()
 	const outage, delay = 2 * time.Minute, 2 * time.Second
@@ -57,7 +57,7 @@ func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	})
 }
 
-// No pause is cut short where something may have run.
+// No pause is cut short if the operation may have run.
 func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -74,7 +74,7 @@ func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
 	})
 }
 
-// What the provider asked for is never cut short.
+// A provider's Retry-After is never cut short.
 func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -120,8 +120,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 	})
 }
 
-// The retries of an SDK above do not multiply.
-// README: retries of the layers above don't multiply.
+// The retries of an SDK above do not multiply ours, as the README says.
 func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]reply{
@@ -151,7 +150,7 @@ func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 	}
 }
 
-// Operations that fail together do not come back together.
+// Operations that fail at the same time are not retried at the same time.
 func TestPausesOfSimultaneousFailuresAreSpread(t *testing.T) {
 	t.Parallel()
 	const many = 200
@@ -170,7 +169,7 @@ func TestPausesOfSimultaneousFailuresAreSpread(t *testing.T) {
 	})
 }
 
-// A provider that is busy is never asked sooner than the policy says.
+// A busy provider is never asked sooner than the policy allows.
 func TestPauseOfABusyProvider(t *testing.T) {
 	for name, header := range map[string][]string{
 		"no time at all":        {"Retry-After", "0"},
@@ -194,8 +193,8 @@ func TestPauseOfABusyProvider(t *testing.T) {
 	}
 }
 
-// The polls of a busy provider don't make an operation rest for long, neither when they have used up the retry budget nor
-// at the next failure.
+// The polls of a busy provider don't cause a long pause, neither when they have used up the retry budget nor at the
+// next failure.
 func TestPauseAfterABusyProvider(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Always(says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`))
@@ -212,7 +211,7 @@ func TestPauseAfterABusyProvider(t *testing.T) {
 	})
 }
 
-// The shortest delay that a policy can have is one, too.
+// The shortest delay of a policy causes a pause, too.
 func TestPauseByTheShortestDelay(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: backoff.Policy{Initial: 1, Max: 1, MaxAttempts: 1}})

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A black hole holds up no other.
+// A site that never answers delays no other site.
 func TestSlotsBesideABlackHole(t *testing.T) {
 	t.Parallel()
 	const many = 24
@@ -78,7 +78,7 @@ func TestSlotsBesideABlackHole(t *testing.T) {
 	}
 }
 
-// A provider has a slot however many hosts hang.
+// A provider has a slot, however many hosts hang.
 func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -113,9 +113,7 @@ func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
 	})
 }
 
-// Only what has a slot is claimed.
-// What is claimed counts as sent when its process is killed, so that nothing is claimed
-// that has no slot.
+// An operation is claimed only if it has a slot. A claimed operation counts as sent if its process is killed.
 func TestSlotsBoundClaims(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ charges, hosts, most int }{
@@ -156,7 +154,8 @@ func TestSlotsBoundClaims(t *testing.T) {
 	}
 }
 
-// All sites together have eight times as many slots as one, and no more, where several are claimed and one is left.
+// All sites together have eight times as many slots as one. That limit holds even if a claim gets several operations
+// for the last slot.
 func TestSlotsOfAllSitesTogether(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		other := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
@@ -174,7 +173,7 @@ func TestSlotsOfAllSitesTogether(t *testing.T) {
 	})
 }
 
-// A provider has one beside them too whose last attempt has failed.
+// A provider whose last attempt failed also has a slot beside hosts that hang.
 func TestSlotOfAProviderThatFailedOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Always(refuses())
@@ -209,7 +208,7 @@ func TestSlotOfAProviderThatFailedOnce(t *testing.T) {
 	})
 }
 
-// Where callers alone go nothing is kept, whatever comes of it.
+// No state is kept for sites that only callers send to.
 func TestSitesOfCallersAreNotKept(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{Backoff: once})

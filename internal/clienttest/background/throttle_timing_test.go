@@ -22,10 +22,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// When Run goes to a provider that fails and comes back: to the millisecond, since a
-// policy whose delays are as long as its longest has no chance in what it does there.
+// These tests check when Run sends to a provider that fails and comes back. The times are exact to the millisecond,
+// because a policy whose delays all have their maximum leaves nothing to chance.
 
-// seconds is when requests came, from the nth on and as of that one.
+// seconds returns the times of the requests from the nth on, relative to that one.
 func seconds(l *line, n int) (at []float64) {
 	sent := l.Sent()[n:]
 	for _, s := range sent {
@@ -43,7 +43,7 @@ func completedOf(p *process) (n int) {
 	return n
 }
 
-// A provider that fails is probed and comes back faster and faster.
+// A failing provider is probed, and is used faster and faster once it is back.
 func TestSlotsOfAProviderThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const operations = 60
@@ -72,7 +72,7 @@ func TestSlotsOfAProviderThatComesBack(t *testing.T) {
 	})
 }
 
-// The gaps between probes grow to the policy's longest.
+// The gaps between probes grow to the policy's longest delay.
 func TestSlotsGapsBetweenProbesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(loses())
@@ -110,7 +110,7 @@ func TestASlowProbeHasNoOtherBesideIt(t *testing.T) {
 	}
 }
 
-// A policy may have the shortest of delays.
+// A policy may have the shortest possible delays.
 func TestShortestDelayBetweenProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
@@ -124,7 +124,7 @@ func TestShortestDelayBetweenProbes(t *testing.T) {
 	})
 }
 
-// Slow answers of a provider that comes back fill its slots.
+// Slow answers of a recovering provider fill its slots.
 func TestSlotsFilledBySlowAnswers(t *testing.T) {
 	want := []float64{0, 6, 7, 8, 11, 12, 13, 16, 17, 18, 21, 22, 23}
 	policy := backoff.Policy{Initial: 10 * time.Second, Max: 10 * time.Second, MaxAttempts: 1}
@@ -192,7 +192,7 @@ func TestASlotThatIsFreedIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-// What a claim settles by itself needs no slot.
+// A claim that settles an operation without a request needs no slot.
 func TestSettledClaimNeedsNoSlot(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}
@@ -209,7 +209,7 @@ func TestSettledClaimNeedsNoSlot(t *testing.T) {
 	})
 }
 
-// Unnamed operations of a dead process have no more slots.
+// Unnamed operations of a dead process get no additional slots.
 func TestSlotsOfADeadProcesssUnnamedOperations(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {
@@ -256,7 +256,7 @@ func TestRunReportsEachHostThatItCannotSendTo(t *testing.T) {
 	})
 }
 
-// Failures in a row open the breaker, though each is of another operation.
+// Consecutive failures open the breaker, even if each is of another operation.
 func TestFailuresOfSeveralOpenTheBreaker(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Always(says(503, "", "Retry-After", "7200"))
@@ -269,7 +269,8 @@ func TestFailuresOfSeveralOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// A provider that limits the rate of one scope is left alone there for as long as it asks, and no longer than ten minutes.
+// A provider that limits the rate of one scope gets no requests of it for the Retry-After, and for no longer than ten
+// minutes.
 func TestRateLimitOfOneScope(t *testing.T) {
 	for _, row := range []struct {
 		retryAfter string
@@ -307,7 +308,7 @@ func TestRateLimitOfOneScope(t *testing.T) {
 	}
 }
 
-// An operation that fails each time, beside a provider that works, is not the only one that is tried.
+// An operation that fails each time at a working provider is not the only one that is tried.
 func TestABadOperationIsNotTheOnlyProbe(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Always(reply{Answer: func(r *http.Request) (*http.Response, error) {
@@ -333,7 +334,7 @@ func TestABadOperationIsNotTheOnlyProbe(t *testing.T) {
 	})
 }
 
-// An answer that breaks off is a failure too, whatever its status.
+// An interrupted answer is a failure, whatever its status.
 func TestCutAnswersOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Always(cuts(200, paid, "Retry-After", "7200"))
@@ -344,7 +345,7 @@ func TestCutAnswersOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// Who gives an answer that is one, or says that the request was not executed for its own sake, is up.
+// A provider that gives a final answer, or rejects one request for its own reasons, counts as working.
 func TestAnswersThatKeepTheBreakerClosed(t *testing.T) {
 	for _, row := range []struct {
 		status  int
@@ -370,7 +371,8 @@ func TestAnswersThatKeepTheBreakerClosed(t *testing.T) {
 	}
 }
 
-// What Run breaks off as it ends says nothing of the provider; what takes too long does, and what failed by itself.
+// An attempt that Run cancels as it ends does not count as the provider's failure. An attempt that exceeds its deadline
+// does.
 func TestEndOfRunKeepsTheBreakerClosed(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -420,7 +422,7 @@ func TestEndOfRunKeepsTheBreakerClosed(t *testing.T) {
 	})
 }
 
-// Resume waits for no slot that nobody takes.
+// Resume does not wait for a slot that no operation will take.
 func TestResumeEndsBesideAFailure(t *testing.T) {
 	for name, fails := range map[string]func(*ranks, *atomic.Int64){
 		"though the clock is set back":                  func(_ *ranks, ahead *atomic.Int64) { ahead.Store(-int64(time.Hour)) },
@@ -448,7 +450,7 @@ func TestResumeEndsBesideAFailure(t *testing.T) {
 	}
 }
 
-// ranks is a journal whose sessions are of a fleet, in which they may come to be another.
+// ranks is a journal whose sessions belong to a fleet, and may change their rank.
 type ranks struct {
 	*memory.Journal
 	rank atomic.Int32 // of two, once it is not 0
@@ -466,7 +468,7 @@ type changingRank struct {
 
 func (s changingRank) Rank() (int, int) { rank := int(s.fleet.rank.Load()); return rank, rank + 1 }
 
-// A clock that is set back keeps nothing waiting.
+// A clock that is set back blocks no operation.
 func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
@@ -490,7 +492,7 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A caller's failures are the caller's to bear.
+// Failures of calls do not open the breaker of the background.
 func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Hour, says(200, paid)))
@@ -498,7 +500,7 @@ func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 		pass(time.Minute)
 		l.Then(loses(), loses(), loses(), loses(), loses(), loses())
 		for i := range 2 {
-			// Unnamed, it is not sent in the background: each has three of the six.
+			// An unnamed operation is not sent in the background. Each call makes three of the six attempts.
 			require.ErrorIs(t, p.Ask(t.Context(), carrying(fmt.Sprint("asked-", i))).Err, onceward.ErrPending)
 		}
 		other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Journal, Backoff: once})
@@ -509,7 +511,7 @@ func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 	})
 }
 
-// What gets through for a caller has Run go on sooner than its next probe.
+// A caller's success makes Run go on before its next probe.
 func TestCallersAnswerClosesTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		minute := backoff.Policy{Initial: time.Minute, Max: time.Minute, MaxAttempts: 3}
