@@ -508,7 +508,7 @@ func TestPanicInTheBackgroundParks(t *testing.T) {
 	})
 }
 
-// A panic in a flow's function does not end the program either. The flow runs again.
+// A panic in a flow's function does not end the program, and the flow runs again.
 func TestPanicOfAFlowInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

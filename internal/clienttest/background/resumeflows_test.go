@@ -273,7 +273,8 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	})
 }
 
-// That also holds if an operator decided that the operation had no effect, and another operator has the proof.
+// An operator decided that an operation of a given-up flow had no effect. The flow is undone once another operator has
+// proof of the effect.
 func TestFlowIsOpenedAgainByProof(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// located answers as an API does that says only where its object is.
+// located answers as an API does whose answer names the object only in a Location.
 func located() http.Handler {
 	objects := providertest.Objects("obj_")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +29,8 @@ func located() http.Handler {
 	})
 }
 
-// An object that an operation's own answer showed is nobody else's, wherever in the answer its
-// id stands: an operation that looks the same has none.
+// An object that an operation's own answer showed belongs to it, wherever the answer has the id. A similar operation
+// has no object.
 func TestAnsweredObjectsAreTaken(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -67,8 +67,8 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 	}
 }
 
-// A payment that came through since shows that the look would have seen the other: also where nobody could say whose
-// the credential was when either was sent, and however many have come through.
+// A later payment that is listed shows that the look-up would have seen the other. That holds even if the provider
+// could not name the account then, and for any number of payments.
 func TestCanariesOfOneCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -109,7 +109,7 @@ func TestCanariesOfOneCredential(t *testing.T) {
 	}
 }
 
-// A payment that came through, and that a look does not show either, proves nothing of the other.
+// A later payment that the look-up does not show either proves nothing about the other.
 func TestCanaryThatIsNotListed(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCanaryThatIsNotListed(t *testing.T) {
 	})
 }
 
-// Of an operation that nothing looks for, and no event tells of, nothing is kept that a look would need.
+// The account and credential of an operation are not recorded if it has neither look-ups nor events.
 func TestNothingIsKeptWithoutALookup(t *testing.T) {
 	for name, row := range map[string]struct {
 		adjust func(*providers.Endpoint)
@@ -152,7 +152,7 @@ func TestNothingIsKeptWithoutALookup(t *testing.T) {
 	}
 }
 
-// A Location names an object where one was created, and there is a name.
+// A Location names an object if the answer created one and the path has a name.
 func TestObjectInALocation(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -182,7 +182,7 @@ func TestObjectInALocation(t *testing.T) {
 	}
 }
 
-// An answer has an object's id where the look-ups read it, before one that may be the request's.
+// The id of an object is read from the answer where the look-ups have it, rather than from another id field.
 func TestObjectWhereLookUpsReadIt(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].ID = "data.number" })
@@ -197,8 +197,8 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 	})
 }
 
-// What died for want of a control is looked for again once there is one, and not by a payment whose answer shows no object:
-// a process does so once.
+// An operation that was given up without a canary is looked up again once there is one, but only once in a process. A
+// payment whose answer shows no object is no canary.
 func TestCanaryWithoutAnObject(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestCanaryWithoutAnObject(t *testing.T) {
 	})
 }
 
-// A look asks for one control, however many there are that it does not show.
+// A look-up requests one canary, however many it does not list.
 func TestCanaryCostsOneRequest(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -248,7 +248,7 @@ func TestCanaryCostsOneRequest(t *testing.T) {
 	})
 }
 
-// What died for want of a control is not looked for again by a table that proves nothing by what is not there.
+// An operation that was given up without a canary is not looked up again by a table that proves no absence.
 func TestCanaryIfNothingIsProven(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {

@@ -31,7 +31,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// An event that names no object proves nothing, and is no error that has it come again for ever.
+// An event that names no object proves nothing. It is no error, because the provider would repeat it forever.
 func TestHearWithoutAnObject(t *testing.T) {
 	for name, data := range map[string]string{"none": `{}`, "two": `{"id":"obj_1","id":"obj_2"}`, "another case": `{"ID":"obj_1"}`, "an object": `{"id":{}}`} {
 		trap(t, name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestHearWithoutAnObject(t *testing.T) {
 	}
 }
 
-// Somebody is told of an event that can't be read, and of no other.
+// An event that can't be read is logged, and no other.
 func TestWebhookThatIsUnreadable(t *testing.T) {
 	for readable, text := range map[bool]string{true: `{"id":"evt_1","type":"of no kind that is known"}`, false: `{"id":`} {
 		trap(t, text, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWebhookThatIsUnreadable(t *testing.T) {
 	}
 }
 
-// Two operations that are alike: one event is not both's, and what is another's already is neither's.
+// An event settles neither of two similar operations. An object of another operation settles none.
 func TestWebhookOfSimilarOperations(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "both unknown", func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 	})
 }
 
-// An event with a key that is nobody's here is about the operation whose reference it has.
+// An event with an unknown key is about the operation that has its reference.
 func TestHearOfAReferenceBesideAKey(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) {
@@ -184,7 +184,8 @@ func TestHearOfAReferenceBesideAKey(t *testing.T) {
 	})
 }
 
-// One key in two tenants' accounts, and the provider doesn't say in whose it happened.
+// Two tenants' accounts have the same key, and the provider does not say which account the event is from. The event
+// settles neither.
 func TestHearOfOneKeyInTwoAccounts(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = true })
@@ -212,7 +213,7 @@ func (bursts) FindBy(context.Context, string, journal.By, string) ([]journal.Mat
 	panic("a bug")
 }
 
-// Whatever happens to the evidence, the application gets its webhook.
+// The application gets its webhook, even if recording the evidence panics.
 func TestHearThatPanics(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: bursts{memory.New()}})
@@ -225,7 +226,8 @@ func TestHearThatPanics(t *testing.T) {
 	})
 }
 
-// In a restored journal that is not adopted "no match" is no answer: it may lack the operation.
+// Hear fails on a restored journal that is not adopted. The journal may lack the operation, so "no match" would be
+// wrong.
 func TestHearInRestoredJournal(t *testing.T) {
 	dir := t.TempDir()
 	j, err := sqlite.Open(dir+"/a.db", sqlite.Options{Volatile: true})
@@ -248,7 +250,8 @@ func TestHearInRestoredJournal(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What a backup held as enqueued, and what was sent since, is looked for once the backup is adopted: no claim of it is in the journal.
+// An operation is enqueued in a backup, and was sent since. The backup has no claim of it, but the operation is looked
+// up once the backup is adopted.
 func TestLookupOfEnqueuedOperationsInABackup(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -282,7 +285,7 @@ func TestLookupOfEnqueuedOperationsInABackup(t *testing.T) {
 	})
 }
 
-// Nothing of an event that could be large or secret is kept as it came.
+// No part of an event that could be large or secret is recorded as it came.
 func TestHearOfAGiantObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -296,7 +299,8 @@ func TestHearOfAGiantObject(t *testing.T) {
 	})
 }
 
-// The time of an event that can't be read excludes nothing, so that a caller's key, which may have been used before, is not enough.
+// The unreadable time of an event excludes nothing. A caller's key, which may have been used before, is not enough
+// then.
 func TestHearWithoutReadableTimes(t *testing.T) {
 	for name, row := range map[string]struct {
 		options []option
@@ -321,7 +325,7 @@ func TestHearWithoutReadableTimes(t *testing.T) {
 	}
 }
 
-// One event that speaks of two operations settles both: its id is remembered for both at once.
+// One event about two operations settles both. Its id is remembered for both at once.
 func TestWebhookOfTwoOperations(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
@@ -347,7 +351,7 @@ func TestWebhookOfTwoOperations(t *testing.T) {
 	})
 }
 
-// Who hears is told where each of the operations was sent.
+// Hear returns the method and URL of each operation.
 func TestHearReturnsTheRequestsTargets(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
@@ -361,7 +365,7 @@ func TestHearReturnsTheRequestsTargets(t *testing.T) {
 	})
 }
 
-// Scopes are accounts of their own where keys are, and one event may be of an operation of another process's journal.
+// If keys are per scope, each scope is an account, and an event may be about an operation in another process's journal.
 func TestHearOfAnotherScope(t *testing.T) {
 	for _, perScope := range []bool{true, false} {
 		trap(t, fmt.Sprintf("keys per scope: %v", perScope), func(t *testing.T) {
@@ -384,7 +388,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 	})
 }
 
-// Where the provider says in which mode it happened, what can't be read is not the operation's.
+// If the provider's events show their mode, an event of an unreadable mode settles nothing.
 func TestHearOfNoReadableMode(t *testing.T) {
 	for _, live := range []string{`"livemode":false,`, ``, `"livemode":0,`, `"livemode":true,"livemode":false,`, `"LiveMode":true,`} {
 		trap(t, live, func(t *testing.T) {
@@ -407,7 +411,7 @@ func TestHearOfNoReadableMode(t *testing.T) {
 	}
 }
 
-// Events that are nobody's leave nothing behind, however many there are.
+// Events without an operation leave nothing behind, however many come.
 func TestWebhookOfNoOperation(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/journal.db"
@@ -435,7 +439,7 @@ func TestWebhookOfNoOperation(t *testing.T) {
 	assert.Equal(t, before, size())
 }
 
-// Two processes hear the same at once: it is taken note of once.
+// Two processes receive the same event at once. It is recorded once.
 func TestHearInTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
@@ -460,7 +464,7 @@ func TestHearInTwoProcesses(t *testing.T) {
 	})
 }
 
-// The same event after its id was forgotten changes nothing either.
+// The same event changes nothing after its id was forgotten, either.
 func TestHearAgainLater(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -489,7 +493,7 @@ func TestHearAgainLater(t *testing.T) {
 	})
 }
 
-// A second effect is told of though the answer was reaped, in an account that a header named.
+// A second effect, in an account that a header named, is reported even after the answer was reaped.
 func TestHearOfAReapedAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -517,7 +521,7 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 	})
 }
 
-// What an event tells of another's request, or account, settles nothing.
+// An event about another request or account settles nothing.
 func TestWebhookOfAnotherRequest(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "another amount", func(t *testing.T) {
@@ -565,7 +569,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 	}
 }
 
-// Hints of what is dead have it looked for, and nobody is paged for each.
+// Hints about operations that need attention cause look-ups, once a minute at most. OnUnknown does not get them again.
 func TestHintsOfOperationsThatNeedAttention(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -587,7 +591,7 @@ func TestHintsOfOperationsThatNeedAttention(t *testing.T) {
 	})
 }
 
-// countsFlows counts how often all flows were read.
+// countsFlows is a journal that counts how often all flows were read.
 type countsFlows struct {
 	*memory.Journal
 	lists *atomic.Int64
@@ -598,7 +602,7 @@ func (j countsFlows) ListFlows(ctx context.Context, f journal.FlowFilter) iter.S
 	return j.Journal.ListFlows(ctx, f)
 }
 
-// What tells nothing new of a flow's operation reads no flows.
+// An event without news about a flow's operation reads no flows.
 func TestHearReadsNoFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := countsFlows{memory.New(), new(atomic.Int64)}
@@ -622,8 +626,8 @@ func TestHearReadsNoFlows(t *testing.T) {
 	})
 }
 
-// An event that names the account of an operation which is known by its credential alone is about it
-// if it shows a mark that nobody else can have.
+// An event names an account, and the operation's account is known only by its credential. The event counts if it shows
+// a mark that only this operation can have.
 func TestHearOfAnAccountThatIsNotKnown(t *testing.T) {
 	names := func(p *providers.Provider) {
 		p.Identity = providers.Identity{}
@@ -654,7 +658,7 @@ func TestHearOfAnAccountThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// What is heard between two attempts of one call is weighed before the second: nothing more is sent.
+// An event between two attempts of one call is considered before the second. Nothing more is sent.
 func TestHeardBetweenTwoAttempts(t *testing.T) {
 	lasting := func(p *providers.Provider) {
 		e := &p.Endpoints[0]
@@ -700,7 +704,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 	}
 }
 
-// What was heard and could not be noted has to be delivered again.
+// An event that could not be recorded has to be delivered again.
 func TestWebhookThatCannotBeRecorded(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Hints: 1}
@@ -719,7 +723,7 @@ func TestWebhookThatCannotBeRecorded(t *testing.T) {
 	})
 }
 
-// Nothing is heard once the client is shut down.
+// A client that was shut down refuses events.
 func TestHearAfterShutdown(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -729,7 +733,7 @@ func TestHearAfterShutdown(t *testing.T) {
 	})
 }
 
-// A body is read by the media type that its delivery has; without one it is JSON.
+// A body is read by the media type of its delivery, and as JSON without one.
 func TestHearOfAMediaType(t *testing.T) {
 	for name, row := range map[string]struct {
 		header http.Header
@@ -751,7 +755,7 @@ func TestHearOfAMediaType(t *testing.T) {
 	}
 }
 
-// One delivery tells of several events, each of which is remembered by itself: what was heard already keeps nothing else out.
+// One delivery has several events, each of which is remembered by itself. A known event excludes no other.
 func TestHearOfManyEvents(t *testing.T) {
 	type event struct{ id, account string }
 	for name, events := range map[string][2]event{
@@ -783,7 +787,7 @@ func TestHearOfManyEvents(t *testing.T) {
 	}
 }
 
-// hearsOdd is a journal that finds nothing, or to which what it is told can't have happened.
+// hearsOdd is a journal that can't find operations, or rejects their events as impossible.
 type hearsOdd struct {
 	*memory.Journal
 	unfound, odd bool
@@ -803,7 +807,7 @@ func (j hearsOdd) Hear(ctx context.Context, heard journal.Heard, evs []journal.E
 	return j.Journal.Hear(ctx, heard, evs)
 }
 
-// What the journal fails at has to be delivered again, and what can't have happened to an operation has not.
+// An event has to be delivered again if the journal fails. An event that contradicts its operation's record does not.
 func TestHearThatTheJournalRefuses(t *testing.T) {
 	for name, row := range map[string]struct {
 		unfound, odd, ours bool
@@ -828,7 +832,8 @@ func TestHearThatTheJournalRefuses(t *testing.T) {
 	}
 }
 
-// Of two tenants' operations that have one key, that one took effect in whose account it happened; the other is looked for.
+// Two tenants' operations have the same key, and an event names the account. It settles the operation of that account,
+// and the other is looked up.
 func TestHearOfOneKeyInItsAccount(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
@@ -856,7 +861,8 @@ func TestHearOfOneKeyInItsAccount(t *testing.T) {
 	})
 }
 
-// An event that shows nothing but an object is about what is known to have made it, of the kind that its endpoint makes.
+// An event that shows only an object is about the operation that made it, if the kind is the one that the event's
+// endpoint makes.
 func TestHearOfAnObjectAlone(t *testing.T) {
 	for name, row := range map[string]struct{ endpoint, about string }{
 		"of an endpoint":     {"POST /transfers", "transfer"},
@@ -889,7 +895,8 @@ func TestHearOfAnObjectAlone(t *testing.T) {
 	}
 }
 
-// Who could not be told that an operation is dead is told when it is again, though a hint was heard in between.
+// A hint comes while OnUnknown fails for an operation that needs attention. OnUnknown gets the operation when it needs
+// attention again.
 func TestHintBeforeTheAttentionNotice(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		fails, told := errors.New("the pager is down"), 0
@@ -913,7 +920,7 @@ func TestHintBeforeTheAttentionNotice(t *testing.T) {
 	})
 }
 
-// A second effect is told of though all that is left of the operation is its key, and nobody knows any more in whose account it was.
+// A second effect is reported even if only the key of the operation is left, without its account.
 func TestHearOfATombstone(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -935,7 +942,7 @@ func TestHearOfATombstone(t *testing.T) {
 	})
 }
 
-// The key of an earlier generation is the operation's, too, from when it was begun.
+// The key of an earlier generation also belongs to the operation, from the time when that generation began.
 func TestHearOfAnEarlierKey(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -953,7 +960,7 @@ func TestHearOfAnEarlierKey(t *testing.T) {
 	})
 }
 
-// What was sent to an endpoint that this process's table lacks is left to those who know it.
+// A process whose table lacks the endpoint of an operation leaves its events to processes that know it.
 func TestHearOfAnEndpointThatIsGone(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := memory.New()
@@ -975,7 +982,7 @@ func TestHearOfAnEndpointThatIsGone(t *testing.T) {
 	})
 }
 
-// An event proves what it tells where it is of the credential's mode, or one of the two doesn't show any.
+// An event is proof if its mode is the credential's, or if either of them shows no mode.
 func TestHearOfTheSameMode(t *testing.T) {
 	for name, row := range map[string]struct {
 		modes []providers.CredentialMode
@@ -1004,7 +1011,7 @@ func TestHearOfTheSameMode(t *testing.T) {
 	}
 }
 
-// unreadable is a journal whose operations' URLs can't be read.
+// unreadable is a journal whose operations have URLs that can't be parsed.
 type unreadable struct{ *memory.Journal }
 
 func (j unreadable) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
@@ -1015,7 +1022,7 @@ func (j unreadable) FindBy(ctx context.Context, provider string, by journal.By, 
 	return matches, err
 }
 
-// Nothing is told of an operation whose URL can't be read, and nothing of it is recorded.
+// An operation whose URL can't be parsed gets no evidence, and Hear does not return it.
 func TestHearOfAnUnreadableURL(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: unreadable{memory.New()}}, unlooked)

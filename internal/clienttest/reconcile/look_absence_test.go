@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// An empty list beside an error is not an empty list.
+// A list beside an error does not count as empty.
 func TestLookupOfAListWithAnError(t *testing.T) {
 	for _, text := range []string{
 		`{"data":[],"has_more":false,"error":{"message":"index not available"}}`,
@@ -42,8 +42,7 @@ func TestLookupOfAListWithAnError(t *testing.T) {
 	}
 }
 
-// An object that one look-up shows, and can't be told, is not absent because another look-up
-// does not show it.
+// An object that one look-up shows, but can't match, is not absent because another look-up does not show it.
 func TestLookupThatFoundATrace(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
@@ -72,7 +71,7 @@ func TestLookupThatFoundATrace(t *testing.T) {
 	})
 }
 
-// Of look-ups that find nothing the one counts whose absence is a proof, whichever is asked first.
+// If several look-ups find nothing, the one counts whose absence is a proof, whatever the order.
 func TestLookupThatMayProveAbsenceCounts(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -106,7 +105,7 @@ func TestLookupThatMayProveAbsenceCounts(t *testing.T) {
 	}
 }
 
-// The program's own look-up is asked where the table's finds nothing.
+// Config.Reconcile.Lookup is called if the table's look-ups find nothing.
 func TestLookupHookRuns(t *testing.T) {
 	asked := 0
 	hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
@@ -125,8 +124,8 @@ func TestLookupHookRuns(t *testing.T) {
 	})
 }
 
-// The clock was ten minutes ahead when the request was sent, and was put right since: its
-// object seems to be from before, and is not absent.
+// The clock was ten minutes ahead when the request was sent, and is right now. The object seems to be older than the
+// request, and is not absent.
 func TestLookupAfterTheClockRanAhead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/payments", "/transfers"} {
@@ -148,7 +147,7 @@ func TestLookupAfterTheClockRanAhead(t *testing.T) {
 	}
 }
 
-// A table that says by now of what kind an object is speaks of those that were recorded before.
+// A table that declares the kind of an object only now also covers objects that were recorded before.
 func TestLookupByAKindDeclaredLater(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
@@ -166,8 +165,7 @@ func TestLookupByAKindDeclaredLater(t *testing.T) {
 	})
 }
 
-// A refused request's object, which its own answer showed, is that operation's, and refuses no
-// other that looks like it.
+// The object that a refusal showed belongs to the refused operation, and refuses no similar one.
 func TestLookupBesideARefusedObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
@@ -200,7 +198,8 @@ func TestLookupBesideARefusedObject(t *testing.T) {
 	})
 }
 
-// A handling time that was not stated when it was sent, and is by now, proves no absence: a table of its day counts, too.
+// A handling time that was declared after the request was sent proves no absence, because the table of that day counts
+// too.
 func TestLookupByAHandlingTimeDeclaredLater(t *testing.T) {
 	t.Parallel()
 	guarded := func(p *providers.Provider) {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A look tells nothing if the journal does not say whose the objects are.
+// A look-up settles nothing if the journal can't say which operations own the objects.
 func TestLookupWithAFailingJournal(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	trap(t, "whose the object is is not known", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 	})
 }
 
-// An operation with a reference of ours is found by it, whatever other operations have sent.
+// An operation with a generated reference is found by it, whatever other operations have sent.
 func TestLookupByAGeneratedReference(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestLookupByAGeneratedReference(t *testing.T) {
 	})
 }
 
-// A release that brings a row with look-ups finds operations that were begun without it. They are not looked for
-// by what was not recorded of them, and who is told learns what to do.
+// A release adds a row with look-ups, and finds operations that were recorded without it. They are not looked up by
+// fields that were not recorded, and the evidence says what to do.
 func TestLookupOnceTheTableHasARow(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	wide := func(p *providers.Provider) {
@@ -116,7 +116,7 @@ func TestLookupOnceTheTableHasARow(t *testing.T) {
 	})
 }
 
-// An event with the caller's reference, which two operations have, is neither's.
+// An event with a caller's reference that two operations have settles neither.
 func TestWebhookOfASharedReference(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The id of an object is kept up to the longest there is.
+// The id of an object is kept up to the maximum length.
 func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	for name, length := range map[string]int{"the longest": lookup.MaxID, "longer": lookup.MaxID + 1} {
 		trap(t, name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	}
 }
 
-// Three lists at one path are three lists.
+// Three lists at one path are read as three lists.
 func TestLookupOfListsAtOnePath(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -69,7 +69,7 @@ func TestLookupOfListsAtOnePath(t *testing.T) {
 	})
 }
 
-// A live payment is not looked for with a test's credential: it would not be there.
+// A live payment is not looked up with a test credential, which would not show it.
 func TestLookupUnderAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		name, with string
@@ -98,7 +98,7 @@ func TestLookupUnderAnotherMode(t *testing.T) {
 	}
 }
 
-// byTime has transfers told by what they look like, and byParent by what they are below.
+// byTime matches transfers by their fields, and byParent by their parent.
 func byTime(p *providers.Provider) {
 	e := &p.Endpoints[1]
 	e.Reference = providers.Reference{}
@@ -121,7 +121,7 @@ var alikes = []struct {
 	{"by parent", "/accounts/a/transfers", byParent},
 }
 
-// showing holds an answer against the object that it shows.
+// showing compares an answer with the object that it should show.
 func showing(t *testing.T, out outcome, object string) {
 	t.Helper()
 	if assert.NoError(t, out.Err) {
@@ -130,7 +130,7 @@ func showing(t *testing.T, out outcome, object string) {
 	}
 }
 
-// latest is the latest evidence of an operation.
+// latest returns the latest evidence of an operation.
 func latest(op onceward.Operation) (e onceward.Evidence) {
 	if n := len(op.Evidence); n > 0 {
 		e = op.Evidence[n-1]
@@ -138,8 +138,8 @@ func latest(op onceward.Operation) (e onceward.Evidence) {
 	return e
 }
 
-// A payment whose answer was cut off has an object that nobody knows: one that looks alike, and never
-// was sent, is not said to have made it.
+// A payment whose answer was cut off has an unknown object. That object does not settle a similar payment that was
+// never sent.
 func TestLookupBesideACutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
@@ -172,7 +172,7 @@ func TestLookupBesideACutAnswer(t *testing.T) {
 	}
 }
 
-// A call for a payment with a cut-off answer is answered with the payment's object, as soon as a look finds that.
+// A caller of a payment with a cut-off answer gets the payment's object once a look-up finds it.
 func TestLookupForACutAnswer(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -213,8 +213,8 @@ func TestLookupForACutAnswer(t *testing.T) {
 	})
 }
 
-// Somebody's word names no object, and counts like an answer that shows none; even one whose answer
-// was reaped, of which nobody knows what it sent.
+// A resolution by hand names no object, and counts like an answer without one. So does an operation whose answer was
+// reaped, whose request is unknown.
 func TestLookupBesideAResolution(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
@@ -242,7 +242,7 @@ func TestLookupBesideAResolution(t *testing.T) {
 	}
 }
 
-// A key that the caller brings along is what its payment is looked for by, whichever key it is asked for with later.
+// A payment with a carried key is looked up by that key, even if a later call carries another.
 func TestLookupUnderACarriedKey(t *testing.T) {
 	listens := func(l *teller) (keys *[]string) {
 		keys = new([]string)
@@ -291,7 +291,7 @@ func TestLookupUnderACarriedKey(t *testing.T) {
 	})
 }
 
-// What looks the same in another account, or in another mode of it, is no rival.
+// A similar operation in another account or mode does not compete for the object.
 func TestLookupBesideAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		name, first, second string
@@ -328,7 +328,7 @@ func TestLookupBesideAnotherMode(t *testing.T) {
 	}
 }
 
-// Of the answer that the program's own look-up gives, what can be handed over is recorded, and else where the object is.
+// The answer of Config.Reconcile.Lookup is recorded if a caller can get it. Otherwise only the place of the object is.
 func TestLookupThatGivesAnAnswer(t *testing.T) {
 	const text = `{"id":"x-1"}`
 	whole := func(status int) *onceward.Answer { return &onceward.Answer{Status: status, Body: []byte(text)} }
@@ -393,8 +393,8 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 	}
 }
 
-// What the program's own look-up names by its id alone is of the kind that the operation's row makes, of several with
-// one path.
+// If Config.Reconcile.Lookup names only an id, the object has the kind of the operation's row, among several rows with
+// the same path.
 func TestLookupThatNamesAnIDOnly(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
@@ -420,7 +420,7 @@ func TestLookupThatNamesAnIDOnly(t *testing.T) {
 	})
 }
 
-// What a look-up asks for in a body is sent as it says, and what signs requests sees it.
+// A look-up with a body is sent as declared, and Authorize can read the body.
 func TestLookupWithABody(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var signed, sent []string
@@ -463,8 +463,8 @@ func TestLookupWithABody(t *testing.T) {
 	})
 }
 
-// What was begun where nothing is looked for, at a provider that scopes keys to the credential, is in the account of
-// that credential.
+// A client without look-ups recorded the operation. If the provider scopes keys to the credential, the operation
+// belongs to that credential's account.
 func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -491,7 +491,7 @@ func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 	}
 }
 
-// A key that was made at random is nobody else's, whoever reads what it made. One that follows from a name may be.
+// A random key proves its operation, whichever credential reads the object. A key that is derived from a name does not.
 func TestLookupUnderAnotherCredential(t *testing.T) {
 	for name, secret := range map[string][]byte{"a key at random": nil, "a key that follows from the name": testSecret} {
 		trap(t, name, func(t *testing.T) {
@@ -512,7 +512,7 @@ func TestLookupUnderAnotherCredential(t *testing.T) {
 	}
 }
 
-// One credential may act for several accounts, which a header names: whose it is, is asked for each.
+// One credential may act for several accounts, which a header names. The account is requested for each.
 func TestLookupForEachAccountOfACredential(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.AccountHeaders = []string{"Bank-Account"} })
@@ -539,7 +539,7 @@ func TestLookupForEachAccountOfACredential(t *testing.T) {
 	})
 }
 
-// That one look-up finds nothing says more than that another could not be made.
+// The evidence has the look-up that found nothing, rather than another one that failed.
 func TestLookupWithoutAFindingCounts(t *testing.T) {
 	for _, fails := range []string{"key", "all"} {
 		trap(t, fails+" fails", func(t *testing.T) {
@@ -563,7 +563,7 @@ func TestLookupWithoutAFindingCounts(t *testing.T) {
 	}
 }
 
-// What was looked at is in the evidence, without what was asked there.
+// The evidence names the list that was read, without its query.
 func TestEvidenceNamesTheReadList(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -583,7 +583,7 @@ func TestEvidenceNamesTheReadList(t *testing.T) {
 	})
 }
 
-// Once an object is found nothing else is asked.
+// Once an object is found, no further request is made.
 func TestLookupEndsOnceItIsFound(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		asked, hooked := 0, 0
@@ -609,7 +609,7 @@ func TestLookupEndsOnceItIsFound(t *testing.T) {
 	})
 }
 
-// An object that is larger than what is kept of an answer is named alone.
+// If an object is larger than a recorded answer may be, only its name is recorded.
 func TestLookupThatFindsALargeObject(t *testing.T) {
 	found := func(t *testing.T, most int64) *onceward.Answer {
 		l := atBank(t, onceward.Config{MaxResponseBody: most})
@@ -631,7 +631,7 @@ func TestLookupThatFindsALargeObject(t *testing.T) {
 	})
 }
 
-// What ties an object to an operation is the key, or only what it looks like.
+// The evidence says whether the key, a reference or only other fields match an object to its operation.
 func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 	for _, row := range []struct {
 		name, path string
@@ -663,7 +663,7 @@ func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 	}
 }
 
-// What is not there by its key is absent, though it had a reference besides that could be changed since.
+// An operation that is absent by its key is absent, even if it also had a reference that could have been changed since.
 func TestLookupBesideAMutableReference(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -678,7 +678,7 @@ func TestLookupBesideAMutableReference(t *testing.T) {
 	})
 }
 
-// What the program's own look-up calls is not the operation that whoever has it looked for names.
+// Calls of Config.Reconcile.Lookup do not get the operation name in the context of the caller of Reconcile.
 func TestLookupThatCallsItself(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var l *teller
@@ -694,7 +694,7 @@ func TestLookupThatCallsItself(t *testing.T) {
 	})
 }
 
-// The program's own look-up may say of what undoes a step that it took effect; that it is absent frees it no more than a table's.
+// Config.Reconcile.Lookup may find that an undo took effect. Its "absent" frees an undo no more than a table's does.
 func TestLookupHookOfAnUndo(t *testing.T) {
 	for _, row := range []struct {
 		finding onceward.Finding
@@ -727,7 +727,8 @@ func TestLookupHookOfAnUndo(t *testing.T) {
 	}
 }
 
-// What is listed, and can't be got since the request lacks what it is got by, is not told by the list alone.
+// A listed object that can't be fetched, because the request lacks a part of its path, is not matched by the list
+// alone.
 func TestLookupThatCannotGetTheObject(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Fetch = "/shops/{request.shop}/payments/{id}" })

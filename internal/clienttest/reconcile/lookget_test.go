@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// What an answer's header asks for counts, also where its body breaks off.
+// The Retry-After of an answer counts, even if the body breaks off.
 func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -41,7 +41,7 @@ func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 	})
 }
 
-// Two looks that read the same have one digest, and others another.
+// Two look-ups with the same answer have the same digest, and others another.
 func TestLookupHasADigestOfItsAnswer(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -65,7 +65,7 @@ func TestLookupHasADigestOfItsAnswer(t *testing.T) {
 	})
 }
 
-// Nothing is proven absent by a provider whose clock and ours are too far apart; one that tells no time is believed.
+// Nothing is proven absent if the provider's clock differs too much from ours. A provider without a Date is believed.
 func TestLookupBesideAnotherClock(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -100,7 +100,7 @@ func TestLookupBesideAnotherClock(t *testing.T) {
 	}
 }
 
-// A look leaves the provider alone where that asks for it, or has too many requests.
+// Look-ups pause if the provider asks for it, or says that it has too many requests.
 func TestLookupThatHasToPause(t *testing.T) {
 	const rests = "asked for a pause"
 	for _, row := range []struct {
@@ -136,7 +136,7 @@ func TestLookupThatHasToPause(t *testing.T) {
 	}
 }
 
-// A look that takes too long says so.
+// The evidence of a look-up that takes too long says so.
 func TestLookupThatTakesTooLong(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})
@@ -153,7 +153,7 @@ func TestLookupThatTakesTooLong(t *testing.T) {
 	})
 }
 
-// What is answered gives back of the budget of looks, and what fails does not.
+// A look-up that is answered returns its budget. One that fails does not.
 func TestLookupReturnsUnusedBudget(t *testing.T) {
 	for status, within := range map[int]bool{200: true, 299: true, 300: false, 503: false} {
 		trap(t, fmt.Sprint(status), func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestLookupReturnsUnusedBudget(t *testing.T) {
 	}
 }
 
-// A provider's clock that is a quarter of an hour off, to the second, is not too far off.
+// A provider's clock that differs by exactly a quarter of an hour is accepted.
 func TestLookupBesideAClockAtTheLimit(t *testing.T) {
 	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
 		trap(t, off.String(), func(t *testing.T) {

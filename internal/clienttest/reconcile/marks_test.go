@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// An operation whose only attempt never left is not completed by an object that another program made.
+// The only attempt of an operation never left. An object that another program made does not complete it.
 func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -58,8 +58,8 @@ func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 	}
 }
 
-// The program's own look-up settles nothing that a person holds, or has decided on, and says too early
-// that an operation was not executed.
+// Config.Reconcile.Lookup settles no operation that an operator holds, or has decided on. Its "absent" does not count
+// when it comes too early.
 func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 	absent := func() *onceward.Reconcile {
 		return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
@@ -87,8 +87,7 @@ func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 	})
 }
 
-// The object of a payment that waited out a long outage completes no other one, though the other has the
-// same reference and amount.
+// The object of a payment that waited out a long outage completes no other payment with the same reference and amount.
 func TestAPaymentOfBeforeAnOutageCompletesNoOther(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
@@ -107,7 +106,7 @@ func TestAPaymentOfBeforeAnOutageCompletesNoOther(t *testing.T) {
 	}
 }
 
-// Nor is it completed once nothing is left of the other operation but that it had the reference.
+// A caller's reference completes no operation if a reaped one had it too, even though only that use is remembered.
 func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 	})
 }
 
-// A restored journal has lost its latest operations. One of them may have had the caller's reference.
+// A restored journal has lost its latest operations, and one of them may have had the caller's reference.
 func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()
@@ -147,8 +146,8 @@ func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 	})
 }
 
-// No absence is proven beside an object that differs from the operation in nothing but its reference, as the
-// provider may have trimmed that.
+// No absence is proven if an object differs from the operation only in its reference. The provider may have trimmed
+// that.
 func TestNoAbsenceBesideATrimmedReference(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)

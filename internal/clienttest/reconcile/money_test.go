@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// An earlier round's effect is heard of while the next round is under way, and that one then has no effect. No caller hears
-// that nothing took effect, nothing more is sent, and a person has to see to it.
+// An event shows an earlier generation's effect while the next one is being sent, which then has no effect. No caller
+// gets "no effect", nothing more is sent, and the operation needs attention.
 func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -53,8 +53,8 @@ func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	}
 }
 
-// The late answer of an earlier round proves its effect while the next round waits for another attempt, or is unknown. Nothing
-// more is sent, a person has to see to it, and no caller frees the name without saying that the answer is wrong.
+// A late answer proves an earlier generation's effect while the next one is pending or unknown. Nothing more is sent,
+// and the operation needs attention. A caller frees the name only by stating that the answer is wrong.
 func TestLateAnswerOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -105,8 +105,8 @@ func TestLateAnswerOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 	}
 }
 
-// Two objects of one operation: one by a webhook while it was under way, the other by its own answer. A person is called at
-// once, though the caller has an answer, and whichever hooks there are.
+// A webhook shows one object while the operation is being sent, and its own answer shows another. It needs attention at
+// once, even if the caller has an answer, and whatever hooks there are.
 func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 	t.Parallel()
 	for name, settles := range map[string]func(context.Context, onceward.Operation) error{
@@ -136,8 +136,8 @@ func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 	}
 }
 
-// A second effect is heard of while an outcome is being delivered: to its caller, who has not closed the body yet, or to
-// OnSettled. The delivery is of the outcome alone, and OnSettled hears of the second effect.
+// An event shows a second effect during the delivery of an outcome, to OnSettled or to a caller that has not closed the
+// body. Only the outcome counts as delivered, and OnSettled gets the second effect.
 func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -168,8 +168,8 @@ func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	}
 }
 
-// A release no longer has the table of a provider, in an outage of that: nothing sends what is pending there any more. It is on
-// the list of what needs attention once it is overdue by a day, and off the list again once a process has the table.
+// A release drops the table of a provider during its outage, so nothing sends its pending operations. They need
+// attention once they are overdue by a day, until a process has the table again.
 func TestPendingThatNoProcessSendsNeedsAttention(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {

@@ -22,14 +22,14 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// settles is a program's own look-up that finds every payment, with that answer.
+// settles returns a Config.Reconcile.Lookup that finds every payment, with the given answer.
 func settles(a *onceward.Answer) *onceward.Reconcile {
 	return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 		return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment p_1", Answer: a}, nil
 	}}
 }
 
-// A trace that panics over somebody's look keeps nobody else from the operation.
+// A trace hook that panics over one caller's look-up blocks no other caller or pass.
 func TestLookupDespiteAPanickingTrace(t *testing.T) {
 	panics := func() *onceward.Trace {
 		first := true
@@ -58,8 +58,8 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 	})
 }
 
-// A look that is cut off, by a deploy or by who asks with little time, is made up for, and puts
-// off none that was due.
+// A look-up that is interrupted, by the end of Run or by a caller's deadline, is repeated. It delays no look-up that
+// was due.
 func TestInterruptedLookup(t *testing.T) {
 	t.Parallel()
 	const seen = 32 * time.Hour
@@ -108,8 +108,7 @@ func TestInterruptedLookup(t *testing.T) {
 	})
 }
 
-// What the program's own look-up says that an answer was is handed over where it can be, and
-// kept where it may be.
+// The answer of Config.Reconcile.Lookup goes to the caller if possible, and is recorded if allowed.
 func TestLookupHookAnswers(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -146,8 +145,8 @@ func TestLookupHookAnswers(t *testing.T) {
 	}
 }
 
-// An object that the program's own look-up names by its id alone is the one that an answer, or a look, shows with its
-// kind: it proves one operation.
+// An object that Config.Reconcile.Lookup names by its id alone is the object that an answer or look-up shows with its
+// kind. It proves one operation.
 func TestLookupHookNamesAnId(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		hook := plain()
@@ -170,8 +169,8 @@ func TestLookupHookNamesAnId(t *testing.T) {
 	})
 }
 
-// What one look could not tell takes the place of what another kind of look could not, of neither; and however much there is
-// of both, what was once seen of the object stays.
+// An inconclusive look-up replaces an earlier inconclusive one of the same kind only. A trace of the object is kept,
+// however many follow.
 func TestLookupHookBesideTheTables(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -217,8 +216,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 	})
 }
 
-// OnUnknown hears of each operation until it returns nil once, whoever asks for it meanwhile and
-// whatever OnSettled does.
+// OnUnknown gets each operation until it returns nil once, whatever callers and OnSettled do meanwhile.
 func TestOnUnknownGetsEach(t *testing.T) {
 	trap(t, "once, though OnSettled fails", func(t *testing.T) {
 		fails := 3
@@ -293,8 +291,8 @@ func TestOnUnknownGetsEach(t *testing.T) {
 	})
 }
 
-// Where the table states no kind, what a program's own look-up names with a kind of its own is what an answer, or an event,
-// shows by its id: that is no second effect, and another id is.
+// The table declares no kind, and Config.Reconcile.Lookup names one. An answer or event with the same id shows the same
+// object, and another id is a second effect.
 func TestLookupHookWithItsOwnKind(t *testing.T) {
 	for _, row := range []struct {
 		name, kind, shows string
@@ -336,7 +334,7 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 	}
 }
 
-// With SettleAll too, OnSettled hears of an unknown operation only when nothing is looked for.
+// With SettleAll, too, OnSettled gets an unknown operation only once its look-ups have ended.
 func TestSettleAllWaitsForLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{SettleAll: true})
@@ -349,7 +347,7 @@ func TestSettleAllWaitsForLookups(t *testing.T) {
 	})
 }
 
-// An outcome that comes while hooks still have the one before is not lost.
+// An outcome that comes while hooks still handle the one before is not lost.
 func TestOutcomeDuringADelivery(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -376,7 +374,7 @@ func TestOutcomeDuringADelivery(t *testing.T) {
 	})
 }
 
-// A clock that jumps ahead for an hour gives nothing up, and keeps nobody from asking once it is right.
+// A clock that runs ahead for an hour gives up no operation, and blocks no caller once it is right.
 func TestLookupByAClockThatJumps(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -397,8 +395,8 @@ func TestLookupByAClockThatJumps(t *testing.T) {
 	})
 }
 
-// What no process has the table of any more is given up all the same, so that somebody is told,
-// and nobody waits for a look at it.
+// An unknown operation whose table no process has is given up, so that OnUnknown gets it. No caller waits for its
+// look-up.
 func TestLookupWithoutItsTable(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -422,7 +420,7 @@ func TestLookupWithoutItsTable(t *testing.T) {
 	})
 }
 
-// All that no process has the table of are given up together.
+// All unknown operations without a table are given up in the same pass.
 func TestLookupsWithoutTheirTable(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -442,7 +440,7 @@ func TestLookupsWithoutTheirTable(t *testing.T) {
 	})
 }
 
-// unseen is a journal that can't list what is unknown, or what of that is dead.
+// unseen is a journal that can't list unknown operations, or those of them that need attention.
 type unseen struct {
 	*memory.Journal
 	dead bool
@@ -455,7 +453,7 @@ func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.O
 	return j.Journal.List(ctx, f)
 }
 
-// Who can't see what is to be looked for once more, or given up, tells of it.
+// A pass that can't list the operations to look up again, or to give up, reports the error to Trace.
 func TestLookupsIfTheListFails(t *testing.T) {
 	for name, dead := range map[string]bool{"what died": true, "what nobody looks for": false} {
 		trap(t, name, func(t *testing.T) {
@@ -470,7 +468,8 @@ func TestLookupsIfTheListFails(t *testing.T) {
 	}
 }
 
-// What is still looked for keeps its times when there is a control at last: that is for what died without one.
+// An operation that is still looked up keeps its schedule when there is a canary. Only an operation that was given up
+// without one is looked up early.
 func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -486,7 +485,7 @@ func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
 	})
 }
 
-// unrecorded is a journal that does not take what is done about an operation whose table nobody has.
+// unrecorded is a journal that fails on the events of an operation whose table no process has.
 type unrecorded struct {
 	*memory.Journal
 	kind journal.EventKind
@@ -499,7 +498,7 @@ func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 	return j.Journal.Apply(ctx, ev)
 }
 
-// Nor can what nobody has the table of be given up unnoticed, where the journal does not take that.
+// If the journal fails while an operation without a table is given up, Trace gets the error.
 func TestLookupWithoutItsTableFails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {

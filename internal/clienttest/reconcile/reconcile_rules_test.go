@@ -60,7 +60,7 @@ func TestRuleOneObject(t *testing.T) {
 	})
 }
 
-// A control counts only if it was first sent after everything was over, and found by the same look.
+// A canary counts only if it was first sent after the handling time was over, and found by the same look-up.
 func TestRuleCanary(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -110,7 +110,7 @@ func TestRuleCanary(t *testing.T) {
 	})
 }
 
-// The margin of what is proven is a quarter of an hour at least, and as long as that of what its key is remembered for.
+// The margin of a proof is at least a quarter of an hour. It is as long as the key's own margin if that is longer.
 func TestRuleMargin(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -142,7 +142,7 @@ func TestRuleMargin(t *testing.T) {
 	}
 }
 
-// Two looks have to find nothing: one that could not tell is none of them.
+// Two look-ups have to find nothing. An inconclusive one does not count.
 func TestRuleTwoLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
@@ -165,7 +165,7 @@ func TestRuleTwoLookups(t *testing.T) {
 	})
 }
 
-// What is so old that a look-up may show it no more is not absent.
+// An operation that is too old for a look-up to show it is not absent.
 func TestRuleHorizon(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -191,8 +191,8 @@ func TestRuleHorizon(t *testing.T) {
 	}
 }
 
-// A token that changes every hour is the same account's, if the provider says so; where it does not,
-// only the credential itself proves it, but for what carries a mark of our own.
+// A token that changes every hour belongs to the same account if the provider says so. Otherwise only the same
+// credential proves it, except for a mark of our own.
 func TestRuleAccount(t *testing.T) {
 	t.Parallel()
 	hourly := func(t *testing.T, adjust ...func(*providers.Provider)) (*teller, *string) {
@@ -299,7 +299,7 @@ func TestRuleAccount(t *testing.T) {
 	})
 }
 
-// Authorize learns that a request looks, and for what.
+// Authorize can see that a request is a look-up, and for which operation.
 func TestRuleAuthorizeSeesLookups(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var looks []onceward.Ref
@@ -319,7 +319,7 @@ func TestRuleAuthorizeSeesLookups(t *testing.T) {
 	})
 }
 
-// A look-up of objects without a kind is refused: objects count by kind and id.
+// A look-up of objects without a kind is refused, because objects count by kind and id.
 func TestRuleKindOfObject(t *testing.T) {
 	p := bank()
 	p.Endpoints[0].Object = ""
@@ -327,7 +327,7 @@ func TestRuleKindOfObject(t *testing.T) {
 	require.ErrorContains(t, err, "Object")
 }
 
-// A recorded answer stands against evidence that contradicts it, and somebody is told.
+// A recorded answer stands against evidence that contradicts it, and a person is notified.
 func TestRuleContradiction(t *testing.T) {
 	trap(t, "refused, and took effect", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -355,7 +355,7 @@ func TestRuleContradiction(t *testing.T) {
 	})
 }
 
-// A refunded object completes the operation, and is not handed over as its answer; nor is a secret.
+// A refunded or secret object completes the operation, but is not its answer.
 func TestRuleFreshAnswers(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -399,7 +399,7 @@ func TestRuleFreshAnswers(t *testing.T) {
 	}
 }
 
-// Many operations that became unknown together share what is read.
+// Many operations that became unknown at the same time share the lists that are read.
 func TestTrapManyUnknowns(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestTrapManyUnknowns(t *testing.T) {
 	})
 }
 
-// The budget of looks is the provider's, and nothing is lost by it.
+// The look-ups of a provider share one budget, and no look-up is lost by it.
 func TestLookupsKeepTheirBudget(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		r := plain()
@@ -440,7 +440,7 @@ func TestLookupsKeepTheirBudget(t *testing.T) {
 	})
 }
 
-// Hints have an operation be looked for once a minute at most.
+// Hints cause one look-up of an operation per minute at most.
 func TestRuleHintsAreLimited(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -461,7 +461,8 @@ func TestRuleHintsAreLimited(t *testing.T) {
 	})
 }
 
-// Without Authorize nothing can be looked for in the background, which is said; who asks brings the credential.
+// Without Authorize nothing can be looked up in the background, and the operation says so. A caller brings the
+// credential.
 func TestRuleWithoutAuthorize(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -481,7 +482,7 @@ func TestRuleWithoutAuthorize(t *testing.T) {
 	})
 }
 
-// The program's own look-up.
+// Config.Reconcile.Lookup may find an operation, and may say that it is absent.
 func TestReconcileHook(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -525,7 +526,7 @@ func TestReconcileHook(t *testing.T) {
 	})
 }
 
-// Nothing of a key, a query or a body is in what is written about looks.
+// No output of a look-up has a part of a key, a query or a body.
 func TestTrapSecretsOfLookups(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -543,7 +544,7 @@ func TestTrapSecretsOfLookups(t *testing.T) {
 	})
 }
 
-// Clocks that are wrong while it is waited prove nothing.
+// A clock that is wrong during the wait proves nothing.
 func TestTrapWrongClock(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -569,7 +570,8 @@ func TestTrapWrongClock(t *testing.T) {
 	}
 }
 
-// absentAndUnwanted is a bank where nobody wants invoice-1, which was never there: it is proven absent, and cancelled.
+// absentAndUnwanted returns a bank where invoice-1 is withdrawn and never took effect. It is proven absent, and
+// cancelled.
 func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
 	t.Helper()
 	l := atBank(t, cfg, proving)
@@ -584,7 +586,7 @@ func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
 	return l
 }
 
-// What is not wanted any more is not sent, and who owns it hears what became of it.
+// A withdrawn operation is not sent, and OnSettled gets its outcome.
 func TestUnwanted(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1"}
 	trap(t, "and took effect", func(t *testing.T) {
@@ -680,7 +682,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 	trap(t, "at once, by a look that somebody asks for", func(t *testing.T) { goesOn(t, true) })
 }
 
-// In a flow, what is proven absent is sent again by a step that goes forward; an undo is not.
+// A step of a flow sends an operation again that is proven absent. An undo does not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
 	t.Parallel()
 	control := func(t *testing.T, l *teller, path string) {
@@ -733,7 +735,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 	})
 }
 
-// cutsAt is a journal whose process is cut off once something is recorded.
+// cutsAt is a journal whose process is cut off once it records a given event.
 type cutsAt struct {
 	journal.Journal
 	journal.Reconciler
@@ -777,8 +779,8 @@ func (j *cutsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.F
 
 const opensLate = "nowhere, but the flow can't be opened at first, and OnSettled fails once"
 
-// What was proven absent, and took effect after all, has a flow that was given up undo that, once what
-// undoes it can be told: whenever the process is killed that learns of it, and without anybody who asks.
+// An operation of a flow that was given up took effect after it was proven absent. The flow undoes it once that is
+// known, whenever its process is killed, and without a caller.
 func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"", opensLate, "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
@@ -869,7 +871,8 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 	}
 }
 
-// So is one whose own answer comes after somebody said that it had no effect: its process was stopped.
+// A flow was given up, and an operator decided that its operation had no effect. The late answer of its stopped process
+// makes the flow undo the operation after all.
 func TestRuleFlowsGetLateAnswers(t *testing.T) {
 	for _, settles := range []bool{false, true} {
 		trap(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
@@ -917,7 +920,7 @@ func TestRuleFlowsGetLateAnswers(t *testing.T) {
 	}
 }
 
-// A refund that the provider tells of, which is how the flow was undone, opens it no more.
+// An event about the refund that undid the flow does not reopen it.
 func TestRuleFlowsStayUndone(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, func(p *providers.Provider) {
@@ -960,7 +963,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 	})
 }
 
-// Who asks every minute does not keep an absence from being proven.
+// A caller who asks every minute does not keep an absence from being proven.
 func TestRuleFrequentCallsDoNotBlockAbsence(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -977,7 +980,7 @@ func TestRuleFrequentCallsDoNotBlockAbsence(t *testing.T) {
 	})
 }
 
-// A process that cannot look for an operation leaves it for a day to those that may: the day is one of its own.
+// A process that cannot look up an operation leaves it to others for a day of its own running time.
 func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	withheld := with("Authorization", tellerToken)

@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// Requests, answers, look-ups and events are lost, late and doubled, and processes die. In the end
-// nothing is unknown, and everything is as the bank has it.
+// Requests, answers, look-ups and events are lost, late and doubled, and processes die. In the end nothing is unknown,
+// and everything is as the bank has it.
 func TestReconcileStorm(t *testing.T) {
 	t.Parallel()
 	first := soak.Seed(t, 0)
@@ -76,7 +76,7 @@ func reconcileStorm(t *testing.T, seed uint64) {
 		}
 	}
 
-	// Fair weather: a few operations more, which show that the looks see what they should.
+	// The faults end, and a few more operations show that the look-ups see what they should.
 	l.Box.Seed(seed, providertest.Mix{})
 	last := process()
 	for n := range 4 {

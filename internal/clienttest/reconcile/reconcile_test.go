@@ -49,7 +49,7 @@ func TestReconcileConfig(t *testing.T) {
 	require.NoError(t, err, "the least that can be used")
 }
 
-// Without Config.Reconcile nothing is asked or kept.
+// Without Config.Reconcile nothing is requested or recorded for look-ups.
 func TestReconcileIsOptIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -72,7 +72,7 @@ func TestReconcileIsOptIn(t *testing.T) {
 	})
 }
 
-// Who asks gets what was found, as the create would have answered it.
+// Reconcile returns the found answer as the original request would have returned it.
 func TestReconcileOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -104,7 +104,7 @@ func TestReconcileOnDemand(t *testing.T) {
 	})
 }
 
-// Resume looks once for what is due.
+// Resume makes one look-up of each due operation.
 func TestReconcileByResume(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -124,7 +124,7 @@ func TestReconcileByResume(t *testing.T) {
 	})
 }
 
-// The schedule is the one that the client was made with, and no look comes before its pause is over.
+// The schedule is the one that the client was created with, and no look-up comes before its pause is over.
 func TestReconcileKeepsItsSchedule(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		given := &onceward.Reconcile{Schedule: []time.Duration{time.Minute}}
@@ -139,7 +139,7 @@ func TestReconcileKeepsItsSchedule(t *testing.T) {
 	})
 }
 
-// What a look that somebody asks for finds out is told of at once: in the log, to Trace, and to OnSettled.
+// The finding of a caller's look-up is reported at once to the log, Trace and OnSettled.
 func TestReconcileReportsAtOnce(t *testing.T) {
 	trap(t, "found", func(t *testing.T) {
 		var looked []onceward.Operation
@@ -214,7 +214,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 	})
 }
 
-// Who asks for a look waits for it twenty seconds at most.
+// A caller of Reconcile waits twenty seconds at most.
 func TestReconcileThatHangs(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -227,7 +227,7 @@ func TestReconcileThatHangs(t *testing.T) {
 	})
 }
 
-// Who asks hears of a journal that fails, but for the reading of what was found.
+// Reconcile returns the error of a journal that fails, unless it only fails to read the result.
 func TestReconcileOfAJournalThatFails(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -260,7 +260,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 	})
 }
 
-// What a look finds waits for OnSettled or OnUnknown where there is one, and for nobody else.
+// The finding of a look-up waits for OnSettled or OnUnknown if one is set. Otherwise it counts as delivered.
 func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := openBank(t, unlooked)
@@ -292,7 +292,7 @@ func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	})
 }
 
-// Who asks again and again does not use up the schedule.
+// Repeated calls of Reconcile do not use up the schedule.
 func TestReconcileSchedule(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -311,7 +311,7 @@ func TestReconcileSchedule(t *testing.T) {
 	})
 }
 
-// Many who ask for an unknown operation at once share one look.
+// Callers who ask for an unknown operation at the same time share one look-up.
 func TestReconcileSharesALookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -328,7 +328,7 @@ func TestReconcileSharesALookup(t *testing.T) {
 	})
 }
 
-// A look that waits for its budget does not hold up Shutdown.
+// A look-up that waits for its budget does not delay Shutdown.
 func TestReconcileShutsDown(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		r := plain()
@@ -365,7 +365,7 @@ func TestReconcileShutsDown(t *testing.T) {
 	})
 }
 
-// What died since nothing could look for it is looked for again by a release that can.
+// An operation that was given up for lack of a look-up is looked up again by a release that has one.
 func TestReconcileByALaterRelease(t *testing.T) {
 	t.Parallel()
 	trap(t, "a look-up", func(t *testing.T) {
@@ -424,7 +424,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 	})
 }
 
-// The program's own look-up is asked where the table's found nothing, and knows that they did.
+// Config.Reconcile.Lookup is called after the table's look-ups found nothing, and learns their result.
 func TestReconcileHookAfterLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []onceward.Evidence
@@ -451,7 +451,8 @@ func TestReconcileHookAfterLookups(t *testing.T) {
 	})
 }
 
-// What the program's own look-up tells changes nothing of what was sent again meanwhile, and is told as that.
+// The finding of Config.Reconcile.Lookup changes nothing if the operation was sent again meanwhile, and is not
+// reported.
 func TestReconcileHookThatIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l *teller
@@ -473,7 +474,7 @@ func TestReconcileHookThatIsTooLate(t *testing.T) {
 	})
 }
 
-// What came beside an error is leased, and looked for.
+// Operations that a claim returns beside an error are leased, and looked up.
 func TestReconcileLookupsBesideAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}

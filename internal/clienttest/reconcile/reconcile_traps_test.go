@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The answer is lost and the object can be seen: found at the first look, ten seconds later.
+// The answer is lost, and the object is visible. The first look-up finds it after ten seconds.
 func TestTrapLostAnswer(t *testing.T) {
 	trap(t, "seen at once", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -64,7 +64,7 @@ func TestTrapLostAnswer(t *testing.T) {
 	})
 }
 
-// What can be seen after ten minutes is unknown until then, and never cancelled.
+// An object that is visible only after ten minutes is unknown until then, and never cancelled.
 func TestTrapVisibleLater(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -82,8 +82,8 @@ func TestTrapVisibleLater(t *testing.T) {
 	})
 }
 
-// What had no effect is proven absent by two looks and a control, not before its time, and
-// the next ask has the same key.
+// An operation without an effect is proven absent by two look-ups and a canary, and not before its time. The next call
+// has the same key.
 func TestTrapProvenAbsent(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
@@ -109,8 +109,8 @@ func TestTrapProvenAbsent(t *testing.T) {
 	})
 }
 
-// Without one of the clauses nothing is proven: it dies unknown, and who is told learns
-// which one is missing.
+// If one of the clauses is missing, nothing is proven. The operation stays unknown, and OnUnknown learns which clause
+// is missing.
 func TestTrapNotProven(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -152,8 +152,8 @@ func TestTrapNotProven(t *testing.T) {
 	}
 }
 
-// A request that arrives after it was proven absent and asked for again: under the same
-// key it is one effect where the provider remembers; else the second one is reported.
+// A request arrives after it was proven absent and sent again. Under a remembered key that is one effect. Otherwise the
+// second effect is reported.
 func TestTrapStraggler(t *testing.T) {
 	t.Parallel()
 	remembers := func(p *providers.Provider) {
@@ -185,7 +185,7 @@ func TestTrapStraggler(t *testing.T) {
 	}
 }
 
-// Errors and strange answers prove nothing, and a 429 slows the looks.
+// Errors and odd answers prove nothing, and a 429 slows the look-ups.
 func TestTrapInconclusive(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -227,7 +227,7 @@ func TestTrapInconclusive(t *testing.T) {
 	}
 }
 
-// A filter that is ignored shows other payments: none of them is ours.
+// A provider that ignores the filter lists other payments. None of them is ours.
 func TestTrapFilterIgnored(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -243,7 +243,7 @@ func TestTrapFilterIgnored(t *testing.T) {
 	})
 }
 
-// Two objects that may be one operation's: for a person, with both ids.
+// Two objects may belong to one operation. It needs attention, with both ids.
 func TestTrapAmbiguous(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -268,7 +268,7 @@ func TestTrapAmbiguous(t *testing.T) {
 	})
 }
 
-// The caller's reference stands on yesterday's transfer too: that one is not ours.
+// Yesterday's transfer has the caller's reference too, and is not ours.
 func TestTrapReferenceOfAnEarlierDay(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -283,7 +283,7 @@ func TestTrapReferenceOfAnEarlierDay(t *testing.T) {
 	})
 }
 
-// A match on a later page is found; a list that goes in circles, or is too long, tells nothing.
+// A match on a later page is found. A circular or overlong list proves nothing.
 func TestTrapPages(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
 	for _, row := range []struct {
@@ -317,7 +317,7 @@ func TestTrapPages(t *testing.T) {
 	}
 }
 
-// Another account's credential finds nothing, and that proves nothing; nor is another's payment ours.
+// The credential of another account finds nothing, and that proves nothing. The payment of another account is not ours.
 func TestTrapOtherAccount(t *testing.T) {
 	t.Parallel()
 	trap(t, "nothing there", func(t *testing.T) {
@@ -364,8 +364,8 @@ func TestTrapOtherAccount(t *testing.T) {
 	})
 }
 
-// A process is cut off between a look and its record: the lease passes, and another
-// settles it, once.
+// A process is cut off between a look-up and its record. Its lease ends, and another process settles the operation
+// once.
 func TestTrapInterruptedLookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := memory.New()
@@ -402,8 +402,7 @@ func TestTrapInterruptedLookup(t *testing.T) {
 	})
 }
 
-// What was found out outlives the process: in a file, with its evidence, claims on objects and the memory of
-// events.
+// The findings outlive the process in a file, with the evidence, the owners of objects and the remembered events.
 func TestTrapsOnDisk(t *testing.T) {
 	t.Parallel()
 	trap(t, "found by the next process", func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// keyedStripe remembers the body that each key was first sent with, and refuses the key with another one as Stripe does.
+// keyedStripe remembers the first body of each key. It refuses the key with another body, as Stripe does.
 type keyedStripe struct {
 	mu     sync.Mutex
 	first  map[string]string
@@ -62,8 +62,8 @@ func (s *keyedStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"ch_1","object":"charge","amount":10}`)
 }
 
-// A reference that the client filled in comes back after the loss of the journal whenever its key does: Stripe takes the key with no
-// other body. What may have gone out without a reference gets none.
+// A reference that the client filled in comes back after the loss of the journal whenever its key does. Stripe refuses
+// the key with another body. A request that may have been sent without a reference gets none.
 func TestReferenceComesBackWithItsKey(t *testing.T) {
 	t.Parallel()
 	secret := []byte("0123456789abcdef")

@@ -23,8 +23,8 @@ import (
 
 func filling() *onceward.Reconcile { return &onceward.Reconcile{FillReferences: true} }
 
-// A reference is filled in where that is asked for: the same on every attempt, another for each
-// operation, and nothing of it in what tells requests apart.
+// A reference is filled in if the configuration asks for it. It is the same for every attempt, differs between
+// operations, and is not part of the fingerprint.
 func TestReferenceIsFilledIn(t *testing.T) {
 	trap(t, "where the configuration says so", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling(), Backoff: quick})
@@ -68,7 +68,7 @@ func TestReferenceIsFilledIn(t *testing.T) {
 	}
 }
 
-// It is filled in wherever the table says, in what is sent alone: the caller's request stays as it is.
+// A reference is filled in wherever the table says, and only in the sent request. The caller's request stays unchanged.
 func TestReferenceInEachPlace(t *testing.T) {
 	for _, row := range []struct {
 		place      providers.KeyPlace
@@ -107,7 +107,7 @@ func TestReferenceInEachPlace(t *testing.T) {
 	}
 }
 
-// ofLaterPlaces is a journal whose references are where only a later release knows to put them.
+// ofLaterPlaces is a journal whose references have places that only a later release knows.
 type ofLaterPlaces struct {
 	*memory.Journal
 	place string
@@ -121,7 +121,7 @@ func (j ofLaterPlaces) Apply(ctx context.Context, ev journal.Event) (journal.Res
 	return res, err
 }
 
-// What is to carry a reference in a place that is not known, or that the request does not have, is not sent without it.
+// An operation whose reference has an unknown place, or one that the request lacks, is not sent without it.
 func TestReferenceInAnUnknownPlace(t *testing.T) {
 	for place, says := range map[string]string{
 		"trailer external_id":  "its reference was recorded in a place that this release does not know",
@@ -138,8 +138,8 @@ func TestReferenceInAnUnknownPlace(t *testing.T) {
 	}
 }
 
-// References are switched on between two runs of a name: it is one operation, and is not looked for by what
-// its request did not have.
+// References are switched on between two calls of a name. It stays one operation, and is not looked up by a reference
+// that its request did not have.
 func TestTrapReferencesSwitchedOn(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := memory.New()
@@ -157,7 +157,7 @@ func TestTrapReferencesSwitchedOn(t *testing.T) {
 	})
 }
 
-// Every attempt of one round carries the same reference, and the next round another.
+// Every attempt of one generation has the same reference, and the next generation another.
 func TestReferenceOfAGeneration(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
@@ -176,7 +176,7 @@ func TestReferenceOfAGeneration(t *testing.T) {
 	})
 }
 
-// The reference of an operation is put into every attempt alike, between other processes too.
+// Every attempt has the operation's reference, also in other processes.
 func TestReferenceOnEveryAttempt(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		var bodies []string
@@ -195,7 +195,8 @@ func TestReferenceOnEveryAttempt(t *testing.T) {
 	})
 }
 
-// What somebody has sent again goes out with another reference of ours, spelt alike: the first may be there.
+// An operation that an operator sends again gets another generated reference, in the same format. The object of the
+// first may exist.
 func TestReferenceOfAResend(t *testing.T) {
 	for hyphens, adjust := range map[string]func(*providers.Provider){
 		"with hyphens": func(*providers.Provider) {},
@@ -222,8 +223,8 @@ func TestReferenceOfAResend(t *testing.T) {
 	}
 }
 
-// What the program's own look-up finds not to be there is sent again by the same call, under a reference of its own: by the one before, what
-// shows late would be taken for what is sent now.
+// If Config.Reconcile.Lookup finds an operation absent, the same call sends it again under a new reference. Under the
+// old one, a late object would be taken for the new request's.
 func TestReferenceOfANextGeneration(t *testing.T) {
 	for name, table := range map[string]func(*providers.Provider){
 		"after its table's look": func(*providers.Provider) {},

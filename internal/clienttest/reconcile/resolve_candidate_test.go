@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A person takes one of an operation's candidates by its id: it is the operation's object from then on, and no other's.
+// An operator takes one of an operation's candidates by its id. From then on the object belongs to that operation
+// alone.
 func TestResolveTakesACandidate(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {

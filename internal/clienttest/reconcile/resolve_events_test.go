@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Two people resolve what they have seen, one of them wrongly, while a webhook tells of it: in whatever order these come, it
-// ends as the webhook says, who comes too late is told so, and what took effect is not sent again.
+// Two operators resolve an operation while a webhook reports it, and one of them is wrong. In any order the webhook
+// decides, an operator who is too late gets an error, and nothing is sent twice.
 func TestResolveByTwoBesideAnEvent(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []onceward.Resolution{onceward.NotExecuted, onceward.SendAgain} {

@@ -131,7 +131,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 	})
 }
 
-// What the error prints is what Resolve takes.
+// The error prints the arguments of Resolve.
 func TestErrorPrintsTheArgumentsOfResolve(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
@@ -146,7 +146,7 @@ func TestErrorPrintsTheArgumentsOfResolve(t *testing.T) {
 	})
 }
 
-// page is what something in front of the provider says.
+// page is an answer from something in front of the provider.
 var page = says(200, "<html>Welcome to nginx!</html>", "Content-Type", "text/html")
 
 func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
@@ -232,7 +232,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 	})
 }
 
-// A foreign success is unknown until somebody supplies the answer.
+// A success of a foreign server is unknown until an operator supplies the answer.
 func TestForeignSuccessIsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		stripe := providers.Stripe()
@@ -255,7 +255,8 @@ func TestForeignSuccessIsUnknown(t *testing.T) {
 	})
 }
 
-// Whether an answer is a provider's is for its own table to say, and not for another's that has come to list the host.
+// Only the operation's own table decides whether an answer is the provider's, and not another table that lists the host
+// now.
 func TestResolveUnderAnotherTable(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(says(200, "<html>nginx</html>", "Content-Type", "text/html"))
@@ -362,7 +363,7 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// What cannot be read is not resolved.
+// An operation that cannot be read is not resolved.
 func TestResolveOfAnUnreadableOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
@@ -377,7 +378,7 @@ func TestResolveOfAnUnreadableOperation(t *testing.T) {
 	})
 }
 
-// Who has the proof that what is cancelled took effect keeps it from being made a second time.
+// An operator with proof that a cancelled operation took effect can keep it from being sent again.
 func TestResolveExecutedOfCancelled(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -422,7 +423,7 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 	}
 }
 
-// Run sends at once what somebody has sent again, and not when it comes by.
+// Run sends an operation at once that an operator sends again, and not in its next pass.
 func TestResolveWakesRun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(frozen)
@@ -441,7 +442,7 @@ func TestResolveWakesRun(t *testing.T) {
 	})
 }
 
-// So does one whose clock is right, where another's that is hours ahead says so.
+// Run sends an operation at once that an operator sends again, even if the operator's clock is hours ahead.
 func TestSentAgainByAClockAhead(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)
@@ -474,7 +475,7 @@ func TestResolveReturnsTheOperation(t *testing.T) {
 	})
 }
 
-// Somebody's word is of what they saw, and of no later life of it: what that made is found out as ever.
+// A resolution is about the generation that the operator saw. The object of a later generation is looked up as usual.
 func TestLookupAfterAResend(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -492,7 +493,7 @@ func TestLookupAfterAResend(t *testing.T) {
 	})
 }
 
-// What was heard of it while a process that has died was sending it counts before anybody's word.
+// An event that came while a dead process was sending the operation counts before an operator's decision.
 func TestResolveAfterAWebhook(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := onDisk(t)
@@ -514,7 +515,7 @@ func TestResolveAfterAWebhook(t *testing.T) {
 	})
 }
 
-// reaping is a journal that reaps all that it may before somebody's word is recorded.
+// reaping is a journal that reaps everything that it may before it records a resolution.
 type reaping struct{ journal.Journal }
 
 func (j reaping) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
@@ -526,7 +527,7 @@ func (j reaping) Apply(ctx context.Context, ev journal.Event) (journal.Result, e
 	return j.Journal.Apply(ctx, ev)
 }
 
-// Somebody's word on what was reaped meanwhile makes nothing of it.
+// A resolution of an operation that was reaped meanwhile does not create it again.
 func TestResolveOfAReapedOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		ref := onceward.Ref{ID: invoice}
@@ -541,7 +542,7 @@ func TestResolveOfAReapedOperation(t *testing.T) {
 	})
 }
 
-// A card that an operator types into a reason is neither kept nor logged.
+// A card number that an operator types into a reason is neither recorded nor logged.
 func TestReasonWithACard(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var log bytes.Buffer

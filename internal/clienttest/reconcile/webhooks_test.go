@@ -115,7 +115,7 @@ func TestWebhooksSettle(t *testing.T) {
 	})
 }
 
-// An event comes before the answer: the caller gets its own.
+// An event comes before the answer. The caller gets its own answer.
 func TestTrapEventBeforeTheAnswer(t *testing.T) {
 	early := providertest.EventManner{BeforeResponse: true}
 	trap(t, "which comes", func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestTrapEventBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// A refusal that is heard of late never takes back what took effect, and one that may be of
-// one attempt only leaves it open.
+// A refusal that comes late never takes back an effect. A refusal that may be of a single attempt leaves the operation
+// open.
 func TestTrapRefusedEvent(t *testing.T) {
 	trap(t, "after a success", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -216,8 +216,8 @@ func (j *hearsNot) Hear(ctx context.Context, h journal.Heard, evs []journal.Even
 	return j.Journal.Hear(ctx, h, evs)
 }
 
-// An event comes five times, and one commit fails: that delivery is asked for again, and the
-// application got every one.
+// An event comes five times, and one commit fails. The provider is asked to repeat that delivery, and the application
+// got every one.
 func TestTrapRepeatedEvents(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		j := &hearsNot{Journal: memory.New()}
@@ -241,7 +241,7 @@ func TestTrapRepeatedEvents(t *testing.T) {
 	})
 }
 
-// An event of what was said, or proven, not to have been executed.
+// An event is about an operation that was resolved, or proven, as not executed.
 func TestTrapLateEvent(t *testing.T) {
 	t.Parallel()
 	var conflicts []string
@@ -292,7 +292,7 @@ func TestTrapLateEvent(t *testing.T) {
 	})
 }
 
-// What took effect under the key of what was never sent is somebody else's doing: a person sees to it.
+// An effect under the key of an operation that was never sent is another program's. The operation needs attention.
 func TestTrapEventOfAnUnsentOperation(t *testing.T) {
 	t.Parallel()
 	trap(t, "", func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestTrapEventOfAnUnsentOperation(t *testing.T) {
 	})
 }
 
-// What is heard while a request is under way is weighed once its answer is lost.
+// An event that comes while a request is running is considered once its answer is lost.
 func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -362,7 +362,7 @@ func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 	}
 }
 
-// What is not signed, or says that it is another's, proves nothing; a hint has it looked for.
+// An event that is unsigned, or says that it belongs to another account, proves nothing. A hint causes a look-up.
 func TestTrapEventsThatProveNothing(t *testing.T) {
 	trap(t, "a wrong signature", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -424,7 +424,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 	})
 }
 
-// Somebody says that it was not executed while a look is out that finds it: it is not lost.
+// An operator resolves an operation as not executed while a look-up is running that finds it. The finding is not lost.
 func TestTrapResolvedDuringALookup(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Whose a credential is is asked once for all who need to know.
+// The account of a credential is requested once for all callers that need it.
 func TestAccountIsRequestedOnce(t *testing.T) {
 	asIs := func(int) *http.Response { return nil }
 	trap(t, "by many at once", func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 	})
 }
 
-// A client without Config.Reconcile asks a provider whose a credential is, too, and paces that.
+// A client without Config.Reconcile requests the account of a credential too, within a budget.
 func TestAccountRequestsHaveABudgetWithoutReconcile(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
