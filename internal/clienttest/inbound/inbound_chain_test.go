@@ -25,8 +25,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// hop is a service in a chain. Its processes crash, one after the other, before and
-// after what they send, and after what they did for a request.
+// hop is a service in a chain. Its processes crash one after the other, before and after they send, and after they have
+// handled a request.
 type hop struct {
 	t       *testing.T
 	name    string
@@ -57,14 +57,14 @@ func newHop(t *testing.T, name string, seed uint64, next providers.Provider, cal
 	return h
 }
 
-// secretOf is that of all processes of a service.
+// secretOf returns the secret of all processes of a service.
 func secretOf(name string) []byte { return []byte("the secret of " + name) }
 
 func (h *hop) provider() providers.Provider {
 	return providers.IETF(24*time.Hour, h.srv.Listener.Addr().String()).WithStoredFailures()
 }
 
-// start starts the next process; h.mu is held, or nobody has h yet.
+// start starts the next process. h.mu is held, or h is not shared yet.
 func (h *hop) start() {
 	var p *process
 	p = start(h.t, roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -100,8 +100,7 @@ func (h *hop) start() {
 	}))
 }
 
-// mayCrash ends p, unless it has ended already, or not, and starts its successor. It
-// returns whether it did.
+// mayCrash ends p at random, unless it has ended already, and starts its successor. It reports whether it did.
 func (h *hop) mayCrash(p *process) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +121,7 @@ func (h *hop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// succeeds is what a service asks of a call.
+// succeeds returns an error unless the call's status is 200.
 func succeeds(out outcome) error {
 	if out.Err == nil && out.Status != http.StatusOK {
 		return fmt.Errorf("status %d", out.Status)
@@ -130,7 +129,7 @@ func succeeds(out outcome) error {
 	return out.Err
 }
 
-// insist asks with the same key until the answer is a success.
+// insist sends requests with the same key until the answer is a success.
 func insist(t *testing.T, h *hop, key onceward.Key) {
 	for t.Context().Err() == nil {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.srv.URL+"/", nil)
@@ -149,7 +148,7 @@ func insist(t *testing.T, h *hop, key onceward.Key) {
 	}
 }
 
-// childOf is the key that a service sends for a step of a request.
+// childOf returns the key that a service sends for a step of a request.
 func childOf(t *testing.T, h *hop, inbound onceward.Key, step string) onceward.Key {
 	t.Helper()
 	key, err := onceward.DeriveKey(secretOf(h.name), "child", "the chain", string(inbound), step)

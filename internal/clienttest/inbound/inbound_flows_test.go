@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// waiter is a service whose handler runs a flow of what it is asked for.
+// waiter is a service whose handler runs a flow for each request.
 type waiter struct {
 	*process
 	handler http.Handler
@@ -57,7 +57,7 @@ func newWaiter(t *testing.T, l *line, j journal.Journal) *waiter {
 	return w
 }
 
-// asked is what a caller gets for a meal, under one key.
+// asked returns the answer that a caller gets for a meal, under one key.
 func (w *waiter) asked(ctx context.Context, meal string) (status int, served string) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/meals", strings.NewReader(meal))
 	r.Header.Set("Idempotency-Key", "k-1")
@@ -66,7 +66,8 @@ func (w *waiter) asked(ctx context.Context, meal string) (status int, served str
 	return rec.Code, rec.Body.String()
 }
 
-// A flow in the handler of an inbound request is made once, however often, where and with what it is asked for.
+// A flow in the handler of an inbound request runs once, however often the request comes, to which process and with
+// which body.
 func TestInboundHandlerThatRunsAFlow(t *testing.T) {
 	t.Parallel()
 	each(t, "delivered again while it runs, to two processes, with other content too", func(t *testing.T, j journal.Journal) {

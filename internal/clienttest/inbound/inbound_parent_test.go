@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// A parent below an inbound request is its tenant's.
+// A parent below an inbound request belongs to the request's tenant.
 func TestInboundParentIsItsTenants(t *testing.T) {
 	parent := onceward.Key("01890a5d-ac96-774b-bcce-b302099a8057")
 	for _, row := range []struct {

@@ -95,7 +95,7 @@ func post(t *testing.T, srv *httptest.Server, key string) string {
 	return string(text)
 }
 
-// malformedKeys are header lines that hold no key, and why.
+// malformedKeys are header lines without a valid key, and the reason of each.
 var malformedKeys = []struct {
 	name   string
 	lines  []string
@@ -117,8 +117,8 @@ var malformedKeys = []struct {
 	{"a list", []string{`"k-4711", "k-4712"`}, "not a structured field string"},
 }
 
-// badRequest serves a POST with these header lines as keys by in, which has to refuse it,
-// and returns what it says.
+// badRequest sends a POST with these header lines as keys through in, which has to refuse it. It returns the detail of
+// the refusal.
 func badRequest(t *testing.T, in func(http.Handler) http.Handler, lines []string) string {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
@@ -181,7 +181,7 @@ func TestASafeInboundRequestPasses(t *testing.T) {
 	}
 }
 
-// One of three charges was made, and a tenant was handed another one's answer.
+// Without a tenant in each name, one of three charges would be made, and one tenant would get the answer of another.
 func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
 		virtual(t, "a name is its tenant's, by "+method, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 	}
 }
 
-// Unnamed calls of a keyless request are its own.
+// Unnamed calls of a request without a key belong to that request.
 func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
 	virtual(t, "each request's under a parent that no other has", func(t *testing.T) {
 		l := &line{}
@@ -267,7 +267,7 @@ func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
 	})
 }
 
-// A name below a safe request whose tenant is not known is refused.
+// A name below a safe request without a known tenant is refused.
 func TestInboundSafeRequestOfNoTenant(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Secret: testSecret})
@@ -287,7 +287,7 @@ func TestInboundSafeRequestOfNoTenant(t *testing.T) {
 	assert.Len(t, l.Sent(), 1)
 }
 
-// An inbound key whose tenant is not known is not served.
+// An inbound key without a known tenant is not served.
 func TestInboundKeyOfNoTenantIsNotServed(t *testing.T) {
 	for name, tenant := range map[string]func(*http.Request) (string, error){
 		"an error":            func(*http.Request) (string, error) { return "tenant-1", errors.New("no s3cret") },
@@ -308,7 +308,7 @@ func TestInboundKeyOfNoTenantIsNotServed(t *testing.T) {
 	}
 }
 
-// Inbound keys reach nobody else's operations.
+// An inbound key reaches no operation of another tenant, or of the application itself.
 func TestInboundKeysOfOtherTenants(t *testing.T) {
 	virtual(t, "another tenant's, the application's own, or those of its own parents", func(t *testing.T) {
 		l := &line{}
@@ -339,7 +339,7 @@ func TestInboundKeysOfOtherTenants(t *testing.T) {
 	})
 }
 
-// Every host makes the same keys of an inbound key.
+// Every host derives the same keys from an inbound key.
 func TestInboundKeyIsTheSameOnEveryHost(t *testing.T) {
 	virtual(t, "and none without the secret", func(t *testing.T) {
 		l := &line{}
@@ -370,14 +370,13 @@ func TestInboundKeyIsNotMovedByWithScope(t *testing.T) {
 	})
 }
 
-// parents are the two kinds of contexts that make steps up.
+// parents are the two kinds of contexts below which unnamed calls get step names.
 var parents = map[string]func(p *process) context.Context{
 	"inbound": func(p *process) context.Context { return p.Keyed("order-1") },
 	"own":     func(p *process) context.Context { return onceward.WithParent(p.T.Context(), "order-1") },
 }
 
-// underParents runs a test in virtual time for parents of both kinds. run returns
-// the context of a further run.
+// underParents runs a test in virtual time for parents of both kinds. run returns the context of another run.
 func underParents(t *testing.T, name string, f func(t *testing.T, l *line, p *process, run func() context.Context)) {
 	t.Helper()
 	for kind, parent := range parents {
@@ -485,8 +484,8 @@ func TestUnnamedCallsGetNumberedSteps(t *testing.T) {
 	})
 }
 
-// A step of its own for a second try would be a second effect, once the first one is
-// sent again in the background.
+// The second try of a call keeps its step. A new step would be a second effect once the first is sent again in the
+// background.
 func TestRetryingCallerHasTheSameStep(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -628,7 +627,7 @@ func TestConcurrentEqualCallsNeedNames(t *testing.T) {
 	})
 }
 
-// Another body under the same step fails closed.
+// Another body under the same step is refused.
 func TestAnotherBodyUnderAStepIsRefused(t *testing.T) {
 	underParents(t, "in a later run", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		require.NoError(t, p.Ask(run()).Err)
@@ -664,7 +663,7 @@ func FuzzInboundKeys(f *testing.F) {
 	require.NoError(f, err)
 	hc := p.HTTPClient()
 
-	// refs returns what a named and an unnamed call under ctx are.
+	// refs returns the references of a named and an unnamed call under ctx.
 	refs := func(t *testing.T, ctx context.Context) (found []onceward.Ref) {
 		for _, ctx := range []context.Context{onceward.WithOperation(ctx, "charge"), ctx} {
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, chargeURL, strings.NewReader(chargeForm))
@@ -714,8 +713,7 @@ func FuzzInboundKeys(f *testing.F) {
 	})
 }
 
-// A carried key below a safe inbound request is its tenant's.
-// A service may pass on a key in a GET, too.
+// A carried key below a safe inbound request belongs to its tenant. A service may pass on a key in a GET, too.
 func TestInboundSafeRequestsCarriedKey(t *testing.T) {
 	stripe := providers.Stripe()
 	for _, perScope := range []bool{false, true} {

@@ -60,7 +60,7 @@ func TestAPathThatHoldsNoJournalIsRefused(t *testing.T) {
 	}
 }
 
-// unwritable makes what is below dir read-only.
+// unwritable makes the files in dir read-only.
 func unwritable(t *testing.T, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -68,7 +68,7 @@ func unwritable(t *testing.T, dir string) {
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 		return
 	}
-	// Permissions don't bind root: a read-only view of the folder does.
+	// Permissions do not apply to root, but a read-only view of the folder does.
 	if out, err := exec.CommandContext(t.Context(), "mount", "--bind", dir, dir).CombinedOutput(); err != nil {
 		t.Skipf("nothing is unwritable for root where it can't mount: %s", out)
 	}
@@ -98,19 +98,17 @@ func TestAPathThatCanNotBeWrittenIsRefused(t *testing.T) {
 	})
 }
 
-// limitVariable tells a process started by onFullDisks that it is the one whose
-// files must not grow.
+// limitVariable marks a process that onFullDisks has started as the one whose files must not grow.
 const limitVariable = "ONCEWARD_TEST_FULL_DISK"
 
-// onFullDisks runs a test in a directory whose disk is full after fill and until free: as a limit on
-// the size of files makes it, which needs no privileges, and as a small file system makes it, where
-// one can be mounted.
+// onFullDisks runs a test in a directory whose disk is full after fill and until free. A limit on the size of files
+// does that without privileges. A small file system does it too, on a machine that can mount one.
 func onFullDisks(t *testing.T, f func(t *testing.T, dir string, fill, free func())) {
 	t.Helper()
 	test := t.Name()
 	t.Run("by a limit on the size of files", func(t *testing.T) {
 		if os.Getenv(limitVariable) == "" {
-			// The limit is the whole process's: it gets one of its own.
+			// The limit applies to the whole process, so the test runs in a child process.
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$/^by_a_limit", "-test.timeout=60s")
 			child.Env = append(os.Environ(), limitVariable+"=1")
 			out, err := child.CombinedOutput()
@@ -151,8 +149,7 @@ func onFullDisks(t *testing.T, f func(t *testing.T, dir string, fill, free func(
 
 func TestAFullDisk(t *testing.T) { onFullDisks(t, fullDisk) }
 
-// fullDisk asks for operations on a journal in dir while its disk is full, which
-// fill makes it and free undoes.
+// fullDisk asks for operations on a journal in dir while its disk is full. fill fills the disk, and free frees it.
 func fullDisk(t *testing.T, dir string, fill, free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "journal.db")
@@ -235,7 +232,7 @@ func TestHeaderWithControlCharactersIsRefused(t *testing.T) {
 	for _, value := range []string{"a\nb", "a\rb", "a\x00b", "a\x7fb", "\x01", "a\r\nX-Injected: 1"} {
 		for _, name := range []string{"X-Note", "Authorization"} {
 			out := p.Ask(named(t, invoice), charging(srv), func(r *http.Request) { r.Header[name] = []string{"fine", value} })
-			// http.Client knows more about headers than a RoundTripper, and may be first.
+			// http.Client checks headers more strictly than a RoundTripper, and may refuse them first.
 			require.ErrorIs(t, out.Err, onceward.ErrInvalidRequest, "%q", value)
 			assert.ErrorContains(t, out.Err, name)
 			assert.NotContains(t, out.Err.Error(), value)
@@ -251,7 +248,7 @@ func TestHeaderWithControlCharactersIsRefused(t *testing.T) {
 	require.NoError(t, out.Err, "these are no control characters of a line's end")
 }
 
-// A key that its provider does not take is refused before anything is recorded.
+// A key that its provider does not accept is refused before anything is recorded.
 func TestKeyThatTheProviderRefuses(t *testing.T) {
 	digits := own(func(e *providers.Endpoint) {
 		e.Key.Alphabet, e.Key.MinLength, e.Key.MaxLength = "0123456789abcdef-", 4, 40
@@ -318,9 +315,8 @@ func TestNamesThatCanNotBeKeptAreRefused(t *testing.T) {
 	assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: longest}).State)
 }
 
-// A query that cannot be read is sent as it is or refused before anything is recorded.
-// What a lenient server reads as a credential is withheld, whether it can be
-// unescaped or not.
+// A query that cannot be parsed is sent as it is, or refused before anything is recorded. A parameter that a lenient
+// server reads as a credential is withheld, whether it can be unescaped or not.
 func TestQueryThatCanNotBeRead(t *testing.T) {
 	for _, query := range []string{"%zz=1", "a=1;token=2", "token=%zz", "a=%zz"} {
 		t.Run(query, func(t *testing.T) {
@@ -393,7 +389,7 @@ func TestClientUsedAfterShutdown(t *testing.T) {
 	require.NoError(t, out.Err, "calls without effect pass through")
 }
 
-// A context that is already dead records nothing.
+// A call whose context has already ended records nothing.
 func TestExpiredContextRecordsNothing(t *testing.T) {
 	errMine := errors.New("the user pressed stop")
 	for what, row := range map[string]struct {

@@ -19,10 +19,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// bootClock is what a machine's clock shows so long after its start, while it is now.
+// bootClock returns the time that a machine's clock shows at now, and at the given duration since its start.
 type bootClock func(now time.Time, since time.Duration) time.Time
 
-// forAMinute is a clock that is right from the first minute on.
+// forAMinute returns a clock that is wrong for its first minute, and right after that.
 func forAMinute(wrong bootClock) bootClock {
 	return func(now time.Time, since time.Duration) time.Time {
 		if since >= time.Minute {
@@ -34,9 +34,8 @@ func forAMinute(wrong bootClock) bootClock {
 
 func right(now time.Time, _ time.Duration) time.Time { return now }
 
-// A clock that lies opens no window and closes none.
-// A machine that is started every few days, each time for less than it takes to believe its
-// clock. Nobody answers, so that whatever may be sent again is, until its window is over.
+// A machine starts every few days, each time for less than the time in which its clock is believed. Its wrong clock
+// neither opens nor closes a window. The provider never answers, so an operation is sent again until its window ends.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
 	const (
@@ -105,7 +104,7 @@ func TestWrongClock(t *testing.T) {
 						pass(wait)
 						_, err := p.Resume(t.Context())
 						require.NoError(t, err)
-						// What is first sent by a clock that is behind has a window that ends too early.
+						// An operation that is first sent by a clock that is behind has a window that ends too early.
 						now := clock(time.Now(), time.Since(booted))
 						if now.Equal(time.Now()) {
 							wasRight = now
@@ -141,9 +140,8 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// Repeats within one call keep to the window that a clock ahead has begun.
-// A call that goes on for weeks repeats what was first sent by a clock that was ahead and
-// has come back: no longer than the provider knows its key.
+// A call goes on for weeks. Its first request was sent by a clock that was ahead and came back. It is repeated for no
+// longer than the provider knows the key.
 func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
 	t.Parallel()
 	const day, keeps = 24 * time.Hour, 7 * 24 * time.Hour // own's retention
@@ -191,7 +189,7 @@ func TestClockAheadBeginsAWindowForRepeats(t *testing.T) {
 	}
 }
 
-// A clock that is ahead for a while, and looks at what waits for a provider's Retry-After, leaves that as it is.
+// A process whose clock is ahead reads an operation that waits for a Retry-After, and does not change its due time.
 func TestClockAheadKeepsTheRetryAfter(t *testing.T) {
 	for _, named := range []time.Duration{10 * time.Minute, time.Hour} {
 		virtual(t, named.String(), func(t *testing.T) {
@@ -219,8 +217,8 @@ func TestClockAheadKeepsTheRetryAfter(t *testing.T) {
 	}
 }
 
-// Two clocks that are ahead by hundreds of hours, and by hours of each other, confirm nothing of one another: what is begun
-// after them is sent again.
+// Two clocks are ahead by hundreds of hours, and differ by hours. Neither confirms the other, so an operation that is
+// begun afterwards is sent again.
 func TestClocksAheadConfirmNoOther(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), loses())
@@ -241,8 +239,8 @@ func TestClocksAheadConfirmNoOther(t *testing.T) {
 	})
 }
 
-// What is first sent by a clock that is far ahead has its window from the time that the journal knew, also where that clock is
-// seen again after one that is behind: it is not sent once its provider has forgotten it.
+// An operation is first sent by a clock that is far ahead, which is seen again after one that is behind. Its window
+// begins at the journal's time. It is not sent once its provider has forgotten it.
 func TestClockAheadAfterOneBehind(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), loses())
@@ -265,8 +263,8 @@ func TestClockAheadAfterOneBehind(t *testing.T) {
 	})
 }
 
-// What a clock that is further ahead has put off for as long as its provider asked rests for as long by one that is ahead, and
-// is believed.
+// A clock that is further ahead postpones an operation for the provider's Retry-After. A believed clock that is less
+// far ahead waits for the same time.
 func TestClockAheadOfABelievedOne(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), says(429, "{}", "Retry-After", "3600"))
@@ -288,7 +286,8 @@ func TestClockAheadOfABelievedOne(t *testing.T) {
 	})
 }
 
-// A clock that is far ahead for a while gives up nothing that its caller, who has the key, may ask for again.
+// A clock that is far ahead for a while does not give up an operation with a carried key. Its caller may ask for it
+// again.
 func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), refuses())
@@ -308,8 +307,8 @@ func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
 	})
 }
 
-// What a backup holds, by a clock that was ahead by less than the margin, as not sent has its window from when it was made at
-// the earliest: what the backup lacks may have sent it then.
+// A backup holds an unsent operation, dated by a clock that was ahead by less than the margin. Its window begins at the
+// backup's time at the earliest, because the operation may have been sent then.
 func TestClockAheadBeforeABackup(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		dir := t.TempDir()
@@ -326,8 +325,8 @@ func TestClockAheadBeforeABackup(t *testing.T) {
 	})
 }
 
-// A clock that leaps ahead between a claim and its attempt sends nothing, and makes nothing unknown that the provider
-// remembers, unless it keeps on.
+// A clock that leaps ahead between a claim and its attempt sends nothing. It makes a remembered operation unknown only
+// if it stays ahead.
 func TestClockLeapsBeforeAnAttempt(t *testing.T) {
 	const leap = 1000 * time.Hour
 	for _, row := range []struct {
@@ -365,7 +364,8 @@ func TestClockLeapsBeforeAnAttempt(t *testing.T) {
 	}
 }
 
-// What a right clock sends first keeps its window, though the journal's time, which was another's, is far ahead.
+// An operation that is first sent by a right clock keeps its window, even if another clock has set the journal's time
+// far ahead.
 func TestClockOfAnotherWasAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{3 * 24 * time.Hour, 300 * 24 * time.Hour} {
 		virtual(t, ahead.String(), func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestClockOfAnotherWasAhead(t *testing.T) {
 	}
 }
 
-// A clock that leaps ahead during the first attempt ends no window that began with it: not until the leap is believed.
+// A clock that leaps ahead during the first attempt does not end the operation's window until the leap is believed.
 func TestClockLeapsDuringAnAttempt(t *testing.T) {
 	const leap = 1000 * time.Hour
 	for _, comesBack := range []bool{true, false} {
@@ -412,7 +412,7 @@ type dated struct{ *memory.Journal }
 
 func (dated) Now() time.Time { return time.Now().Add(time.Hour) }
 
-// Where the journal has the clock of all its processes, operations are dated by it.
+// If the journal has a clock for all its processes, operations are dated by that clock.
 func TestClockOfTheJournal(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := dated{memory.New()}

@@ -32,8 +32,8 @@ type (
 
 func TestMain(m *testing.M) { oncetest.Main(m, (*childPlan).carryOut) }
 
-// childPlan is what one process does. It opens the journal, tells what it found
-// there, does what the plan says and tells what came of it.
+// childPlan is the plan of one process. It opens the journal, reports its contents, carries out the plan and reports
+// the results.
 type childPlan struct {
 	Journal  string // the file
 	Server   string // URL of the provider in a box
@@ -51,14 +51,14 @@ type childPlan struct {
 	Storm      *stormPlan
 }
 
-// childAsk is one request that somebody makes.
+// childAsk is one request of a caller.
 type childAsk struct {
 	Reference string // in the request's body
 	Name      string // of the operation; unnamed if empty
 	Key       string // that the request carries, if any
 }
 
-// childAnswer is what the asker gets.
+// childAnswer is the result that the caller gets.
 type childAnswer struct {
 	Status int
 	Body   string
@@ -66,7 +66,7 @@ type childAnswer struct {
 	Err    string
 }
 
-// childReport is what came of a plan.
+// childReport has the results of a plan.
 type childReport struct {
 	Resumed onceward.Report // without its problems
 	Settled []onceward.Operation
@@ -74,7 +74,7 @@ type childReport struct {
 	Left    []onceward.Operation // in the journal, at the end
 }
 
-// contract is a provider as both sides of a crash test know it.
+// contract is a provider, as both the client and the server of a crash test know it.
 type contract struct {
 	name     string
 	provider providers.Provider
@@ -103,7 +103,7 @@ func ownProvider(e providers.Endpoint) providers.Provider {
 	return providers.Provider{Name: "own", Endpoints: []providers.Endpoint{e}}
 }
 
-// lookedFor is a provider whose operations can be found out.
+// lookedFor is a provider whose operations can be looked up.
 func lookedFor() contract { return contract{name: "bank", provider: bank(), path: "/payments"} }
 
 func contractNamed(name string) (contract, error) {
@@ -115,7 +115,7 @@ func contractNamed(name string) (contract, error) {
 	return contract{}, fmt.Errorf("there is no contract %q", name)
 }
 
-// carryOut is the life of a process.
+// carryOut runs the process.
 func (plan *childPlan) carryOut() error {
 	mine := oncetest.NewFate(plan.Doom)
 	out := json.NewEncoder(os.Stdout)
@@ -219,7 +219,7 @@ func recordedOperations(ctx context.Context, client *onceward.Client) ([]oncewar
 	return all, nil
 }
 
-// put makes one request and reads what comes of it.
+// put makes one request and reads its result.
 func (plan *childPlan) put(ctx context.Context, hc *http.Client, a childAsk) (got childAnswer) {
 	patience := plan.Patience
 	if patience == 0 {
@@ -264,9 +264,8 @@ func (plan *childPlan) put(ctx context.Context, hc *http.Client, a childAsk) (go
 
 func askBody(reference string) string { return `{"reference":"` + reference + `"}` }
 
-// stormPlan is one life of a process that is killed again and again. It asks for
-// names and for unnamed operations at random until it is killed; in its last
-// life, for every name until each has its answer.
+// stormPlan is one life of a process that is killed again and again. It asks for names and for unnamed operations at
+// random until it is killed. In its last life it asks for every name until each has its answer.
 type stormPlan struct {
 	Seed  uint64
 	Life  int
@@ -325,8 +324,7 @@ func (plan *childPlan) storm(ctx context.Context, client *onceward.Client) error
 	return <-failed
 }
 
-// calm asks for every name until it has its answer, and resumes until nothing is
-// left that a pass could finish.
+// calm asks for every name until it has its answer. It resumes until no operation is left that a pass could finish.
 func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, oncetest.PatienceOfAStorm)
 	defer cancel()
@@ -361,7 +359,7 @@ func (plan *childPlan) calm(ctx context.Context, client *onceward.Client) error 
 			if err != nil {
 				return err
 			}
-			// One whose caller was told waits for that caller and the key it carries.
+			// An operation whose caller got an outcome waits for that caller and the carried key.
 			if !strings.HasPrefix(op.ID, "carried-") {
 				open++
 			}

@@ -30,7 +30,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// childProcess is one that carries out a plan.
+// childProcess is a process that carries out a plan.
 type childProcess struct{ *oncetest.Child }
 
 func startProcess(ctx context.Context, plan childPlan) (childProcess, error) {
@@ -44,7 +44,7 @@ func (p childProcess) found() (found []onceward.Operation, err error) {
 	return found, err
 }
 
-// life is what one process did.
+// life is the work of one process.
 type life struct {
 	Found  []onceward.Operation
 	Report childReport
@@ -77,15 +77,14 @@ func live(ctx context.Context, plan childPlan) (life, error) {
 	return p.end(found)
 }
 
-// moment is a row of the crash tests: where a process is killed, and what that
-// leaves behind.
+// moment is a row of the crash tests. It has the point at which a process is killed, and the state that this leaves
+// behind.
 type moment struct {
 	point
 	found   onceward.State // by the next process
 	reached bool           // the provider has the whole request, and executes it
 
-	// The provider gets on with it once its client is dead, or only once it is
-	// asked again.
+	// The provider executes the request once its client is dead, or only once the client asks again.
 	whenDead, whenAsked bool
 	onWire              bool // Resume passes the point too, if it sends
 }
@@ -112,8 +111,8 @@ func (m moment) String() string {
 	return string(m.point)
 }
 
-// crash is one subtest: the processes that are killed, one after the other. The
-// first asks for the operation, the others resume.
+// crash is one subtest, with the processes that are killed one after the other. The first one asks for the operation,
+// and the others resume.
 type crash struct {
 	contract
 	naming journal.Naming
@@ -162,12 +161,12 @@ func (c crash) ask() childAsk {
 	return a
 }
 
-// asksAgain tells whether the caller's second request is the same operation.
+// asksAgain reports whether the caller's second request is the same operation.
 func (c crash) asksAgain() bool {
 	return c.naming == journal.Named || c.naming == journal.Carried && !c.keyless
 }
 
-// history is what came of a crash.
+// history has the results of a crash.
 type history struct {
 	lives   []life
 	effects []int // in the ledger, when each process was over and the provider at rest
@@ -176,7 +175,7 @@ type history struct {
 	err     error
 }
 
-// play lets the crash happen, and one more process clear up.
+// play runs the crash, and one more process that clears up.
 func (c crash) play(ctx context.Context, dir string) (h history) {
 	var (
 		mu       sync.Mutex
@@ -243,7 +242,7 @@ func (c crash) play(ctx context.Context, dir string) (h history) {
 
 func (c crash) last() moment { return c.kills[len(c.kills)-1] }
 
-// end is the state in which the last process has to leave the operation.
+// end returns the state in which the last process has to leave the operation.
 func (c crash) end() onceward.State {
 	switch found := c.last().found; {
 	case found == journal.StateAbsent && !c.asksAgain():
@@ -254,8 +253,7 @@ func (c crash) end() onceward.State {
 	return onceward.StateCompleted
 }
 
-// effectsAfter is how many effects there have to be once process i, counted from
-// 0, is over.
+// effectsAfter returns the number of effects that process i, counted from 0, has to leave.
 func (c crash) effectsAfter(i int) int {
 	took := c.end() == onceward.StateCompleted || c.last().reached
 	if i < len(c.kills) {
@@ -267,8 +265,7 @@ func (c crash) effectsAfter(i int) int {
 	return 0
 }
 
-// atRest waits a little for an effect that the provider is still at, and returns
-// how many there are.
+// atRest waits a little for an effect that the provider is still working on, and returns the number of effects.
 func atRest(srv *providertest.Server, want int) int {
 	for range 2000 {
 		if len(srv.Effects()) >= want {
@@ -279,8 +276,8 @@ func atRest(srv *providertest.Server, want int) int {
 	return len(srv.Effects())
 }
 
-// Killed anywhere an operation takes effect once or is unknown. By default every point is met with a named operation
-// at Stripe, and every contract and naming with some of them; the soak has all of them with all.
+// An operation takes effect once, or is unknown, wherever its process is killed. By default every point is tested with
+// a named operation at Stripe, and every contract and naming at some points. The soak tests all combinations.
 func TestKillAtAnyPointIsOnceOrUnknown(t *testing.T) {
 	t.Parallel()
 	var cases []crash
@@ -304,7 +301,7 @@ func TestKillAtAnyPointIsOnceOrUnknown(t *testing.T) {
 	}
 }
 
-// check compares what happened with the promise.
+// check compares the history with the promise.
 func (c crash) check(t *testing.T, h history) {
 	require.NoError(t, h.err)
 	require.Len(t, h.lives, len(c.kills)+1)
@@ -347,7 +344,7 @@ func (c crash) check(t *testing.T, h history) {
 	c.checkKeys(t, h, op)
 }
 
-// checkKeys: the key is the same in every process and on the wire.
+// checkKeys requires the same key in every process and on the wire.
 func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 	for _, l := range h.lives {
 		for _, found := range l.Found {
@@ -372,7 +369,7 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 	}
 }
 
-// An outcome that reached nobody is offered until it is taken.
+// An undelivered outcome goes to OnSettled until that accepts it.
 func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 	for _, row := range []struct {
 		contract
@@ -414,8 +411,8 @@ func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 	}
 }
 
-// A process is killed around each commit of a look, and while it reads: what it looked for is found
-// once, by the next one, and nothing of it is sent.
+// A process is killed around each commit of a look-up, and while it reads. The next process finds the operation once,
+// and sends nothing.
 func TestKilledDuringALookup(t *testing.T) {
 	for _, at := range []point{
 		oncetest.BeforeEvent(journal.EventLook), oncetest.AfterEvent(journal.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
@@ -452,7 +449,7 @@ func TestKilledDuringALookup(t *testing.T) {
 	}
 }
 
-// A process is killed around the commit of an event: delivered again, it counts once.
+// A process is killed around the commit of an event. The event is delivered again, and counts once.
 func TestKilledDuringAWebhook(t *testing.T) {
 	for _, at := range []point{oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence)} {
 		t.Run(string(at), func(t *testing.T) {
@@ -480,7 +477,7 @@ func TestKilledDuringAWebhook(t *testing.T) {
 	}
 }
 
-// lostAtTheBank is a journal in which a payment is unknown that took effect, and due to be looked for.
+// lostAtTheBank returns a journal in which a payment is unknown that took effect, and that is due for a look-up.
 func lostAtTheBank(t *testing.T) (childPlan, *providertest.Server) {
 	t.Helper()
 	srv, _ := newChargeServer(t, lookedFor())
@@ -498,7 +495,7 @@ func lostAtTheBank(t *testing.T) (childPlan, *providertest.Server) {
 	return plan, srv
 }
 
-// dueAgain has what is unknown in a journal be due for a look.
+// dueAgain makes the unknown operations of a journal due for a look-up.
 func dueAgain(t *testing.T, file string) {
 	t.Helper()
 	j, err := sqlite.Open(file, sqlite.Options{Volatile: true})
@@ -528,8 +525,7 @@ func newChargeServer(t *testing.T, c contract) (srv *providertest.Server, wire *
 	return srv, wire
 }
 
-// requestTally counts the requests that a provider sees, by key, and strikes after a
-// number of them.
+// requestTally counts the requests of a provider by key, and closes a channel after a number of them.
 type requestTally struct {
 	mu     sync.Mutex
 	all    int
@@ -560,7 +556,7 @@ func (r *requestTally) after(n int) <-chan struct{} {
 	return r.struck
 }
 
-// keys returns how often each key was seen, and forgets that.
+// keys returns how often each key was seen, and resets the counts.
 func (r *requestTally) keys() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -569,7 +565,7 @@ func (r *requestTally) keys() map[string]int {
 	return seen
 }
 
-// Two processes that start together split what is pending.
+// Two processes that start together share the pending operations.
 func TestTwoProcessesStartTogether(t *testing.T) {
 	t.Parallel()
 	srv, wire := newChargeServer(t, contracts[0])
@@ -580,7 +576,7 @@ func TestTwoProcessesStartTogether(t *testing.T) {
 		asks[i] = childAsk{Reference: strconv.Itoa(i), Name: stormName(i)}
 	}
 
-	// One process parks its half, another is killed with its half in flight.
+	// One process parks its half, and another is killed with its half in flight.
 	for range half {
 		srv.Script(providertest.Status(http.StatusServiceUnavailable, nil))
 	}

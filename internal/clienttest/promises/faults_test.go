@@ -448,7 +448,7 @@ func cutAfterTheStatusLine(t *testing.T) {
 	}
 }
 
-// Stripe keeps keys for 24 hours; the margin is an hour.
+// Stripe keeps keys for 24 hours. The margin is an hour.
 func retentionPassed(t *testing.T) {
 	for name, asks := range map[string]bool{"asked again": true, "resumed": false} {
 		virtual(t, name, func(t *testing.T) {
@@ -613,7 +613,7 @@ func credentialChanged(t *testing.T) {
 	}{
 		{"in a header", bearer}, {"in a query parameter", query}, {"by Authorize", nil},
 	} {
-		// asking makes a process, and what asks it with a credential.
+		// asking starts a process, and returns a function that asks it with a credential.
 		asking := func(t *testing.T, srv *providertest.Server, j journal.Journal) (*process, func(ctx context.Context, value string) outcome) {
 			current := ""
 			cfg := onceward.Config{Journal: j}
@@ -960,7 +960,7 @@ func notRepeatable(t *testing.T) {
 	}
 }
 
-// A step of the clock by two days, to either side, at the journal itself.
+// The journal itself sees a clock step of two days, ahead or back.
 func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 	t.Parallel()
 	const step = 48 * time.Hour
@@ -1039,7 +1039,7 @@ func TestClockStepsOfTwoDaysInTheClient(t *testing.T) {
 			}
 			assert.Len(t, l.Sent(), row.sent)
 
-			// Operations of the right time go on under any clock.
+			// Operations of the right time are sent under any clock.
 			out := p.Ask(named(t, "invoice-2/charge"))
 			require.NoError(t, out.Err)
 		})

@@ -21,9 +21,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// stage is where a history of the model is played with real parts: clients that
-// share a SQLite file, a provider in a box, a network that the test holds in its
-// hand, and one clock for all that the test moves.
+// stage plays a history of the model with real parts. Clients share a SQLite file, and call a provider in a box. The
+// test controls the network, and one clock for all.
 type stage struct {
 	*network
 	t     *testing.T
@@ -34,7 +33,7 @@ type stage struct {
 	held  chan struct{}          // until release
 }
 
-// contracts of the model's worlds.
+// The contracts of the model's worlds.
 var (
 	recognisesAll       = own(func(e *providers.Endpoint) { e.RefusalsRegisterNoKey = false })
 	recognisesSuccesses = own(func(e *providers.Endpoint) { e.Remembers = providers.Successes })
@@ -42,15 +41,14 @@ var (
 		e.Key, e.Retention, e.Remembers, e.InFlightGuard, e.RefusalsRegisterNoKey = providers.Key{}, 0, providers.Nothing, false, false
 	})
 	hasNoGuard = own(func(e *providers.Endpoint) { e.InFlightGuard = false })
-	// failsCleanly executes again what it refused, and a refusal is an answer.
+	// failsCleanly executes a refused request again, and a refusal is an answer.
 	failsCleanly = own(func(e *providers.Endpoint) {
 		e.Remembers = providers.SuccessesCleanFailures
 		e.Rules = slices.Concat([]providers.Rule{{Status: 402, Verdict: providers.Final}}, e.Rules)
 	})
 )
 
-// onStage sets one up. Of the executions, those in answers are answered by these
-// statuses, the others pay.
+// onStage sets up a stage. The first executions are answered with the statuses in answers, and the others pay.
 func onStage(t *testing.T, p providers.Provider, answers ...int) *stage {
 	t.Helper()
 	s := &stage{t: t, path: filepath.Join(t.TempDir(), "journal.db"), network: &network{}, held: make(chan struct{})}
@@ -72,8 +70,7 @@ func onStage(t *testing.T, p providers.Provider, answers ...int) *stage {
 	return s
 }
 
-// client starts a client with a connection to the journal of its own, as another
-// process has it.
+// client starts a client with its own connection to the journal, as another process has.
 func (s *stage) client(adjust ...func(*onceward.Config)) *process {
 	s.t.Helper()
 	cfg := onceward.Config{Journal: openSQLite(s.t, s.path), Providers: []providers.Provider{s.srv.Provider()}, Backoff: quick}
@@ -85,7 +82,7 @@ func (s *stage) client(adjust ...func(*onceward.Config)) *process {
 	return p
 }
 
-// passes lets time pass for everybody, while the journal is in use.
+// passes lets time pass for all clients, while the journal is in use.
 func (s *stage) passes(d time.Duration) {
 	s.t.Helper()
 	s.srv.Advance(d)
@@ -103,7 +100,7 @@ func (s *stage) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Lo
 
 const nameOnStage = "invoice-1/charge"
 
-// release lets an execution go on that waits for held.
+// release lets an execution that waits for held go on.
 func (s *stage) release() { close(s.held) }
 
 // asks asks for the operation.
@@ -113,19 +110,19 @@ func (s *stage) asksUnder(ctx context.Context, p *process) outcome {
 	return p.Ask(onceward.WithOperation(ctx, nameOnStage), to("POST", s.srv.URL+"/orders"))
 }
 
-// state is where the operation stands.
+// state returns the state of the operation.
 func (s *stage) state(p *process) onceward.State {
 	return p.Recorded(onceward.Ref{ID: nameOnStage}).State
 }
 
-// effects asserts how many requests the provider has seen and executed with effect.
+// effects asserts the number of requests that the provider has seen, and of those that took effect.
 func (s *stage) effects(requests, effects int) {
 	s.t.Helper()
 	assert.Equal(s.t, requests, s.srv.Requests(), "requests")
 	assert.Len(s.t, s.srv.Effects(), effects, "effects")
 }
 
-// network holds requests up. What is not scripted arrives at once.
+// network delays requests. A request that is not scripted arrives at once.
 type network struct {
 	via http.RoundTripper
 
@@ -134,12 +131,11 @@ type network struct {
 	away      []*http.Request
 }
 
-// crossing is what becomes of one request on its way.
+// crossing scripts the way of one request.
 type crossing struct {
-	// dawdles: the client is told that the connection failed, and the request
-	// arrives only when the test says so.
+	// dawdles makes the connection fail for the client. The request arrives only when the test says so.
 	dawdles bool
-	// meanwhile is called while the request is under way.
+	// meanwhile is called while the request is on its way.
 	meanwhile func()
 }
 
@@ -177,7 +173,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.via.RoundTrip(req)
 }
 
-// arrives lets the first request that dawdles arrive, whose answer nobody hears.
+// arrives lets the first dawdling request arrive. No client gets its answer.
 func (s *stage) arrives() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -190,7 +186,7 @@ func (s *stage) arrives() {
 	require.NoError(s.t, resp.Body.Close())
 }
 
-// says has somebody say what became of the operation.
+// says records a person's decision on the operation.
 func (s *stage) says(p *process, resolution onceward.Resolution) {
 	s.t.Helper()
 	_, err := p.ResolveAs(onceward.Ref{ID: nameOnStage}, resolution, nil)

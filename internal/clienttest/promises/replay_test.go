@@ -17,14 +17,11 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// The tests of this file are histories that proof/model found to be dangerous
-// under a rule that lacks a clause, a sentence each: the shortest way to a second
-// effect, a lie or a loss. Here they meet the real client.
+// The tests of this file are histories that proof/model found to be dangerous under a rule that lacks a clause, which
+// is one sentence. Each is the shortest way to a second effect, a lie or a loss. Here they meet the real client.
 
-// Replay a refusal after an attempt that dawdles.
-// The first request dawdles and the second is refused. The provider remembers no
-// refusals, so that the first, once it arrives, takes effect: the refusal is not the
-// operation's answer, and a caller who got it would pay by another name.
+// The first request dawdles, and the second is refused. The provider remembers no refusals, so the first takes effect
+// once it arrives. The refusal is not the operation's answer, because a caller who got it would pay by another name.
 func TestReplayARefusalAfterASlowAttempt(t *testing.T) {
 	s := onStage(t, failsCleanly, http.StatusPaymentRequired)
 	s.next(crossing{dawdles: true})
@@ -39,7 +36,7 @@ func TestReplayARefusalAfterASlowAttempt(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// Had nothing dawdled, the same refusal is the answer.
+// If nothing dawdles, the same refusal is the answer.
 func TestReplayARefusalOfTheOnlyAttempt(t *testing.T) {
 	s := onStage(t, failsCleanly, http.StatusPaymentRequired)
 	a := s.client()
@@ -51,9 +48,8 @@ func TestReplayARefusalOfTheOnlyAttempt(t *testing.T) {
 	s.effects(1, 0)
 }
 
-// Replay a process that sleeps past the window.
-// A delay is decided on inside the window, and the process then sleeps past its
-// end: the provider has forgotten the key by the time that it wakes.
+// A process decides on a delay inside the window, and sleeps past its end. The provider has forgotten the key by the
+// time the process wakes.
 func TestReplayASleepPastTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(says(503, "", "Retry-After", "79200")) // 22 hours; the window is 23
@@ -72,8 +68,8 @@ func TestReplayASleepPastTheWindow(t *testing.T) {
 	})
 }
 
-// A process dies in the middle of a call without a key. Whoever comes next can't
-// know whether its request was sent, and it arrives only afterwards.
+// A process dies in the middle of a call without a key. The next process can't know whether the request was sent, and
+// it arrives only afterwards.
 func TestReplayADeathInACallWithoutAKey(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
@@ -85,7 +81,7 @@ func TestReplayADeathInACallWithoutAKey(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// The next process starts when the provider has forgotten the key.
+// The next process starts after the provider has forgotten the key.
 func TestReplayATakeoverPastTheWindow(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client()
@@ -101,8 +97,7 @@ func TestReplayATakeoverPastTheWindow(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// The same one inside the window: the key is recognised, whichever request comes
-// first.
+// The next process starts inside the window. The provider recognises the key, whichever request comes first.
 func TestReplayATakeoverInsideTheWindow(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client()
@@ -117,8 +112,7 @@ func TestReplayATakeoverInsideTheWindow(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// A provider that remembers successes only may have failed with an effect, and
-// would execute the repeat.
+// A provider that remembers only successes may have failed with an effect, and would execute the repeat.
 func TestReplayAMemoryOfSuccessesOnly(t *testing.T) {
 	s := onStage(t, recognisesSuccesses)
 	s.next(crossing{dawdles: true})
@@ -128,8 +122,7 @@ func TestReplayAMemoryOfSuccessesOnly(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// Without an in-flight guard, and with no longest handling time stated, a second
-// request might be executed beside the first.
+// Without an in-flight guard and a maximum handling time, a second request might be executed beside the first.
 func TestReplayNoGuardNoHandlingTime(t *testing.T) {
 	s := onStage(t, hasNoGuard)
 	s.next(crossing{dawdles: true})
@@ -138,8 +131,8 @@ func TestReplayNoGuardNoHandlingTime(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// With a longest handling time of two hours, the repeat waits so long, and for what clocks may differ by: none here has
-// run on for that.
+// With a maximum handling time of two hours, the repeat waits that long, and for the difference that clocks may have.
+// No process here has run for that long.
 func TestReplayNoGuardTwoHoursHandlingTime(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 2*time.Hour }))
 	s.next(crossing{dawdles: true})
@@ -158,8 +151,8 @@ func TestReplayNoGuardTwoHoursHandlingTime(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// A client whose session was taken over has its attempt fail while its successor
-// sends: it must not give the successor's claim up.
+// A client's session was taken over, and its attempt fails while its successor sends. It must not give up the
+// successor's claim.
 func TestReplayAStaleClaimGivesNothingUp(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client()
@@ -183,10 +176,8 @@ func TestReplayAStaleClaimGivesNothingUp(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// Replay a claim that is lost between two attempts.
-// A first attempt is refused for now. While its client waits, the client's session
-// is lost, somebody truthfully says "not executed", and another client sends the
-// next generation. The first one must not send again.
+// A first attempt is refused for now, and its client waits. Meanwhile its session is lost, an operator truthfully
+// decides "not executed", and another client sends the next generation. The first client must not send again.
 func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) {
 		e.Key, e.Retention, e.Remembers, e.InFlightGuard, e.RefusalsRegisterNoKey = providers.Key{}, 0, providers.Nothing, false, false
@@ -209,8 +200,8 @@ func TestReplayAClaimLostBetweenAttempts(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// The caller gives up while its request is under way: "cancelled" would be a lie,
-// and the name would be free for a second effect.
+// The caller gives up while its request is on its way. "Cancelled" would be a lie, and would free the name for a second
+// effect.
 func TestReplayACallerThatGivesUp(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
@@ -223,9 +214,8 @@ func TestReplayACallerThatGivesUp(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// A refusal for now dates the key, at a provider that counts from the first request
-// that it saw: the window begins with it, and not with the attempt that was
-// executed.
+// A provider counts from the first request that it saw, even if it refused that for now. The window begins with that
+// request, and not with the attempt that was executed.
 func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 	s := onStage(t, recognisesAll, http.StatusTooManyRequests)
 	a := s.client(func(cfg *onceward.Config) { cfg.Backoff.MaxAttempts = 1 })
@@ -243,7 +233,7 @@ func TestReplayARefusedAttemptDatesTheKey(t *testing.T) {
 	s.effects(2, 1)
 }
 
-// An answer is reaped, and its name asked for again.
+// An answer is reaped, and a caller asks for its name again.
 func TestReplayAReapedAnswer(t *testing.T) {
 	t.Parallel()
 	s := onStage(t, recognisesAll)
@@ -258,8 +248,8 @@ func TestReplayAReapedAnswer(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// OnSettled takes "unknown", and while it is at that the answer comes. Its word is
-// for the older outcome: the answer is offered too.
+// The answer comes while OnSettled handles "unknown". Its return counts for the older outcome, so OnSettled gets the
+// answer, too.
 func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
@@ -292,9 +282,8 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	assert.Equal(t, []onceward.State{onceward.StateUnknown, onceward.StateCompleted}, taken)
 }
 
-// Replay a takeover meets its predecessor's request.
-// A takeover meets its predecessor's request, which the provider is still working
-// on: it waits, and is given that request's answer.
+// A takeover meets its predecessor's request, which the provider is still working on. It waits, and gets the answer of
+// that request.
 func TestReplayATakeoverMeetsARequest(t *testing.T) {
 	s := onStage(t, recognisesAll)
 	a, b := s.client(), s.client(func(cfg *onceward.Config) {
@@ -321,9 +310,8 @@ func TestReplayATakeoverMeetsARequest(t *testing.T) {
 	s.effects(3, 1)
 }
 
-// Replay a false word is a second effect and is reported.
-// "Not executed" is somebody's word. If it is false, the next generation is a second
-// effect: the one bound of the promise that a person can break.
+// "Not executed" is a person's decision. If it is wrong, the next generation is a second effect, and is reported. That
+// is the one bound of the promise that a person can break.
 func TestReplayAWrongResolution(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	var conflicts atomic.Int64

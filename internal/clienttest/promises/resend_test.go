@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// An operation is sent again only where that is proven safe.
+// An operation is sent again only if that is proven safe.
 func TestSentAgainOnlyWhereProvenSafe(t *testing.T) {
 	type terms = []func(*providers.Endpoint)
 	ambiguous := map[string]reply{"no answer": loses(), "a 503": says(503, "")}
@@ -85,7 +85,7 @@ func TestSentAgainOnlyWhereProvenSafe(t *testing.T) {
 	}
 }
 
-// Where failures are forgotten a lost answer is sent again.
+// If the provider forgets failures, an operation with a lost answer is sent again.
 func TestSentAgainWhereFailuresAreForgotten(t *testing.T) {
 	for name, row := range map[string]struct {
 		first reply
@@ -115,7 +115,7 @@ func TestSentAgainWhereFailuresAreForgotten(t *testing.T) {
 	}
 }
 
-// Without a guard the handling time passes first.
+// Without a guard the handling time passes before the next request.
 func TestHandlingTimePassesWithoutAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Second, loses()))
@@ -163,7 +163,7 @@ func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
 	})
 }
 
-// Stripe keeps keys for 24 hours; the margin is an hour.
+// Stripe keeps keys for 24 hours. The margin is an hour.
 func TestTheWindow(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -258,7 +258,7 @@ func TestTheWindow(t *testing.T) {
 	})
 }
 
-// The clock of a process that stands behind the journal proves nothing.
+// A process whose clock is behind the journal proves nothing by it.
 func TestAClockThatStandsBehindTheJournal(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -301,7 +301,7 @@ func TestAClockThatStandsBehindTheJournal(t *testing.T) {
 	}
 }
 
-// A claim that was taken over sends nothing more.
+// The former holder of a claim that was taken over sends nothing more.
 func TestClaimTakenOverSendsNothingMore(t *testing.T) {
 	virtual(t, "while the other is at it", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "60"), takes(5*time.Minute, says(200, paid)))
@@ -341,8 +341,8 @@ func takenOverAndDone(t *testing.T) {
 	assert.Len(t, l.Sent(), 2)
 }
 
-// Clocks differ by up to the margin, or are set in between: without a guard the handling time passes for whoever
-// sends again, by its own time.
+// Clocks differ by up to the margin, or are set in between. Without a guard the process that sends again waits for the
+// handling time by its own time.
 func TestHandlingTimeByClocksThatDiffer(t *testing.T) {
 	const handling, ahead = time.Minute, 90 * time.Second
 	shifted := func() time.Time { return time.Now().Add(ahead) }
@@ -390,7 +390,8 @@ func TestHandlingTimeByClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// Of many processes the one that has made the attempt is the first that may send it again: the others leave it alone.
+// Of many processes, the one that made the attempt is the first that may send again. The others leave the operation
+// alone.
 func TestHandlingTimeInAFleet(t *testing.T) {
 	for name, begun := range map[string]func(*providers.Endpoint){"by one table": noGuard(time.Minute), "whose table knows of no guard any more": func(*providers.Endpoint) {}} {
 		virtual(t, name, func(t *testing.T) {
@@ -416,7 +417,7 @@ func TestHandlingTimeInAFleet(t *testing.T) {
 	}
 }
 
-// What a process knows of one attempt says nothing of another's after that.
+// A process knows when its own attempt ended. That says nothing about a later attempt of another process.
 func TestHandlingTimeAfterAnotherProcessesAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses(), loses())
@@ -439,7 +440,8 @@ func TestHandlingTimeAfterAnotherProcessesAttempt(t *testing.T) {
 	})
 }
 
-// A process that lives for less than the handling time, as others after it, has it sent once the margin has passed, too.
+// Each process lives for less than the margin, as all after it. One of them sends the operation once the margin has
+// passed, too.
 func TestHandlingTimeOfShortLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses())

@@ -17,10 +17,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Any storm of faults leaves one effect for each name.
-// Whatever goes wrong, and whenever callers give up and the process crashes, each
-// name has at most one effect; and once nothing goes wrong any more, exactly one
-// if it is completed.
+// Faults happen, callers give up and the process crashes at any time. Each name has at most one effect. Once the faults
+// end, a completed one has exactly one.
 func FuzzStormOfFaultsLeavesOneEffect(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, byte(20), byte(20), byte(20), byte(30))

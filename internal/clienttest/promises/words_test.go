@@ -2,7 +2,7 @@ package promises_test
 
 import "github.com/onceward/onceward/internal/oncetest"
 
-// The words of package oncetest, which says what they mean.
+// These names stand for those of package oncetest, which documents them.
 type (
 	brokenBody  = oncetest.BrokenBody
 	failing     = oncetest.Failing
