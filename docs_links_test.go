@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 )
 
-// pages are the documents that people read, by their paths from the root.
+// pages returns the documents for readers, by their paths from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -43,7 +43,7 @@ var (
 	notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the headings of a page as GitHub makes links of them.
+// anchors returns the link anchors that GitHub derives from the headings of a page.
 func anchors(text string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		all = append(all, strings.ReplaceAll(notInID.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
@@ -51,7 +51,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// Documents lead somewhere.
+// Every link in the documents has a target.
 func TestDocumentLinks(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -114,7 +114,7 @@ func TestDocumentedErrors(t *testing.T) {
 	}
 }
 
-// exportedErrors are the names of the errors that a package declares.
+// exportedErrors returns the names of the errors that a package declares.
 func exportedErrors(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	for _, file := range goFiles(t, folder) {
@@ -138,7 +138,7 @@ func exportedErrors(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// goFiles are a folder's Go files without tests.
+// goFiles returns a folder's Go files without tests.
 func goFiles(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -170,7 +170,7 @@ func TestDocumentedMap(t *testing.T) {
 	}
 }
 
-// goFolders are all folders of the checkout with Go files, by their paths from the root.
+// goFolders returns all folders of the checkout with Go files, by their paths from the root.
 func goFolders(t *testing.T) (folders []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
@@ -189,7 +189,7 @@ func goFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// The keys of the log are promised, and each is explained.
+// The keys of the log are promised, and the documents explain each.
 func TestLogEventsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("docs/runbook.md")
 	require.NoError(t, err)
@@ -206,7 +206,7 @@ func TestLogEventsAreDocumented(t *testing.T) {
 	assert.ElementsMatch(t, documented, events)
 	assert.Equal(t, slices.Compact(slices.Sorted(slices.Values(documented))), slices.Sorted(slices.Values(documented)))
 
-	// No line of the log is without one: all are written by Core.Note and Core.Say.
+	// No log line is without a key, because Core.Note and Core.Say write them all.
 	direct := regexp.MustCompile(`\b[lL]og(ger)?\.(Debug|Info|Warn|Error|Log|LogAttrs)(Context)?\(`)
 	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
 		for _, name := range goFiles(t, folder) {
@@ -217,7 +217,7 @@ func TestLogEventsAreDocumented(t *testing.T) {
 	}
 }
 
-// Every test exists that docs/verification.md names.
+// Every test that docs/verification.md names exists.
 func TestDocumentedGates(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("docs/verification.md")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// NOTICE names each module under the Mozilla Public License that the module is built of.
+// NOTICE names each dependency that is under the Mozilla Public License.
 func TestNoticeNamesMozillasModules(t *testing.T) {
 	notice, err := os.ReadFile("NOTICE")
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Pictures in the documents are what the code says.
+// The pictures in the documents match the code.
 func TestDocumentPictures(t *testing.T) {
 	for _, picture := range []struct{ file, made string }{
 		{"docs/states.svg", statesPicture(t)},
@@ -39,24 +39,23 @@ func TestDocumentPictures(t *testing.T) {
 	}
 }
 
-// box is a place in a picture, by its middle.
+// box is a place in a picture, given by its middle.
 type box struct {
 	x, y, width, height float64
 	text                []string // the first line is the name
 }
 
-// toward is where a line from the box's middle to a point leaves the box.
+// toward returns the point where a line from the box's middle to x, y leaves the box.
 func (b box) toward(x, y float64) (float64, float64) {
 	dx, dy := x-b.x, y-b.y
 	scale := math.Min(b.width/2/math.Max(math.Abs(dx), 1e-9), b.height/2/math.Max(math.Abs(dy), 1e-9))
 	return b.x + dx*scale, b.y + dy*scale
 }
 
-// drawing is an SVG in the making. Arrows are drawn below boxes.
+// drawing is an unfinished SVG. Arrows are drawn below boxes.
 type drawing struct{ arrows, labels, boxes strings.Builder }
 
-// arrow draws a curve from one box to another, bent to its left by so much, and a label
-// on it.
+// arrow draws a curve with a label from one box to another. bend moves it to the left.
 func (d *drawing) arrow(from, to box, bend float64, label string) {
 	length := math.Hypot(to.x-from.x, to.y-from.y)
 	overX := (from.x+to.x)/2 + (to.y-from.y)/length*bend*2
@@ -90,8 +89,7 @@ func (d *drawing) String(width, height int, title string) string {
 `, width, height, title) + d.arrows.String() + d.boxes.String() + d.labels.String() + "</svg>\n"
 }
 
-// statesPicture draws the changes of state that Next makes: the table of transitions
-// without the events that change nothing.
+// statesPicture draws the state changes of Next. It is the table of transitions without the events that change nothing.
 func statesPicture(t *testing.T) string {
 	t.Helper()
 	const tombstone = "tombstone"
@@ -140,7 +138,7 @@ func statesPicture(t *testing.T) string {
 	return d.String(1010, 590, "The states of an operation, and the events that lead from one to another")
 }
 
-// findingPicture draws the ways of an unknown operation by look-ups and webhooks.
+// findingPicture draws how look-ups and webhooks settle an unknown operation.
 func findingPicture(t *testing.T) string {
 	t.Helper()
 	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -216,8 +214,8 @@ func findingPicture(t *testing.T) string {
 	return d.String(980, 420, "What an unknown operation becomes by evidence")
 }
 
-// parts are the boxes of the picture of the architecture, from above to below, with the folders that lie in each. Leaves,
-// commands and tests are in none.
+// parts are the boxes of the picture of the architecture, from top to bottom, each with its folders. Leaf packages,
+// commands and tests are in no box.
 var parts = []struct {
 	box     box
 	folders []string
@@ -233,7 +231,7 @@ var parts = []struct {
 	{box{535, 610, 330, 60, []string{"journal", "state machine, resend rule, stores"}}, []string{"journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
 }
 
-// partsPicture draws what the parts import. An arrow that follows from others is left out. Every import runs down.
+// partsPicture draws the imports between parts. An arrow that follows from others is left out. Every import runs down.
 func partsPicture(t *testing.T) string {
 	t.Helper()
 	const module = "github.com/onceward/onceward"

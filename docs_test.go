@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/ that is made from the state machine")
 
-// The tables in the documents are what the code says.
+// The tables in the documents match the code.
 func TestDocumentTables(t *testing.T) {
 	t.Parallel()
 	for _, table := range []struct {
@@ -48,8 +48,8 @@ func TestDocumentTables(t *testing.T) {
 	}
 }
 
-// transitionTable asks Next for every state and event, over all that its answer
-// can depend on, and lists what may come of each.
+// transitionTable asks Next for every state and event, in every situation that its answer can depend on, and lists the
+// possible results.
 func transitionTable(t *testing.T) string {
 	t.Helper()
 	kinds := []journal.EventKind{journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventComplete, journal.EventPark,
@@ -101,7 +101,7 @@ type situation struct {
 	event journal.Event
 }
 
-// situations are the ways in which an event can meet an operation in a state.
+// situations returns the situations in which an event can meet an operation in a state.
 func situations(state journal.State, kind journal.EventKind) (all []situation) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	never := journal.Terms{}

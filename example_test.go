@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// ledger is an API of one's own, in a box.
+// ledger is your own API, in a box.
 func ledger() *providertest.Server {
 	return providertest.NewServer(providers.Raw(24*time.Hour, "ledger.example.com"),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "paid") }))
@@ -56,7 +56,7 @@ func Example() {
 	defer client.Shutdown(context.Background())
 	hc := client.HTTPClient()
 
-	// The first answer is lost on the way, after the payment was made.
+	// The payment is made, and the first answer is lost on the way.
 	srv.Script(providertest.DropAfter())
 
 	ctx := onceward.WithOperation(context.Background(), "invoice-991/charge")
@@ -100,7 +100,7 @@ func ExampleError() {
 }
 
 func ExampleClient_Resolve() {
-	// A provider that takes no key: nothing can be resent once it may have arrived.
+	// The provider takes no key, so nothing can be resent once it may have arrived.
 	messages := providers.Provider{Name: "messages", Hosts: []string{"messages.example.com"}, Endpoints: []providers.Endpoint{{Pattern: "POST /"}}}
 	srv := providertest.NewServer(messages, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "sent") }))
 	defer srv.Close()
@@ -114,8 +114,8 @@ func ExampleClient_Resolve() {
 	var e *onceward.Error
 	errors.As(err, &e)
 
-	// Somebody looks it up at the provider: it was sent. They say so of what they saw,
-	// by e.Operation.Seen or, from a log, by hand:
+	// An operator finds at the provider that it was sent, and says so. The decision is about the state in
+	// e.Operation.Seen, or, from a log, about a state given by hand:
 	seen := onceward.Seen{Ref: onceward.Ref{ID: "reminder-17"}, Generation: 0, Claim: 1}
 	fmt.Println("seen:", seen == e.Operation.Seen)
 	op, err := client.Resolve(ctx, seen, onceward.Executed, onceward.ResolveOptions{By: "ada", Why: "it is in their list of messages"})

@@ -66,7 +66,7 @@ func (a *faked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Via.RoundTrip(r)
 }
 
-// Fakes makes f answer requests, unless it returns nil.
+// Fakes makes f answer requests. A request for which f returns nil goes on.
 func (l *Teller) Fakes(f func(*http.Request) *http.Response) { l.Via.f.Store(&f) }
 
 // Answers returns a JSON response.
@@ -167,7 +167,7 @@ func (l *Teller) Over(via *Line) *Teller {
 	return &Teller{Process: Of(l.T, client, nil), Box: l.Box}
 }
 
-// NeedsAttention lists what a person has to see to.
+// NeedsAttention lists the operations that need attention.
 func (l *Teller) NeedsAttention() (names []string) {
 	l.T.Helper()
 	for op, err := range l.Journal.Journal.List(context.Background(), journal.Filter{NeedsAttention: time.Now()}) {
@@ -184,7 +184,7 @@ func (l *Teller) Loses(name string, f providertest.Fault) {
 	require.ErrorIs(l.T, l.Pays(name).Err, onceward.ErrOutcomeUnknown)
 }
 
-// EvidenceOf has an event tell of an object.
+// EvidenceOf makes an event report an object.
 func (l *Teller) EvidenceOf(name, object string) {
 	l.T.Helper()
 	op := l.Stands(name)
@@ -299,7 +299,7 @@ func Bank() providers.Provider {
 	}
 }
 
-// Proving states what it takes for a payment or transfer that is not found to be proven absent.
+// Proving declares everything that proves a payment or transfer absent that is not found.
 func Proving(p *providers.Provider) {
 	for i := range p.Endpoints {
 		e := &p.Endpoints[i]
@@ -330,7 +330,7 @@ func AtBank(t *testing.T, cfg onceward.Config, adjust ...func(*providers.Provide
 	return Another(t, OpenBank(t, adjust...), cfg)
 }
 
-// OpenBank starts a bank in a box that takes each credential for an account.
+// OpenBank starts a bank in a box, for which each credential is an account.
 func OpenBank(t *testing.T, adjust ...func(*providers.Provider)) *providertest.Server {
 	t.Helper()
 	p := Bank()
@@ -437,10 +437,10 @@ func (l *Teller) Stands(name string) onceward.Operation {
 	return op
 }
 
-// Effects counts what took effect at the bank.
+// Effects returns the number of effects at the bank.
 func (l *Teller) Effects() int { return len(l.Box.Effects()) }
 
-// Truly holds the journal against the bank's ledger.
+// Truly compares the journal with the bank's ledger.
 func (l *Teller) Truly() { l.Box.AssertSettledTruly(l.T, l.Journal.Journal) }
 
 // Told returns the calls of OnUnknown.
@@ -453,7 +453,7 @@ func (l *Teller) Told() []onceward.Looked {
 // Plain returns a Reconcile for tests that look by hand.
 func Plain() *onceward.Reconcile { return &onceward.Reconcile{} }
 
-// Trap runs one history in virtual time.
+// Trap runs a test in virtual time.
 func Trap(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
@@ -482,7 +482,7 @@ func (l *Teller) Hears(answer int) *atomic.Int64 {
 	return got
 }
 
-// Unlooked makes a bank whose payments cannot be looked for.
+// Unlooked removes the look-ups of a bank's payments.
 func Unlooked(p *providers.Provider) { p.Endpoints[0].Lookups = nil }
 
 // Happened returns an event of the bank's about an operation's payment.
@@ -491,7 +491,7 @@ func (l *Teller) Happened(id, kind string, key onceward.Key, object string, at t
 		id, kind, at.Unix(), key, object, at.Unix())}
 }
 
-// Asked counts how often the bank is asked whose a credential is, each time for as long as is said.
+// Asked returns a counter of the bank's requests for the account of a credential. Each of these takes the given time.
 func (l *Teller) Asked(takes time.Duration, answer func(n int) *http.Response) *int {
 	n := new(int)
 	l.Fakes(func(r *http.Request) *http.Response {

@@ -48,7 +48,7 @@ func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
 	return op.Seen
 }
 
-// Get makes a GET, or what the options make of it.
+// Get makes a GET, or the request that the options make of it.
 func (p *Process) Get(ctx context.Context, options ...Option) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, OwnURL, nil)
 	require.NoError(p.T, err)
@@ -58,15 +58,15 @@ func (p *Process) Get(ctx context.Context, options ...Option) (*http.Response, e
 	return p.Transport().RoundTrip(req)
 }
 
-// Due leaves a payment pending until ten minutes and so long from now, for the background to send.
+// Due leaves a payment pending for the background. It is due at ten minutes plus in from now.
 func (p *Process) Due(in time.Duration, options ...Option) {
 	p.T.Helper()
 	name := fmt.Sprint("invoice-", len(p.Everything()))
 	require.ErrorIs(p.T, p.Ask(Named(p.T, name), append(options, With("X-Due", fmt.Sprint((10*time.Minute+in).Seconds())))...).Err, onceward.ErrPending)
 }
 
-// Arrives returns the context that a handler has under Inbound, which takes requests
-// without a key here, in a POST with these header fields, given as name, value, name, value.
+// Arrives returns the context of a handler under Inbound, which accepts requests without a key here. The request is a
+// POST with these header fields, given as name, value, name, value.
 func (p *Process) Arrives(header ...string) context.Context {
 	p.T.Helper()
 	return p.ArrivesBy(http.MethodPost, header...)

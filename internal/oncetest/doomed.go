@@ -33,7 +33,7 @@ func (j DoomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) (
 	return res, err
 }
 
-// DoomedReconciler is one that finds out what became of unknown operations, too.
+// DoomedReconciler is a DoomedJournal that also finds the outcomes of unknown operations.
 type DoomedReconciler struct {
 	DoomedJournal
 	journal.Reconciler
@@ -47,7 +47,7 @@ func (j DoomedReconciler) Looks(ctx context.Context, ev journal.Event, limit int
 	return res, err
 }
 
-// Hear reaches those around EventEvidence.
+// Hear reaches the points around EventEvidence.
 func (j DoomedReconciler) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
 	j.Fate.Reach(BeforeEvent(journal.EventEvidence))
 	res, first, err := j.Reconciler.Hear(ctx, heard, evs)
@@ -86,8 +86,8 @@ func (t doomedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// doomedConn knows when a request's last byte was handed to the kernel, which is
-// after httptrace's WroteRequest: by the brace that ends each body.
+// doomedConn notices when a request's last byte was given to the kernel, by the brace that ends each body. That is
+// after httptrace's WroteRequest.
 type doomedConn struct {
 	net.Conn
 	fate *Fate

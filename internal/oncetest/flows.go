@@ -16,8 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// StartFlows makes a process that runs flows; it is as [Start] makes it. Of flows it takes
-// the first, if there is one.
+// StartFlows starts a process that runs flows, as [Start] does. It uses the first flow.Config, if there is one.
 func StartFlows(t *testing.T, via http.RoundTripper, cfg onceward.Config, flows ...flow.Config) *Process {
 	t.Helper()
 	p := usual(&cfg, via)
@@ -62,7 +61,7 @@ func (p *Process) Post(ctx context.Context, what string) (Charge, error) {
 	return c, json.NewDecoder(resp.Body).Decode(&c)
 }
 
-// Step makes one charge in a step of its name.
+// Step makes one charge in a step of the same name.
 func (p *Process) Step(ctx context.Context, name string) error {
 	_, err := flow.Step(ctx, name, func(ctx context.Context) (Charge, error) { return p.Post(ctx, name) })
 	return err

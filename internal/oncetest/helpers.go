@@ -92,7 +92,7 @@ func Modes() []providers.Provider {
 // Bearer sends a credential.
 func Bearer(credential string) Option { return With("Authorization", "Bearer "+credential) }
 
-// ByField makes a body tell success from failure, as GraphQL does.
+// ByField makes a body field decide between success and failure, as GraphQL does.
 func ByField(e *providers.Endpoint) {
 	e.Rules = []providers.Rule{
 		{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"},
@@ -163,7 +163,7 @@ func RequireUUID(t *testing.T, version int, key string) {
 // TestSecret is a Config.Secret.
 var TestSecret = []byte("0123456789abcdef")
 
-// ToOwn sends a request to the API of one's own.
+// ToOwn sends a request to the API of [Own].
 var ToOwn = To(http.MethodPost, OwnURL)
 
 // Settler is an OnSettled that remembers what it got, and fails on some of it.
@@ -174,7 +174,7 @@ type Settler struct {
 	Fails map[string]func() error
 }
 
-// Settle is the OnSettled.
+// Settle is the OnSettled hook.
 func (s *Settler) Settle(_ context.Context, op onceward.Operation) error {
 	s.Mu.Lock()
 	if s.Got == nil {
@@ -189,26 +189,25 @@ func (s *Settler) Settle(_ context.Context, op onceward.Operation) error {
 	return nil
 }
 
-// Remembers states what an endpoint remembers by key.
+// Remembers declares what an endpoint remembers by key.
 func Remembers(m providers.Memory) func(*providers.Endpoint) {
 	return func(e *providers.Endpoint) { e.Remembers = m }
 }
 
-// NoGuard states that an endpoint may work on two requests at once, and how long it takes.
+// NoGuard declares that an endpoint may work on two requests at once, and its handling time.
 func NoGuard(handling time.Duration) func(*providers.Endpoint) {
 	return func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, handling }
 }
 
-// NoRetention states no retention.
+// NoRetention removes the retention.
 func NoRetention(e *providers.Endpoint) { e.Retention = 0 }
 
-// NoKey leaves an endpoint nothing but its pattern.
+// NoKey leaves only the pattern of an endpoint.
 func NoKey(e *providers.Endpoint) {
 	*e = providers.Endpoint{Pattern: e.Pattern}
 }
 
-// LeavesInFlight makes calls at the same time and crashes while all of them are at
-// the provider.
+// LeavesInFlight makes calls at the same time, and crashes while all of them are at the provider.
 func LeavesInFlight(t *testing.T, p *Process, l *Line, calls ...func()) {
 	t.Helper()
 	var under sync.WaitGroup
@@ -282,8 +281,8 @@ func (c closingBody) Close() error {
 	return nil
 }
 
-// Cards returns the table of an API whose requests may hold a card's number. It remembers it with its answers for as
-// long as those of any endpoint of Own.
+// Cards returns the table of an API whose requests may hold a card number. It remembers all answers for as long as
+// [Own] does.
 func Cards() providers.Provider {
 	return Own(Remembers(providers.Everything), func(e *providers.Endpoint) {
 		e.InFlightGuard = true
@@ -300,7 +299,7 @@ func Card(number string) Option {
 	}
 }
 
-// Canary stands in every secret of these tests, and nowhere else.
+// Canary is in every secret of these tests, and nowhere else.
 const Canary = "kanarienvogel"
 
 // AtMostOneEffectEach requires that no request took effect twice.

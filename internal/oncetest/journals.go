@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Journals opens one of each kind.
+// Journals opens a journal of each kind.
 var Journals = map[string]func(t *testing.T) journal.Journal{
 	"memory": func(*testing.T) journal.Journal { return memory.New() },
 	"sqlite": OnDisk,
@@ -57,8 +57,8 @@ func EachJournal(t *testing.T, f func(t *testing.T, open func() journal.Journal)
 	})
 }
 
-// SeesTheClock begins another operation from another session at that time, and cancels it. A clock that is days ahead
-// of the times that the journal has seen is not believed at once.
+// SeesTheClock begins another operation from another session at that time, and cancels it. The journal does not believe
+// a clock at once that is days ahead of the times that it has seen.
 func SeesTheClock(t *testing.T, j journal.Journal, at time.Time) {
 	t.Helper()
 	s, err := j.Join(context.Background())

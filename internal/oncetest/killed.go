@@ -27,8 +27,8 @@ import (
 // childVariable holds the plan of a process that a crash test has started.
 const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
 
-// Main is the TestMain of a package whose tests start processes with [StartChild]: such a
-// process carries out its plan, and runs no test. It does not return.
+// Main is the TestMain of a package whose tests start processes with [StartChild]. Such a process carries out its plan,
+// and runs no test. Main does not return.
 func Main[Plan any](m *testing.M, carryOut func(*Plan) error) {
 	encoded, isChild := os.LookupEnv(childVariable)
 	if !isChild {
@@ -54,8 +54,8 @@ type Child struct {
 	cmd    *exec.Cmd
 }
 
-// StartChild starts the test's own program again, which carries out the plan: see [Main].
-// The plan has to survive JSON. The process is killed at the end of ctx.
+// StartChild starts the test's own program again, which carries out the plan as [Main] says. The plan has to survive
+// JSON. The process is killed at the end of ctx.
 func StartChild(ctx context.Context, plan any) (*Child, error) {
 	encoded, err := json.Marshal(plan)
 	if err != nil {
@@ -67,7 +67,7 @@ func StartChild(ctx context.Context, plan any) (*Child, error) {
 	}
 	p := &Child{cmd: exec.CommandContext(ctx, self)}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(encoded),
-		// The race detector would else keep each child for a second.
+		// Otherwise the race detector would keep each child for a second.
 		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.Stderr
 	stdout, err := p.cmd.StdoutPipe()
@@ -90,8 +90,7 @@ func (p *Child) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) 
 // PID returns the process's number.
 func (p *Child) PID() int { return p.cmd.Process.Pid }
 
-// End waits for the process, and reports whether it was ended by SIGKILL. It returns an
-// error for one that neither came to its end nor was killed so.
+// End waits for the process, and reports whether SIGKILL ended it. It returns an error for any other failure.
 func (p *Child) End() (killed bool, err error) {
 	err = p.cmd.Wait()
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -126,7 +125,7 @@ const (
 // BeforeEvent returns the point at which an event is about to be recorded.
 func BeforeEvent(k journal.EventKind) Point { return Point("before " + k.String()) }
 
-// AfterEvent returns the point at which an event was recorded and its caller does not know yet.
+// AfterEvent returns the point at which an event is recorded, and its caller does not know that yet.
 func AfterEvent(k journal.EventKind) Point { return Point("after " + k.String()) }
 
 // Doom says at which point a process kills or stops itself.
@@ -154,7 +153,7 @@ func NewFate(doom Doom) *Fate {
 	return f
 }
 
-// Reach reports that the process has come to p. It does not return where that is its end.
+// Reach reports that the process has come to p. It does not return if the process ends there.
 func (f *Fate) Reach(p Point) {
 	if p != f.At {
 		return
@@ -180,7 +179,7 @@ const RestartAfter = 100 * time.Millisecond
 // StormWorkers is the number of callers in a process of a storm of kills.
 const StormWorkers = 8
 
-// PatienceOfAStorm is the longest last life of a storm, on a machine that is slow and busy with other things.
+// PatienceOfAStorm is the longest last life of a storm, on a machine that is slow and busy.
 const PatienceOfAStorm = 5 * time.Minute
 
 // SeveralAtOnce calls play for each of n items, which is quicker, since they mostly wait.

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Line is a provider in memory, for tests in virtual time: it gives scripted
-// replies, and calls the trace hooks that net/http's own transport calls. The zero
-// Line answers everything with [Paid]. It is safe for concurrent use.
+// Line is a provider in memory, for tests in virtual time. It gives scripted replies, and calls the trace hooks that
+// net/http's own transport calls. The zero Line answers everything with [Paid]. It is safe for concurrent use.
 type Line struct {
 	mu     sync.Mutex
 	script []Reply
@@ -128,7 +127,7 @@ func (l *Line) Keys() (keys []string) {
 	return keys
 }
 
-// Descriptions returns the descriptions of the requested charges: of each body description=... its text.
+// Descriptions returns the descriptions of the requested charges, which follow description= in each body.
 func (l *Line) Descriptions() (all []string) {
 	for _, s := range l.Sent() {
 		all = append(all, strings.TrimPrefix(s.Body, "description="))
@@ -150,7 +149,7 @@ func (l *Line) Most() int {
 	return l.most
 }
 
-// Says answers; the header is given as name, value, name, value.
+// Says answers with status and body. The header is given as name, value, name, value.
 func Says(status int, body string, header ...string) Reply {
 	return Streams(status, int64(len(body)), func() io.Reader { return strings.NewReader(body) }, header...)
 }
@@ -190,7 +189,7 @@ func Loses() Reply {
 	return Reply{Answer: func(*http.Request) (*http.Response, error) { return nil, ErrReset }}
 }
 
-// Refuses gets no connection.
+// Refuses fails to get a connection.
 func Refuses() Reply {
 	return Reply{Unsent: true, Answer: func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }}
 }

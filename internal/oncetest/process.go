@@ -22,8 +22,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Process is a client of its own on a journal that it may share, and that it can
-// be cut off from as by a crash.
+// Process is a client with a journal of its own or a shared one. It can be cut off from the journal as by a crash.
 type Process struct {
 	*onceward.Client
 	Flows   *flow.Runner // nil: it runs none
@@ -72,7 +71,7 @@ func (p *Process) begin(t *testing.T, cfg onceward.Config) {
 	c, err := onceward.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// The test's context is over: nothing is waited for.
+		// The test's context has ended, so nothing is waited for.
 		_ = c.Shutdown(t.Context())
 	})
 	p.Client, p.T, p.HTTP = c, t, c.HTTPClient()
@@ -101,8 +100,7 @@ type Outcome struct {
 	Err    error
 }
 
-// Ask makes a charge, or what the options make of it, reads the answer and closes
-// it.
+// Ask makes a charge, or the request that the options make of it. It reads and closes the answer.
 func (p *Process) Ask(ctx context.Context, options ...Option) Outcome {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, strings.NewReader(ChargeForm))
 	if err != nil {
@@ -135,7 +133,7 @@ func Named(t *testing.T, name string) context.Context {
 	return onceward.WithOperation(t.Context(), name)
 }
 
-// Recorded returns an operation as the journal has it, past the client.
+// Recorded returns an operation from the journal, without the client.
 func (p *Process) Recorded(ref onceward.Ref) journal.Operation {
 	p.T.Helper()
 	op, err := p.Journal.Journal.Get(context.Background(), ref)
@@ -143,7 +141,7 @@ func (p *Process) Recorded(ref onceward.Ref) journal.Operation {
 	return op
 }
 
-// Everything returns what the journal lists, past the client.
+// Everything returns all operations in the journal, without the client.
 func (p *Process) Everything() (ops []journal.Operation) {
 	p.T.Helper()
 	for op, err := range p.Journal.Journal.List(context.Background(), journal.Filter{}) {
@@ -153,7 +151,7 @@ func (p *Process) Everything() (ops []journal.Operation) {
 	return ops
 }
 
-// ResolveAs resolves an operation as it stands.
+// ResolveAs resolves an operation in its present state.
 func (p *Process) ResolveAs(ref onceward.Ref, as onceward.Resolution, answer *onceward.Answer) (onceward.Operation, error) {
 	p.T.Helper()
 	op, err := p.Lookup(context.Background(), ref)

@@ -10,7 +10,7 @@ import (
 )
 
 // InProportion does the work for n things. In the soak it fails if that takes more than four times as long as sixteen
-// times the work for a sixteenth of them. A busy machine is given ten tries. Outside the soak no time is compared.
+// times the work for a sixteenth of them. A busy machine gets ten tries. Outside the soak no time is compared.
 func InProportion(t *testing.T, n int, do func(n int), what string) {
 	t.Helper()
 	if !soak.On() {
