@@ -80,11 +80,11 @@ func Answers(status int, body string) *http.Response {
 // Blinded is a journal that can't read for a while.
 type Blinded struct {
 	*memory.Journal
-	Finds      int    // how many readings fail
-	Evidence   int    // and how often what was found can't be recorded
-	Hints      int    // or that something was heard
-	FailsLooks int    // or that it is looked for
-	Unread     string // the operation that can't be read by its name
+	Finds      int    // the number of reads that fail
+	Evidence   int    // the number of events with evidence that fail
+	Hints      int    // the number of hints that fail
+	FailsLooks int    // the number of look-up events that fail
+	Unread     string // the name of the operation that can't be read
 }
 
 func (j *Blinded) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {

@@ -132,7 +132,7 @@ func AfterEvent(k journal.EventKind) Point { return Point("after " + k.String())
 type Doom struct {
 	At       Point
 	Pass     int  // how often the point is passed before
-	Together int  // it strikes once so many goroutines have come there and wait
+	Together int  // it strikes once this many goroutines wait there
 	Stop     bool // the process is stopped instead, until it gets a signal to continue
 }
 

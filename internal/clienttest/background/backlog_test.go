@@ -184,7 +184,7 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 		name   string
 		script []reply
 		event  journal.EventKind
-		kind   error // what the caller gets all the same; nil: a response
+		kind   error // what the caller gets; nil: a response
 		state  journal.State
 	}{
 		{"a park", []reply{loses()}, journal.EventPark, onceward.ErrPending, journal.StatePending},
@@ -444,7 +444,7 @@ func TestAnIntentThatIsTakenBackIsNotKept(t *testing.T) {
 // slow is a journal that takes its time to record answers while hold is open.
 type slow struct {
 	failing
-	hold   chan struct{} // closed: nobody is held any more
+	hold   chan struct{} // once closed, no call is held
 	inside atomic.Int64
 }
 

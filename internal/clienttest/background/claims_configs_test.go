@@ -33,7 +33,7 @@ func TestClientsOfTwoConfigurations(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		other onceward.Config
-		kind  error // what who asks the other gets; nil: its answer
+		kind  error // of a call to the other client; nil: it gets the answer
 	}{
 		"alike":                      {onceward.Config{Authorize: adds("sk_test_1")}, nil},
 		"with a live credential":     {onceward.Config{Authorize: adds("sk_live_1")}, onceward.ErrKeyReused},

@@ -813,7 +813,7 @@ type landingClaims struct {
 	journal.Flows
 	fails bool        // claims
 	keeps atomic.Bool // it gives nothing back
-	half  bool        // what was claimed by a first commit is given, and the second one's landed, too
+	half  bool        // the first commit's operations are returned, and the second commit was stored, too
 }
 
 func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
@@ -872,7 +872,7 @@ func TestLostClaimIsLeftToTheNext(t *testing.T) {
 			require.Equal(t, onceward.StatePending, op.State)
 			assert.Equal(t, !row.unsent, op.MayHaveRun)
 			assert.Equal(t, before.FirstSentAt, op.FirstSentAt)
-			if !row.died { // how long its last attempt took nobody knows
+			if !row.died { // the end of its last attempt is not known
 				assert.Equal(t, before.LastEndedAt, op.LastEndedAt)
 			}
 			assert.Equal(t, before.Attempts, op.Attempts)

@@ -76,7 +76,7 @@ func (s *shop) runs(t *testing.T) {
 		end()
 		<-ended
 	})
-	pass(time.Second) // its session is there: in virtual time, nobody else may wait for the lock that starts one
+	pass(time.Second) // the session has begun: in virtual time no other goroutine may wait for the lock that begins one
 }
 
 // orders inserts an order and enqueues its charge in one transaction. commit says whether to commit it, whatever

@@ -60,7 +60,7 @@ func TestRunEndsAfterItsLooks(t *testing.T) {
 		var looked atomic.Bool
 		p := start(t, (&line{}).Then(loses()), onceward.Config{Providers: []providers.Provider{own(noKey)}, Reconcile: &onceward.Reconcile{
 			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
-				<-time.After(time.Minute) // virtual, and whatever its context says
+				<-time.After(time.Minute) // virtual, and without regard to its context
 				looked.Store(true)
 				return onceward.Finding{}, nil
 			},

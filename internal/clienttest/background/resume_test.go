@@ -383,7 +383,7 @@ func TestRunSendsParkedOperationsOnTime(t *testing.T) {
 		require.Len(t, sent, 3)
 		for i, waited := range []time.Duration{0, time.Hour, time.Hour + 10*time.Minute} {
 			late := time.Second
-			if i == 2 { // one that Run has sent in vain leaves the next probe to others
+			if i == 2 { // an operation that Run has sent in vain leaves the next probe to others
 				late = 15 * time.Second
 			}
 			assert.WithinRange(t, sent[i].At, began.Add(waited), began.Add(waited+late))

@@ -143,7 +143,7 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 				}
 
 				other.Store(end == "there is another one")
-				if end == "nobody is reached for a while" { // whoever probes does not find out
+				if end == "nobody is reached for a while" { // a probe does not reach the provider
 					l.Always(refuses())
 					pass(time.Hour)
 				}
@@ -308,7 +308,7 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 		name  string
 		due   []time.Duration
 		says  []reply
-		probe int // which of what is sent is the slow one
+		probe int // the index of the slow request
 	}{
 		{"one that was under way before it was refused", []time.Duration{second, minute, 2 * minute, 2 * minute}, []reply{takes(50*minute, loses()), wrongKey, slow}, 2},
 		{"one that found out, and is kept from trying again", []time.Duration{second, 31 * minute, 40 * minute, 40 * minute}, []reply{wrongKey, busy, wrongKey, slow}, 3},

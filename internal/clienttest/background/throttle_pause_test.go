@@ -79,7 +79,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		asked string
-		wait  time.Duration // for who asks by name
+		wait  time.Duration // of a caller that asks by name
 	}{
 		{"60", time.Minute},
 		{"3600", time.Hour},

@@ -198,7 +198,7 @@ func (c crash) play(ctx context.Context, dir string) (h history) {
 	srv.RetryAfter = -1
 	srv.Observe = func(r providertest.Request) {
 		if r.Path != c.path {
-			return // a stranger's, who knows the port from a server that had it before
+			return // another client's, which knows the port from an earlier server
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -516,7 +516,7 @@ func newChargeServer(t *testing.T, c contract) (srv *providertest.Server, wire *
 	}))
 	srv.RetryAfter = -1
 	srv.Observe = func(r providertest.Request) {
-		if r.Path == c.path { // else a stranger's, who knows the port from a server that had it before
+		if r.Path == c.path { // otherwise another client's, which knows the port from an earlier server
 			wire.record(r)
 		}
 	}

@@ -411,7 +411,7 @@ func cutAfterTheStatusLine(t *testing.T) {
 		name     string
 		api      providers.Provider
 		faults   []providertest.Fault
-		status   int // of what the handler answers
+		status   int // of the handler's answer
 		state    onceward.State
 		err      error
 		marked   bool

@@ -289,7 +289,7 @@ func TestReplayATakeoverMeetsARequest(t *testing.T) {
 	a, b := s.client(), s.client(func(cfg *onceward.Config) {
 		cfg.Trace = &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
 			if f := s.works.Swap(nil); f != nil {
-				s.release() // once B was told to wait
+				s.release() // once B has to wait
 			}
 		}}
 	})

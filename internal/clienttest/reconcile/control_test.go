@@ -73,7 +73,7 @@ func TestCanariesOfOneCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name                    string
-		unnamed, control, looks bool // whose the credential is can't be asked then
+		unnamed, control, looks bool // when the account of the credential can't be requested
 		controls                int
 	}{
 		{name: "its account is known", controls: 1},
@@ -91,7 +91,7 @@ func TestCanariesOfOneCredential(t *testing.T) {
 					}
 					return nil
 				})
-				pass(time.Hour) // what was told before is asked again
+				pass(time.Hour) // the account is requested again
 			}
 			nobodyKnows(row.unnamed)
 			l.Box.Script(providertest.DropBefore())

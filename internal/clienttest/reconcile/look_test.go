@@ -295,7 +295,7 @@ func TestLookupUnderACarriedKey(t *testing.T) {
 func TestLookupBesideAnotherMode(t *testing.T) {
 	for _, row := range []struct {
 		name, first, second string
-		unnamed, rivals     bool // nobody says whose a credential is; the first may have made what the second finds
+		unnamed, rivals     bool // the credential's account is not known; the first may have made the object
 	}{
 		{"of one account and mode", "Bearer sk_live_1", "Bearer sk_live_1", false, true},
 		{"of two accounts", "Bearer sk_live_1", "Bearer sk_live_2", false, false},
@@ -335,7 +335,7 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		answer *onceward.Answer
-		table  func(*providers.Provider) // of who looks
+		table  func(*providers.Provider) // of the process that looks
 		most   int64
 		at     string
 		kept   bool
@@ -698,7 +698,7 @@ func TestLookupThatCallsItself(t *testing.T) {
 func TestLookupHookOfAnUndo(t *testing.T) {
 	for _, row := range []struct {
 		finding onceward.Finding
-		why     []string // of what is unknown after it
+		why     []string // of the operations that stay unknown
 	}{
 		{onceward.Finding{Found: journal.FindingTookEffect, Object: "transfer obj_2"}, nil},
 		{onceward.Finding{Found: journal.FindingAbsent}, []string{"Config.Reconcile.Lookup names no object, or says of an undo that it is absent"}},

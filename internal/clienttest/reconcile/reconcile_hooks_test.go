@@ -179,7 +179,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 		hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
 		program := anotherAs(t, l.Box, onceward.Config{Journal: j, Reconcile: hook}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
-		l.Box.ScriptLooks(providertest.None()) // whose credential it is
+		l.Box.ScriptLooks(providertest.None()) // for the account of the credential
 		l.Box.EveryLook(providertest.Status(http.StatusServiceUnavailable, nil))
 		looks := func(by *teller) []onceward.Evidence {
 			pass(2 * time.Minute)

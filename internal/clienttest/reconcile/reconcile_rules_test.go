@@ -227,7 +227,7 @@ func TestRuleAccount(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name         string
-		sent, looked bool // nobody can say then whose the token is
+		sent, looked bool // when the account of the token is not known
 	}{
 		{"asked of a provider that does not tell as it is looked for", false, true},
 		{"asked of a provider that did not tell as it was sent", true, false},

@@ -348,7 +348,7 @@ func TestReconcileShutsDown(t *testing.T) {
 		assert.Equal(t, asked, time.Now(), "at once")
 
 		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal})
-		var given string // not the one whose look was cut off: that one was looked for
+		var given string // an operation without a look-up; the interrupted one has had its own
 		for i := range 5 {
 			if op := next.Stands("invoice-" + string(rune('a'+i))); op.State == onceward.StateUnknown && op.Looks == 0 {
 				given = op.ID
@@ -358,7 +358,7 @@ func TestReconcileShutsDown(t *testing.T) {
 		last, err := next.Reconcile(t.Context(), onceward.Ref{ID: given})
 		require.NoError(t, err, "who asks need not wait for a look that was given back")
 		assert.Equal(t, onceward.StateCompleted, last.State)
-		next.Runs(3 * time.Minute) // the one that was cut off may have a budget's pause before it; a lease is ten minutes
+		next.Runs(3 * time.Minute) // the interrupted operation may wait for the budget; a lease is ten minutes
 		for i := range 5 {
 			assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-"+string(rune('a'+i))).State, "what was not looked for was given back")
 		}

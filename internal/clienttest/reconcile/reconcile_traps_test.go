@@ -209,7 +209,7 @@ func TestTrapInconclusive(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			require.NoError(t, l.Pays("control").Err)
 			time.Sleep(time.Hour)
-			l.Box.ScriptLooks(providertest.None()) // whose credential it is
+			l.Box.ScriptLooks(providertest.None()) // for the account of the credential
 			l.Box.EveryLook(row.fault)
 			l.Runs(3 * time.Hour)
 			op := l.Stands("invoice-1")

@@ -30,7 +30,7 @@ type keyedStripe struct {
 }
 
 func (s *keyedStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost { // whose the credential is
+	if r.Method != http.MethodPost { // for the account of the credential
 		_, _ = io.WriteString(w, `{"id":"acct_1"}`)
 		return
 	}

@@ -157,7 +157,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 	for name, row := range map[string]struct {
 		first reply
 		cfg   onceward.Config
-		given bool // it was executed by somebody's word, without an answer
+		given bool // a person resolved it as executed, without an answer
 	}{
 		"one that was too large":   {first: says(200, `{"id":"ch_1","description":"long"}`), cfg: onceward.Config{MaxResponseBody: 16}},
 		"one that was cut off":     {first: cuts(200, paid)},
@@ -383,7 +383,7 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		replies []reply
-		said    bool // somebody said that it was not executed
+		said    bool // a person resolved it as not executed
 	}{
 		"by somebody's word": {[]reply{frozen}, true},
 		"as it was refused":  {[]reply{wrongKey}, false},

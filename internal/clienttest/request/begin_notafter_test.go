@@ -96,7 +96,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 			transport := srv.Client().Transport.(*http.Transport).Clone()
 			t.Cleanup(transport.CloseIdleConnections)
 			var slow atomic.Bool
-			var passed atomic.Int64 // beside what the machine's clock says
+			var passed atomic.Int64 // beyond the machine's clock
 			outlasts := func() {
 				if slow.Load() {
 					passed.Store(int64(2 * time.Minute))

@@ -180,7 +180,7 @@ func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 // A caller whose look-up proves absence waits for the Retry-After of the provider's last answer before it sends again.
 func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 	for name, row := range map[string]struct {
-		hurries time.Duration // the time of the first one who asks; 0: enough
+		hurries time.Duration // the first caller's deadline; 0: enough
 		asks    int
 	}{
 		"of one":                         {0, 1},
@@ -200,7 +200,7 @@ func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 				return p.Ask(onceward.WithOperation(ctx, invoice), to("POST", ownURL))
 			}
 			require.ErrorIs(t, asks(t.Context()).Err, onceward.ErrOutcomeUnknown)
-			pass(19 * time.Minute) // so that the word of the program's own look-up counts
+			pass(19 * time.Minute) // so that the finding of the program's look-up counts
 			first, rest := make(chan outcome, 1), make(chan outcome, row.asks)
 			go func() {
 				ctx := t.Context()

@@ -183,7 +183,7 @@ func TestCancelledAfterAnEarlierCall(t *testing.T) {
 	refused := says(401, `{"error":{"type":"invalid_request_error"}}`)
 	other := to("POST", "https://api.stripe.com/other")
 	for _, row := range []struct {
-		first   []reply // none: nobody has asked before
+		first   []reply // none: there was no earlier call
 		options []option
 		leaves  onceward.State
 		is      error
@@ -327,7 +327,7 @@ func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 		name string
 		ctx  func(context.Context) (context.Context, context.CancelFunc)
 		auth error
-		told bool // a call whose time is up leaves it pending whatever it found
+		told bool // an expired call leaves it pending, whatever its earlier state
 	}{
 		{"its context ends while it connects", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)

@@ -264,7 +264,7 @@ func TestAStepWithoutItsCredentialWaits(t *testing.T) {
 		name    string
 		fails   error
 		changes bool  // between the intent and the attempt
-		first   reply // to what is sent all the same
+		first   reply // to the request that is sent
 		sent    int
 	}{
 		{name: "it can't be had", fails: errors.New("the vault is sealed")},

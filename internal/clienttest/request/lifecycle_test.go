@@ -224,7 +224,7 @@ func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 	orders := []struct {
 		name           string
 		shutdown, then bool  // Shutdown comes before Close, and after it
-		told           error // what is asked for after that is told
+		told           error // the error of later calls
 	}{
 		{"Close", false, false, journal.ErrClosed},
 		{"Close before Shutdown", false, true, onceward.ErrShutdown},
@@ -283,7 +283,7 @@ func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 					}
 					require.NoError(t, j.Close())
 					require.ErrorIs(t, j.Close(), journal.ErrClosed)
-					pass(2 * time.Second) // what is under way comes to its end
+					pass(2 * time.Second) // running work ends
 					unrecorded := what.missing && !order.shutdown
 					shutDown := func() {
 						err := p.Shutdown(ctx)

@@ -43,7 +43,7 @@ func TestALateAnswer(t *testing.T) {
 		conflict int
 	}{
 		{"while it is pending completes it", func(t *testing.T, p *process) {
-			report, err := p.Resume(t.Context()) // without the provider: nobody's
+			report, err := p.Resume(t.Context()) // without the provider, so that no process sends it
 			require.NoError(t, err)
 			require.Equal(t, 1, report.PassedOver)
 		}, onceward.StateCompleted, false, 0},

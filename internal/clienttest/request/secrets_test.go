@@ -534,7 +534,7 @@ func TestNoSecretIsWrittenIfTheJournalFails(t *testing.T) {
 				heard.say(out.Op)
 				for name, values := range out.Header {
 					if out.Op.Replayed {
-						fmt.Fprintln(&heard, name, values) // what is replayed is what was kept
+						fmt.Fprintln(&heard, name, values) // a replay shows what was recorded
 					}
 				}
 			}
@@ -700,7 +700,7 @@ func TestNoCredentialIsWrittenAnywhere(t *testing.T) {
 				see(p.Recorded(op.Ref))
 			}
 			for _, canary := range canaries {
-				assert.False(t, strings.Contains(seen.String(), canary), canary) // what was seen is long
+				assert.False(t, strings.Contains(seen.String(), canary), canary) // the text is long
 			}
 		})
 	}

@@ -181,7 +181,7 @@ func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
 			calm := start(t, l, onceward.Config{Journal: j})
 			require.NoError(t, calm.Ask(ctx, options...).Err)
 			ended := make(chan struct{})
-			go func() { // nobody in the process waits for the one that panicked
+			go func() { // no other call in the process waits for the one that panicked
 				defer close(ended)
 				defer func() { _ = recover() }()
 				p.Ask(ctx, options...)
