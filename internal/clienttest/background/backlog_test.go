@@ -481,7 +481,7 @@ func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 
 // A caller and the retries may record a kept event at the same time. Both finish.
 func TestSeveralCallersRecordKeptEvents(t *testing.T) {
-	virtual(t, "the retries, and somebody who asks", func(t *testing.T) {
+	virtual(t, "the retries, and a caller", func(t *testing.T) {
 		j := &slow{failing: failing{Journal: memory.New()}, hold: make(chan struct{})}
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})

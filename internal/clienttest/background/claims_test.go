@@ -111,7 +111,7 @@ func TestCorrectedTableReadFromTheBody(t *testing.T) {
 		sent     int
 		state    onceward.State
 	}{
-		"its contract is told by its body": {providers.Braintree(), []option{
+		"its body decides the contract": {providers.Braintree(), []option{
 			to("POST", "https://payments.braintree-api.com/graphql"), with("Content-Type", "application/json"),
 			body(`{"query":"mutation M($input: ChargePaymentMethodInput!) { chargePaymentMethod(input: $input) { transaction { id } } }",` +
 				`"variables":{"input":{"apiRequestKey":"k","paymentMethodId":"p"}}}`),
@@ -311,7 +311,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 			assert.Len(t, l.Sent(), 2)
 		})
 	}
-	each(t, "the first attempt's mode is recorded, whoever made it", func(t *testing.T, j journal.Journal) {
+	each(t, "the first attempt with a known mode records it", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), with("Authorization", "Bearer of another kind")) })
@@ -403,7 +403,7 @@ func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 // An operation was recorded before a table listed its host. The report and the error say so.
 func TestOperationOfAnUnlistedHost(t *testing.T) {
 	listed := []providers.Provider{own()}
-	each(t, "nothing may have run: who asks has it sent", func(t *testing.T, j journal.Journal) {
+	each(t, "nothing may have run: a call sends it", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, was.Ask(named(t, "order-1"), toOwn).Err, onceward.ErrPending)
@@ -446,8 +446,8 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 		after time.Duration
 		state onceward.State
 	}{
-		{"while another may send it, it stays", time.Hour, onceward.StatePending},
-		{"once nobody may, it is unknown", 25 * time.Hour, onceward.StateUnknown},
+		{"while another process may send it, it stays pending", time.Hour, onceward.StatePending},
+		{"once no process may send it, it is unknown", 25 * time.Hour, onceward.StateUnknown},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(loses())
@@ -838,10 +838,10 @@ func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Re
 func TestLostClaimIsLeftToTheNext(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ died, keeps, unsent bool }{
-		"of what was parked":                           {},
-		"of what was never sent":                       {unsent: true},
-		"of what a dead process left":                  {died: true},
-		"and the journal fails at giving it back, too": {keeps: true},
+		"of a parked operation":                    {},
+		"of an unsent operation":                   {unsent: true},
+		"of an operation that a dead process left": {died: true},
+		"and the journal fails to release it, too": {keeps: true},
 	} {
 		each(t, name, func(t *testing.T, kept journal.Journal) {
 			l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}

@@ -150,7 +150,7 @@ func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 		pass(time.Second)
 		assert.Len(t, l.Sent(), 4)
 	})
-	virtual(t, "which is told", func(t *testing.T) {
+	virtual(t, "with Wake", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		l := &line{}
 		web, worker := openShop(t, path, &line{}, onceward.Config{}), openShop(t, path, l, onceward.Config{})
@@ -201,15 +201,15 @@ func TestInvalidEnqueues(t *testing.T) {
 		kind    error
 		says    string
 	}{
-		"no name":                       {ctx: func(context.Context) context.Context { return t.Context() }, kind: onceward.ErrNameNeeded, says: "enqueue it twice"},
-		"an empty name":                 {ctx: func(ctx context.Context) context.Context { return onceward.WithOperation(ctx, "") }, kind: onceward.ErrInvalidRequest, says: "name is empty"},
-		"no effect":                     {options: []option{func(r *http.Request) { r.Method = http.MethodGet }}, kind: onceward.ErrInvalidRequest, says: "has no effect"},
-		"a stream":                      {options: []option{func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }}, kind: onceward.ErrInvalidRequest, says: "can't be repeated"},
-		"a large body":                  {cfg: onceward.Config{MaxRequestBody: 3}, kind: onceward.ErrInvalidRequest, says: "MaxRequestBody"},
-		"a key":                         {options: []option{carrying("mine")}, kind: onceward.ErrInvalidRequest, says: "leave it out"},
-		"a card":                        {options: []option{body("card[number]=4242424242424242&amount=1")}, kind: onceward.ErrInvalidRequest, says: "secret"},
-		"a credential that nobody adds": {options: []option{with("Authorization", "Bearer sk_test_1")}, kind: onceward.ErrCredentialMissing, says: "Authorization"},
-		"strict":                        {cfg: strict, options: []option{to(http.MethodPost, "https://api.stripe.com:444/v1/charges")}, kind: onceward.ErrUnprotected, says: "another port"},
+		"no name":       {ctx: func(context.Context) context.Context { return t.Context() }, kind: onceward.ErrNameNeeded, says: "enqueue it twice"},
+		"an empty name": {ctx: func(ctx context.Context) context.Context { return onceward.WithOperation(ctx, "") }, kind: onceward.ErrInvalidRequest, says: "name is empty"},
+		"no effect":     {options: []option{func(r *http.Request) { r.Method = http.MethodGet }}, kind: onceward.ErrInvalidRequest, says: "has no effect"},
+		"a stream":      {options: []option{func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }}, kind: onceward.ErrInvalidRequest, says: "can't be repeated"},
+		"a large body":  {cfg: onceward.Config{MaxRequestBody: 3}, kind: onceward.ErrInvalidRequest, says: "MaxRequestBody"},
+		"a key":         {options: []option{carrying("mine")}, kind: onceward.ErrInvalidRequest, says: "leave it out"},
+		"a card":        {options: []option{body("card[number]=4242424242424242&amount=1")}, kind: onceward.ErrInvalidRequest, says: "secret"},
+		"a credential that Authorize does not add": {options: []option{with("Authorization", "Bearer sk_test_1")}, kind: onceward.ErrCredentialMissing, says: "Authorization"},
+		"strict": {cfg: strict, options: []option{to(http.MethodPost, "https://api.stripe.com:444/v1/charges")}, kind: onceward.ErrUnprotected, says: "another port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, row.cfg)

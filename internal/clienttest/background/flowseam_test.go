@@ -35,18 +35,18 @@ func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 		"a refusal":                        {answer: declined, state: flow.StateGivenUp},
 		"an effect":                        {answer: says(200, paid), state: flow.StateWaiting},
 		"an effect that a person has seen": {answer: loses(), resolved: true, state: flow.StateWaiting},
-		"what the table calls a decline":   {answer: says(200, none), later: declines, state: flow.StateGivenUp},
-		"what another provider's table calls one": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
+		"a decline by its table":           {answer: says(200, none), later: declines, state: flow.StateGivenUp},
+		"a decline by another provider's table": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
 			declines(p)
 			p.Name = "another"
 		}},
-		"what its renamed table calls one": {answer: says(200, none), state: flow.StateGivenUp, later: func(p *providers.Provider) {
+		"a decline by its renamed table": {answer: says(200, none), state: flow.StateGivenUp, later: func(p *providers.Provider) {
 			declines(p)
 			p.Name, p.KeysUnder = "another", "stripe"
 		}},
 		"a success, where the table knows declines": {answer: says(200, paid), later: declines, state: flow.StateWaiting},
-		"what was cut": {answer: cuts(200, none), later: declines, state: flow.StateWaiting},
-		"what no table lists any more": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
+		"a cut answer": {answer: cuts(200, none), later: declines, state: flow.StateWaiting},
+		"an operation whose host no table lists any more": {answer: says(200, none), state: flow.StateWaiting, later: func(p *providers.Provider) {
 			declines(p)
 			p.Hosts = []string{"api.elsewhere.example"}
 		}},

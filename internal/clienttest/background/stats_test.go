@@ -14,7 +14,7 @@ import (
 )
 
 func TestClientStats(t *testing.T) {
-	virtual(t, "of what a client alone knows", func(t *testing.T) {
+	virtual(t, "of a client without Run", func(t *testing.T) {
 		j := &failing{Journal: memory.New()}
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, RetryBudget: backoff.Budget{Capacity: 4}})

@@ -22,13 +22,13 @@ import (
 func TestRefusedCredentialInTheForeground(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []reply{wrongKey, says(407, "")} {
-		each(t, "cancels what was asked for first, and the refusal is handed over", func(t *testing.T, j journal.Journal) {
+		each(t, "cancels a new operation, and its caller gets the refusal", func(t *testing.T, j journal.Journal) {
 			p := start(t, (&line{}).Then(refusal), onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
 			require.NoError(t, out.Err)
 			assert.Equal(t, onceward.StateCancelled, out.Op.State)
 		})
-		each(t, "leaves pending what was, and the refusal is in the error", func(t *testing.T, j journal.Journal) {
+		each(t, "leaves a pending operation pending, and the error has the refusal", func(t *testing.T, j journal.Journal) {
 			p := start(t, (&line{}).Then(refuses(), refusal), onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 			require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 			pass(time.Hour)
@@ -311,8 +311,8 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 		probe int // the index of the slow request
 	}{
 		{"one that was under way before it was refused", []time.Duration{second, minute, 2 * minute, 2 * minute}, []reply{takes(50*minute, loses()), wrongKey, slow}, 2},
-		{"one that found out, and is kept from trying again", []time.Duration{second, 31 * minute, 40 * minute, 40 * minute}, []reply{wrongKey, busy, wrongKey, slow}, 3},
-		{"one that reached nobody, and is kept from trying again", []time.Duration{second, 30*minute + 5*second, 31 * minute}, []reply{wrongKey, refuses(), slow}, 1},
+		{"one that tested the credential, and may not try again", []time.Duration{second, 31 * minute, 40 * minute, 40 * minute}, []reply{wrongKey, busy, wrongKey, slow}, 3},
+		{"one that did not reach the provider, and may not try again", []time.Duration{second, 30*minute + 5*second, 31 * minute}, []reply{wrongKey, refuses(), slow}, 1},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			credential := func(r *http.Request) error {

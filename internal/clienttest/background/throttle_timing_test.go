@@ -408,7 +408,7 @@ func TestEndOfRunKeepsTheBreakerClosed(t *testing.T) {
 			assert.Equal(t, !row.rests, report.Completed > 1)
 		})
 	}
-	virtual(t, "what fails as it ends", func(t *testing.T) {
+	virtual(t, "an operation that fails as Run ends", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		l := (&line{}).Always(doing(stop, unavailable))
 		p, ended := waitingFor(t, l, 10, onceward.Config{Backoff: once, Concurrency: 1})
