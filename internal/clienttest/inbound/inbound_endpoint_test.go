@@ -89,7 +89,7 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 			made(t, byPath, "/rides?again=1")
 			assert.Len(t, srv.Effects(), 1)
 
-			t.Run("an endpoint's name says what is one endpoint", func(t *testing.T) {
+			t.Run("the name of an endpoint decides, and not its path", func(t *testing.T) {
 				one := endpointsOf(p, onceward.InboundOptions{Endpoint: func(*http.Request) string { return "POST /rides" }}, charge)
 				made(t, one, "/v2/rides")
 				assert.Len(t, srv.Effects(), 1)

@@ -197,7 +197,7 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 			assert.Len(t, distinct(l.Keys()), 2)
 		})
 
-		virtual(t, "one tenant's order makes nobody else's fail, by "+method, func(t *testing.T) {
+		virtual(t, "one tenant's order makes no other tenant's fail, by "+method, func(t *testing.T) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			require.NoError(t, p.Ask(onceward.WithOperation(p.ArrivesBy(method, "Tenant", "hostile"), "charge"), body("amount=1")).Err)
@@ -498,7 +498,7 @@ func TestRetryingCallerHasTheSameStep(t *testing.T) {
 		{"an error of the provider", says(503, ""), onceward.StatePending},
 		{"too many requests", limited, onceward.StatePending},
 		{"a wrong credential", wrongKey, onceward.StateCancelled},
-		{"an outcome that nobody knows", frozen, onceward.StateUnknown},
+		{"an unknown outcome", frozen, onceward.StateUnknown},
 	} {
 		underParents(t, row.name, func(t *testing.T, l *line, p *process, run func() context.Context) {
 			l.Then(row.first)
