@@ -64,8 +64,8 @@ func TestWrongClock(t *testing.T) {
 		{"it is a year ahead at every other start", []bootClock{right, ahead}, 2 * day},
 		{"it is three days ahead at every start", []bootClock{daysAhead}, 30 * time.Hour},
 		{"it is three days ahead now and then", []bootClock{right, daysAhead, right}, 30 * time.Hour},
-		{"it is what a snapshot had, at every start", []bootClock{resumed}, 5 * day},
-		{"it is what a snapshot had, at every other start", []bootClock{resumed, right}, 5 * day},
+		{"it is a snapshot's, at every start", []bootClock{resumed}, 5 * day},
+		{"it is a snapshot's, at every other start", []bootClock{resumed, right}, 5 * day},
 	} {
 		for j, lives := range []time.Duration{10 * time.Second, 5 * time.Minute} {
 			if i%2 != j && !soak.On() {

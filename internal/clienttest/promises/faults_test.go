@@ -395,7 +395,7 @@ func attemptTakesLong(t *testing.T) {
 			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 		})
 	}
-	virtual(t, "it is broken off where it is still connecting, whatever the rule says", func(t *testing.T) {
+	virtual(t, "it is cancelled while it connects, whatever the rule", func(t *testing.T) {
 		l := (&line{}).Then(reply{Unsent: true, Answer: hangs().Answer})
 		p := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own(noRetention)}, Backoff: quick})
 		began := time.Now()

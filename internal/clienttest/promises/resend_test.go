@@ -128,7 +128,7 @@ func TestHandlingTimePassesWithoutAGuard(t *testing.T) {
 
 // Without a guard a takeover waits for the handling time too, and no longer.
 func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
-	virtual(t, "by who asks", func(t *testing.T) {
+	virtual(t, "by a call", func(t *testing.T) {
 		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(10 * time.Second))}}
 		l := &line{}
 		dead := start(t, l, cfg)
