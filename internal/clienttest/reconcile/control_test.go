@@ -160,7 +160,7 @@ func TestObjectInALocation(t *testing.T) {
 		at     []string
 		object string
 	}{
-		{"of what was created", 201, []string{"/transfers/tr-1"}, "transfer tr-1"},
+		{"of a created object", 201, []string{"/transfers/tr-1"}, "transfer tr-1"},
 		{"of something else", 200, []string{"/transfers/tr-1"}, ""},
 		{"without a path", 201, []string{"https://api.example.com/"}, ""},
 		{"that can't be read", 201, []string{"%zz"}, ""},

@@ -89,7 +89,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		assert.NotContains(t, l.Log.String(), "it took effect twice")
 		l.Truly()
 	})
-	trap(t, "it is of what one has", func(t *testing.T) {
+	trap(t, "it is about the object of one", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		require.NoError(t, l.Asks("a", "/transfers", text).Err)
 		l.Box.Script(providertest.DropAfter())
@@ -533,7 +533,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 		assert.Empty(t, ops)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("a").State)
 	})
-	trap(t, "of what was never sent", func(t *testing.T) {
+	trap(t, "of an operation that was never sent", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		l.Box.Close()
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrPending)

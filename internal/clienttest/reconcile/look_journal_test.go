@@ -20,7 +20,7 @@ import (
 // A look-up settles nothing if the journal can't say which operations own the objects.
 func TestLookupWithAFailingJournal(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
-	trap(t, "whose the object is is not known", func(t *testing.T) {
+	trap(t, "the object's owner can't be read", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -35,7 +35,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 		require.NoError(t, err, "it can be read again")
 		l.Truly()
 	})
-	trap(t, "what was found can't be recorded", func(t *testing.T) {
+	trap(t, "the finding can't be recorded", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Evidence: 2}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -51,7 +51,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 		assert.Equal(t, 2, strings.Count(l.Log.String(), "could not be recorded"))
 		l.Truly()
 	})
-	trap(t, "what an object proves is not known", func(t *testing.T) {
+	trap(t, "the operations that match an object can't be read", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())

@@ -341,15 +341,15 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 		kept   bool
 	}{
 		{"whole", whole(200), nil, 0, "/payments", true},
-		{"of a status that is none", whole(199), nil, 0, "/payments", false},
+		{"of an invalid status", whole(199), nil, 0, "/payments", false},
 		{"of the last status", whole(599), nil, 0, "/payments", true},
 		{"of a status beyond", whole(600), nil, 0, "/payments", false},
 		{"as large as may be", whole(200), nil, int64(len(text)), "/payments", true},
 		{"larger", whole(200), nil, int64(len(text)) - 1, "/payments", false},
 		{"only where it is", &onceward.Answer{Status: 200, Omitted: true, Pointer: "x-1"}, nil, 0, "/payments", false},
 		{"that is a secret", whole(200), func(p *providers.Provider) { p.Endpoints[0].SecretResponse = true }, 0, "/payments", false},
-		{"to what another row speaks of by now", whole(200), func(p *providers.Provider) { p.Endpoints[0].Pattern, p.Events = "POST /{what}", nil }, 0, "/payments", false},
-		{"to what no table speaks of", whole(200), nil, 0, "https://elsewhere.example/payments", true},
+		{"to a request that another row covers by now", whole(200), func(p *providers.Provider) { p.Endpoints[0].Pattern, p.Events = "POST /{what}", nil }, 0, "/payments", false},
+		{"to a request that no table covers", whole(200), nil, 0, "https://elsewhere.example/payments", true},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {

@@ -40,7 +40,7 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 			}
 		}}
 	}
-	trap(t, "for who asks", func(t *testing.T) {
+	trap(t, "for a caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Trace: panics()})
 		l.Loses("invoice-1", providertest.DropAfter())
 		assert.PanicsWithValue(t, "by a hook", func() { l.Pays("invoice-1") })
@@ -93,7 +93,7 @@ func TestInterruptedLookup(t *testing.T) {
 		next.Runs(11 * time.Minute) // its lease
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 	})
-	trap(t, "by who asks", func(t *testing.T) {
+	trap(t, "by a caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(seen)
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -231,7 +231,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		assert.Negative(t, fails)
 		assert.Len(t, l.Told(), 1)
 	})
-	trap(t, "and of what becomes of it while OnSettled fails", func(t *testing.T) {
+	trap(t, "and of its outcome while OnSettled fails", func(t *testing.T) {
 		down := true
 		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
 			if down {
@@ -271,7 +271,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		assert.Equal(t, []int{3}, settled)
 		assert.Equal(t, []string{"not now", "Reconcile.OnUnknown panicked: nor now", "<nil>"}, told)
 	})
-	trap(t, "though its caller was told", func(t *testing.T) {
+	trap(t, "though its caller got the error", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		for range 3 {
@@ -280,7 +280,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		l.Runs(time.Minute)
 		assert.Len(t, l.Told(), 1)
 	})
-	trap(t, "of a second effect, though somebody was answered", func(t *testing.T) {
+	trap(t, "of a second effect, though a caller got the answer", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		require.NoError(t, l.Pays("invoice-1").Err)
 		l.EvidenceOf("invoice-1", "payment another")

@@ -97,7 +97,7 @@ func TestRuleCanary(t *testing.T) {
 		l.Runs(12 * time.Hour)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 	})
-	trap(t, "a later one re-opens what died for want of one", func(t *testing.T) {
+	trap(t, "a later one re-opens an operation that was given up without one", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -118,8 +118,8 @@ func TestRuleMargin(t *testing.T) {
 		adjust           func(*providers.Provider)
 		tooEarly, inTime time.Duration // after the control
 	}{
-		{"of what has no key", func(*providers.Provider) {}, 10 * time.Minute, 20 * time.Minute},
-		{"of what is remembered for a month", func(p *providers.Provider) {
+		{"without a key", func(*providers.Provider) {}, 10 * time.Minute, 20 * time.Minute},
+		{"with a key that is remembered for a month", func(p *providers.Provider) {
 			p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
 		}, 50 * time.Minute, 65 * time.Minute},
 	} {
@@ -285,7 +285,7 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-2").State, "its key is random")
 		assert.NotContains(t, l.Box.Ledger(), "GET /transfers", "what would tell nothing is not read")
 	})
-	trap(t, "not to be asked, by another token, of what merely looks alike", func(t *testing.T) {
+	trap(t, "not to be requested, by another token, of an object without a mark", func(t *testing.T) {
 		l, now := hourly(t, anonymous, func(p *providers.Provider) {
 			p.Endpoints[1].Key = providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}
 		})
@@ -628,7 +628,7 @@ func TestUnwanted(t *testing.T) {
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 2, l.Effects())
 	})
-	trap(t, "and is nobody's", func(t *testing.T) {
+	trap(t, "and does not exist", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
@@ -678,8 +678,8 @@ func TestRuleFlowsGoOn(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	}
-	trap(t, "by a look of Run's", func(t *testing.T) { goesOn(t, false) })
-	trap(t, "at once, by a look that somebody asks for", func(t *testing.T) { goesOn(t, true) })
+	trap(t, "by a look-up of Run", func(t *testing.T) { goesOn(t, false) })
+	trap(t, "at once, by a caller's look-up", func(t *testing.T) { goesOn(t, true) })
 }
 
 // A step of a flow sends an operation again that is proven absent. An undo does not.

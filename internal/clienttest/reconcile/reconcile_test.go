@@ -184,7 +184,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-ended)
 	})
-	trap(t, "nothing, of which nobody has to be told", func(t *testing.T) {
+	trap(t, "nothing, which wakes no pass", func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Loses("invoice-1", providertest.DropBefore())
@@ -234,7 +234,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 		fails func(*blinded)
 	}{
 		{"to begin the look", func(j *blinded) { j.FailsLooks = 1 }},
-		{"to record what was found", func(j *blinded) { j.Evidence = 1 }},
+		{"to record the finding", func(j *blinded) { j.Evidence = 1 }},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			j := &blinded{Journal: memory.New()}
@@ -246,7 +246,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 		})
 	}
-	trap(t, "to read what was found", func(t *testing.T) {
+	trap(t, "to read the result", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			j.Unread = "invoice-1"

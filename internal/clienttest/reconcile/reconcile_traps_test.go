@@ -40,7 +40,7 @@ func TestTrapLostAnswer(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Settled[0].State)
 		l.Truly()
 	})
-	trap(t, "who asks for it gets it", func(t *testing.T) {
+	trap(t, "a caller gets it", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -50,7 +50,7 @@ func TestTrapLostAnswer(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "who waits for it gets it", func(t *testing.T) {
+	trap(t, "Wait returns it", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)

@@ -55,8 +55,8 @@ func TestReferenceIsFilledIn(t *testing.T) {
 	}{
 		{"not where the caller has one", `{"amount":10,"external_id":"order-1"}`, func(*providers.Provider) {}, nil},
 		{"not where payers see it", `{"amount":10}`, func(p *providers.Provider) { p.Endpoints[1].Reference.Visible = true }, nil},
-		{"not into what is signed", `{"amount":10}`, func(*providers.Provider) {}, []option{with("X-Signature", "abc")}},
-		{"not into what has a digest", `{"amount":10}`, func(*providers.Provider) {}, []option{with("Content-Digest", "sha-256=:abc:")}},
+		{"not into a signed request", `{"amount":10}`, func(*providers.Provider) {}, []option{with("X-Signature", "abc")}},
+		{"not into a request with a digest", `{"amount":10}`, func(*providers.Provider) {}, []option{with("Content-Digest", "sha-256=:abc:")}},
 		{"not where it has no place", `[1]`, func(*providers.Provider) {}, nil},
 	} {
 		trap(t, row.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 	})
 
-	each(t, "an attempt since is one that nobody has evidence of, unless it is known to have executed", func(t *testing.T, j journal.Journal) {
+	each(t, "an attempt since then has no evidence, unless it is known as executed", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, ref.ID))
@@ -107,7 +107,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it is not on hold")
 	})
 
-	each(t, "who said so and why is kept, without what may be a credential", func(t *testing.T, j journal.Journal) {
+	each(t, "the operator and the reason are kept, without a possible credential", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		out := p.Ask(named(t, ref.ID))
@@ -332,7 +332,7 @@ func TestResolve(t *testing.T) {
 		assert.Equal(t, 1, out.Op.Generation)
 		assert.Equal(t, l.Keys()[1], string(out.Op.Key))
 	})
-	virtual(t, "what is settled stays as it is", func(t *testing.T) {
+	virtual(t, "a settled operation stays as it is", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), wrongKey)
 		p := start(t, l, onceward.Config{})
 		for _, id := range []string{"completed", "cancelled"} {
@@ -347,7 +347,7 @@ func TestResolve(t *testing.T) {
 			assert.Equal(t, before, p.Recorded(onceward.Ref{ID: id}).State)
 		}
 	})
-	virtual(t, "what is being sent is not touched", func(t *testing.T) {
+	virtual(t, "an operation that is being sent is not touched", func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Minute, says(200, paid)))
 		p := start(t, l, onceward.Config{})
 		done := make(chan outcome, 1)
@@ -385,8 +385,8 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 		replies []reply
 		said    bool // a person resolved it as not executed
 	}{
-		"by somebody's word": {[]reply{frozen}, true},
-		"as it was refused":  {[]reply{wrongKey}, false},
+		"by a person's decision": {[]reply{frozen}, true},
+		"by a refusal":           {[]reply{wrongKey}, false},
 	} {
 		each(t, name, func(t *testing.T, j journal.Journal) {
 			ref := onceward.Ref{ID: invoice}

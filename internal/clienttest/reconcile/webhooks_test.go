@@ -90,7 +90,7 @@ func TestWebhooksSettle(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "what is dead", func(t *testing.T) {
+	trap(t, "an operation that needs attention", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Hears(200)
 		l.Box.ScriptEvents(providertest.EventManner{Delay: 2 * time.Hour})
@@ -104,7 +104,7 @@ func TestWebhooksSettle(t *testing.T) {
 		assert.Empty(t, l.Stands("invoice-1").Attention)
 		l.Truly()
 	})
-	trap(t, "wakes who waits", func(t *testing.T) {
+	trap(t, "wakes a waiting caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Path = "/elsewhere" })
 		l.Hears(200)
 		l.Box.Script(providertest.DropAfter())
@@ -144,7 +144,7 @@ func TestTrapEventBeforeTheAnswer(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "whose process is killed", func(t *testing.T) {
+	trap(t, "before its process is killed", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})
 		second := another(t, l.Box, onceward.Config{Journal: j})
@@ -265,7 +265,7 @@ func TestTrapLateEvent(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		assert.Empty(t, conflicts)
 	})
-	trap(t, "the next round took effect: it is told that there are two", func(t *testing.T) {
+	trap(t, "the next generation took effect: both effects are reported", func(t *testing.T) {
 		l, out := prove(t)
 		require.NoError(t, l.Pays("invoice-1").Err)
 		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))

@@ -50,7 +50,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 		}
 		assert.Equal(t, 2, *n)
 	})
-	trap(t, "and where it could not be told, after a few minutes", func(t *testing.T) {
+	trap(t, "and a few minutes after the provider could not answer", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		n := l.Asked(0, func(n int) *http.Response {
 			if n == 1 {
