@@ -183,7 +183,7 @@ func TestAnswerThatCantBeRead(t *testing.T) {
 // The rest of a long answer that no caller gets is closed, and its connection with it.
 func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 	pad := strings.Repeat("x", 2000)
-	virtual(t, "an error is told", func(t *testing.T) {
+	virtual(t, "the caller gets an error", func(t *testing.T) {
 		var closed atomic.Int32
 		l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {
 			resp, err := misused.Answer(r)

@@ -113,10 +113,10 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 		answer    reply
 		authorize func(*http.Request) error
 	}{
-		"it says not where to":  {says(307, ""), nil},
-		"to be read by anybody": {says(307, "", "Location", "http://own.example/moved"), nil},
-		"as somebody":           {says(307, "", "Location", "https://ada@own.example/moved"), nil},
-		"nobody signs it there": {says(307, "", "Location", "/moved"), func(r *http.Request) error {
+		"it has no Location":  {says(307, ""), nil},
+		"it is not encrypted": {says(307, "", "Location", "http://own.example/moved"), nil},
+		"with a user":         {says(307, "", "Location", "https://ada@own.example/moved"), nil},
+		"Authorize fails there": {says(307, "", "Location", "/moved"), func(r *http.Request) error {
 			if r.URL.Path == "/moved" {
 				return errors.New("not there")
 			}

@@ -23,7 +23,7 @@ import (
 func TestWaitReturnsAnOutcome(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
-	each(t, "of what this process sends", func(t *testing.T, j journal.Journal) {
+	each(t, "of this process's operation", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
 		go p.Ask(named(t, ref.ID))
@@ -37,7 +37,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		assert.Equal(t, op, again)
 		assert.Len(t, l.Sent(), 1, "it sends nothing")
 	})
-	each(t, "of what another process sends later", func(t *testing.T, j journal.Journal) {
+	each(t, "of another process's later operation", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		other := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, other.Ask(named(t, ref.ID)).Err, onceward.ErrPending)

@@ -43,7 +43,7 @@ func TestCallAfterNotAfterHasPassed(t *testing.T) {
 // No attempt is made after NotAfter, by the caller or by Run, however many there were before.
 func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
-	each(t, "by its caller, who is told at once", func(t *testing.T, j journal.Journal) {
+	each(t, "by its caller, who gets the error at once", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
 		by := time.Now().Add(5 * time.Second)
@@ -65,7 +65,7 @@ func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
 		assert.Empty(t, l.Sent())
 	})
-	each(t, "but what may have run is resent", func(t *testing.T, j journal.Journal) {
+	each(t, "but an operation that may have run is resent", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
 		require.NoError(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(5*time.Second))).Err)

@@ -183,9 +183,9 @@ func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 		hurries time.Duration // the first caller's deadline; 0: enough
 		asks    int
 	}{
-		"of one":                         {0, 1},
-		"of those who wait for the look": {0, 4},
-		"of one without so much time":    {40 * time.Second, 4},
+		"of one":                               {0, 1},
+		"of callers that wait for the look-up": {0, 4},
+		"of one with an earlier deadline":      {40 * time.Second, 4},
 	} {
 		each(t, name, func(t *testing.T, j journal.Journal) {
 			l := (&line{}).Then(says(503, "", "Retry-After", "1200"))

@@ -267,7 +267,7 @@ func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 		}{
 			{"they wait for their next attempt", refuses()},
 			{"they are connecting", takes(time.Hour, refuses())},
-			{"they are told to come back", says(429, `{}`, "Retry-After", "90")},
+			{"they wait for a Retry-After", says(429, `{}`, "Retry-After", "90")},
 		} {
 			each(t, end.name+" while "+outage.name, func(t *testing.T, j journal.Journal) {
 				l := (&line{}).Always(refuses())

@@ -289,11 +289,11 @@ func TestAuthorizeMayReadTheBody(t *testing.T) {
 		does  func(*http.Request)
 		fails bool
 	}{
-		{"puts back what it read", func(r *http.Request) {
+		{"reads the body and restores it", func(r *http.Request) {
 			text, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(text))
 		}, false},
-		{"puts nothing back", func(r *http.Request) { r.Body = http.NoBody }, false},
+		{"replaces the body with none", func(r *http.Request) { r.Body = http.NoBody }, false},
 		{"leaves no body", func(r *http.Request) { r.Body = nil }, false},
 		{"adds a query parameter", func(r *http.Request) { r.URL.RawQuery += "&X-Amz-Signature=abc" }, false},
 		{"puts another body", func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"n":2.0}`)) }, true},
@@ -550,7 +550,7 @@ func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 		})
 	}
 
-	each(t, "the background never sends without it, and who asks again with a new one does", func(t *testing.T, j journal.Journal) {
+	each(t, "the background never sends without it, and a call with a new one does", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: wise, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		out := p.Ask(named(t, "transfer-1"), append(transfer, with("X-2fa-Approval", "approved-1"))...)
@@ -659,7 +659,7 @@ func TestHostHeaderIsSentByEveryAttempt(t *testing.T) {
 		assert.Equal(t, 1, report.Completed)
 		assert.Equal(t, []string{"eu.example", "eu.example", "eu.example"}, h.got)
 	})
-	virtual(t, "and is part of what the name is of", func(t *testing.T) {
+	virtual(t, "and is part of the name's request", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{})
 		require.NoError(t, p.Ask(named(t, "order-1"), onHost("eu.example")).Err)

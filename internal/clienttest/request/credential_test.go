@@ -28,7 +28,7 @@ func user(credential string) option {
 // A live charge does not get a test charge's answer, and a test charge is not sent live.
 func TestModeLiveAndTest(t *testing.T) {
 	t.Parallel()
-	each(t, "asked with another mode: nothing is sent, and nothing told", func(t *testing.T, j journal.Journal) {
+	each(t, "asked with another mode: nothing is sent, and no answer returned", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		for _, ctx := range []struct {
@@ -113,7 +113,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
 	})
 
-	each(t, "what is being sent under a test's credential is nobody's live answer", func(t *testing.T, j journal.Journal) {
+	each(t, "a request under a test's credential answers no live call", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		first := make(chan outcome, 1)

@@ -59,11 +59,11 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	}{
 		{"long", "", "", long, 0, onceward.StateCompleted},
 		{"long, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 0, onceward.StateCancelled},
-		{"over the limit of what is recorded", "", "", long, 1 << 10, onceward.StateCompleted},
+		{"over the limit of recorded answers", "", "", long, 1 << 10, onceward.StateCompleted},
 		{"over that limit, and a failure", "", "", `{"lines":[` + lines + `{}],"errors":[{"code":"no"}]}`, 1 << 10, onceward.StateCancelled},
-		{"longer than is looked at", "", "", `{"lines":[` + strings.Repeat(lines, 80) + `{}],"data":{"id":"1"}}`, 1 << 10, onceward.StateUnknown},
+		{"over the limit of examined answers", "", "", `{"lines":[` + strings.Repeat(lines, 80) + `{}],"data":{"id":"1"}}`, 1 << 10, onceward.StateUnknown},
 		{"gzip", "gzip", "gzip", long, 0, onceward.StateCompleted},
-		{"gzip over the limit of what is recorded", "gzip", "GZIP", long, 100, onceward.StateCompleted},
+		{"gzip over the limit of recorded answers", "gzip", "GZIP", long, 100, onceward.StateCompleted},
 		{"gzip, and a failure", "gzip", "gzip", `{"errors":[{"code":"no"}]}`, 0, onceward.StateCancelled},
 		{"x-gzip", "x-gzip", "x-gzip", long, 0, onceward.StateCompleted},
 		{"deflate", "deflate", "deflate", long, 0, onceward.StateCompleted},
@@ -71,10 +71,10 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 		{"zstd", "zstd", "zstd", long, 0, onceward.StateCompleted},
 		{"identity", "", "identity", long, 0, onceward.StateCompleted},
 		{"none besides gzip", "gzip", "gzip, ", long, 0, onceward.StateCompleted},
-		{"gzip, as long as is looked at", "gzip", "gzip", longest, 0, onceward.StateCompleted},
+		{"gzip, at the limit of examined answers", "gzip", "gzip", longest, 0, onceward.StateCompleted},
 		{"gzip that breaks off", "gzip that breaks off", "gzip", long, 0, onceward.StateUnknown},
 		{"a coding that is not known", "gzip", "br", long, 0, onceward.StateUnknown},
-		{"not what it says", "zstd", "gzip", long, 0, onceward.StateUnknown},
+		{"of another coding than declared", "zstd", "gzip", long, 0, onceward.StateUnknown},
 		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
@@ -197,14 +197,14 @@ func TestAnswerThatIsUndecipherable(t *testing.T) {
 		reply reply
 		rules []providers.Rule
 	}{
-		"a failure of which the connection's end was the end":   {half(200, refusal, -1), failure},
-		"a failure of a length that was too short":              {half(200, refusal, 1), failure},
-		"a failure in a coding that is not known":               {says(200, refusal, "Content-Encoding", "br"), failure},
-		"a failure in a coding that breaks off":                 {says(200, coded(t, "gzip that breaks off", refusal), "Content-Encoding", "gzip"), failure},
-		"what is there, and the connection's end was the end":   {half(409, there, -1), already},
-		"what is there, in a coding that is not known":          {says(409, there, "Content-Encoding", "br"), already},
-		"what is there, in a coding that it is not":             {says(409, there, "Content-Encoding", "zstd"), already},
-		"a failure that is longer than is looked at, by coding": {says(200, coded(t, "gzip", `{"pad":"`+strings.Repeat("x", tables.MaxAnswerBody)+`",`+refusal[1:]), "Content-Encoding", "gzip"), failure},
+		"a failure that ends with the connection":                  {half(200, refusal, -1), failure},
+		"a failure of a length that was too short":                 {half(200, refusal, 1), failure},
+		"a failure in an unknown coding":                           {says(200, refusal, "Content-Encoding", "br"), failure},
+		"a failure in a coding that breaks off":                    {says(200, coded(t, "gzip that breaks off", refusal), "Content-Encoding", "gzip"), failure},
+		"an object that is there, which ends with the connection":  {half(409, there, -1), already},
+		"an object that is there, in an unknown coding":            {says(409, there, "Content-Encoding", "br"), already},
+		"an object that is there, of another coding than declared": {says(409, there, "Content-Encoding", "zstd"), already},
+		"a failure over the limit of examined answers, coded":      {says(200, coded(t, "gzip", `{"pad":"`+strings.Repeat("x", tables.MaxAnswerBody)+`",`+refusal[1:]), "Content-Encoding", "gzip"), failure},
 	} {
 		ask := func(t *testing.T, p *process) outcome {
 			return p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with("Accept-Encoding", "br, gzip, zstd"))

@@ -342,7 +342,7 @@ func TestHTTP2ManyCallersOverOneConnection(t *testing.T) {
 			w.Header().Set("Connection", "close")
 			pays(w, r)
 		}},
-		"whose streams break off now and then": {0, func() http.HandlerFunc {
+		"that breaks off streams now and then": {0, func() http.HandlerFunc {
 			var n atomic.Int32
 			return func(w http.ResponseWriter, r *http.Request) {
 				if n.Add(1)%3 == 0 {

@@ -552,9 +552,9 @@ func TestAnswerKeepsItsProtocol(t *testing.T) {
 			name, accepts, encoding, body string
 			uncompressed                  bool
 		}{
-			{"packed for net/http alone", "", "", paid, true},
-			{"packed for a caller who asked for it", "gzip", "gzip", packed.String(), false},
-			{"not packed", "identity", "", paid, false},
+			{"compressed for net/http alone", "", "", paid, true},
+			{"compressed for a caller that accepts it", "gzip", "gzip", packed.String(), false},
+			{"not compressed", "identity", "", paid, false},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				for _, replayed := range []bool{false, true} {

@@ -83,10 +83,10 @@ func TestErrorWrapsItsCause(t *testing.T) {
 		kind, cause error
 		asItCame    bool
 	}{
-		"another cause":                      {onceward.ErrPending, reset, true},
-		"another cause of what was not sent": {onceward.ErrNotSent, reset, true},
-		"not sent":                           {onceward.ErrNotSent, refused, true},
-		"not sent, of one attempt":           {onceward.ErrPending, refused, false},
+		"another cause":            {onceward.ErrPending, reset, true},
+		"another cause, not sent":  {onceward.ErrNotSent, reset, true},
+		"not sent":                 {onceward.ErrNotSent, refused, true},
+		"not sent, of one attempt": {onceward.ErrPending, refused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &onceward.Error{Kind: row.kind, Err: row.cause}

@@ -40,7 +40,7 @@ func TestInstall(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, b *installBox){
 		"listed hosts go through the client, and others don't": testInstallRoutes,
 		"a second one is refused until the first is undone":    testInstallTwice,
-		"what another package puts above it stays there":       testInstallWrapped,
+		"another package's transport above it stays":           testInstallWrapped,
 		"a client's own requests go past it":                   testInstallBelow,
 		"tables without hosts are refused":                     testInstallNoHosts,
 		"a read keeps its response's Request":                  testInstallRead,

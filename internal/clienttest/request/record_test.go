@@ -47,7 +47,7 @@ func TestALateAnswer(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, report.PassedOver)
 		}, onceward.StateCompleted, false, 0},
-		{"of what somebody called not executed, and nobody asked for since, completes it", func(t *testing.T, p *process) {
+		{"after a resolution as not executed, and without a later call, completes it", func(t *testing.T, p *process) {
 			_, err := p.ResolveAs(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
 			require.NoError(t, err)
 		}, onceward.StateCompleted, false, 0},

@@ -101,7 +101,7 @@ func TestErrPendingSaysWhetherItIsSent(t *testing.T) {
 		{"a name, and named operations only", false, nil, onceward.Config{NamedOnly: true}, true},
 		{"a name, and a cookie", false, []option{with("Cookie", "a=b")}, onceward.Config{}, true},
 		{"a carried key", true, []option{carrying("sdk-1")}, onceward.Config{}, false},
-		{"a credential that nobody adds", false, []option{with("Authorization", "Bearer x")}, onceward.Config{}, false},
+		{"a credential without Authorize", false, []option{with("Authorization", "Bearer x")}, onceward.Config{}, false},
 		{"a credential that Authorize adds", false, []option{with("Authorization", "Bearer x")}, onceward.Config{Authorize: authorizes}, true},
 		{"a credential at a host that Authorize is not asked for", false, []option{to("POST", "https://elsewhere.example/"), with("Authorization", "Bearer x")},
 			onceward.Config{Authorize: authorizes}, false},

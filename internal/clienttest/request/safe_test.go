@@ -86,7 +86,7 @@ func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 		{name: "not found", first: says(404, ""), tries: 1},
 		{name: "no credential", first: says(401, ""), tries: 1},
 		{name: "a redirect", first: says(302, "", "Location", "/"), tries: 1},
-		{name: "a scheme that nobody speaks", first: reply{Answer: func(*http.Request) (*http.Response, error) {
+		{name: "an unsupported scheme", first: reply{Answer: func(*http.Request) (*http.Response, error) {
 			return nil, errors.New(`unsupported protocol scheme "gopher"`)
 		}}, tries: 1},
 	} {

@@ -365,11 +365,11 @@ func justOnce(t *testing.T, _ *process, ask asking) { ask(named(t, invoice)) }
 // No secret is written of an error that repeats the URL.
 func TestNoSecretIsWrittenOfAnErrorsURL(t *testing.T) {
 	for name, wraps := range map[string]func(error) error{
-		"as http.Client's":                func(err error) error { return err },
-		"as http.Client's, wrapped":       func(err error) error { return fmt.Errorf("the proxy: %w", err) },
-		"as http.Client's, twice":         func(err error) error { return &url.Error{Op: "Post", URL: err.(*url.Error).URL, Err: err} },
-		"as http.Client's, among others":  func(err error) error { return errors.Join(errReset, err) },
-		"as that of a transport below it": func(err error) error { return onceward.NotSent(err) },
+		"as http.Client's":               func(err error) error { return err },
+		"as http.Client's, wrapped":      func(err error) error { return fmt.Errorf("the proxy: %w", err) },
+		"as http.Client's, twice":        func(err error) error { return &url.Error{Op: "Post", URL: err.(*url.Error).URL, Err: err} },
+		"as http.Client's, among others": func(err error) error { return errors.Join(errReset, err) },
+		"as a lower transport's":         func(err error) error { return onceward.NotSent(err) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

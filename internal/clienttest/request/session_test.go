@@ -160,7 +160,7 @@ func TestShutdownBesideAJoin(t *testing.T) {
 
 // A session that has noticed its loss sends nothing more.
 func TestLostSessionSendsNothingMore(t *testing.T) {
-	virtual(t, "though nobody has taken its operation over yet", func(t *testing.T) {
+	virtual(t, "before another process takes over its operation", func(t *testing.T) {
 		l, j := &line{}, memory.New()
 		p := start(t, l, onceward.Config{Journal: j})
 		l.Then(doing(func() { j.Kill(p.Journal.Sessions()[0].ID()) }, loses()))

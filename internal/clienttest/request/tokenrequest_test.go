@@ -49,7 +49,7 @@ var exchanges = []exchange{
 	{"in JSON that says it is a form", form, `{"grant_type":"password","password":"` + canary + `"}`, false},
 	{"a code for a token, without a grant", "application/json", `{"client_id":"a","client_secret":"` + canary + `","code":"b"}`, false},
 	{"a revocation", form, "token=" + canary + "&token_type_hint=refresh_token", false},
-	{"a revocation by a client that shows who it is", form, "token=" + canary + "&client_id=a&client_secret=b", false},
+	{"a revocation by an authenticated client", form, "token=" + canary + "&client_id=a&client_secret=b", false},
 	{"in parts", "multipart/form-data; boundary=b", inParts("grant_type", "password", "password", canary), false},
 	{"in parts that say they are a form", form, inParts("grant_type", "password", "password", canary), false},
 	{"in parts, cut short", "multipart/form-data; boundary=b", inParts("grant_type", "password", "password", canary)[:100], false},

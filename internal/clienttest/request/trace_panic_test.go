@@ -35,7 +35,7 @@ func TestPanickingHooksReleaseWaiters(t *testing.T) {
 		pass(time.Hour)
 		assert.NoError(t, p.Ask(named(t, "order-1"), to("POST", ownURL)).Err)
 	})
-	each(t, "that are told of a failing journal", func(t *testing.T, j journal.Journal) {
+	each(t, "on a failing journal", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		failing := &failsOnce{Journal: j, kind: journal.EventComplete}
 		p := start(t, l, onceward.Config{Journal: failing, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
@@ -93,7 +93,7 @@ func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
 
 func TestRunSurvivesHooksThatPanic(t *testing.T) {
 	t.Parallel()
-	each(t, "by what a claim settles itself, and by progress", func(t *testing.T, j journal.Journal) {
+	each(t, "on an operation that a claim settles, and on progress", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses(), loses())
 		short := own(func(e *providers.Endpoint) { e.Retention = time.Hour })
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{short}})

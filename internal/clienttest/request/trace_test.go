@@ -104,7 +104,7 @@ func TestTraceParentIsKept(t *testing.T) {
 		"the request's":             {parentOfCall, nil, parentOfCall},
 		"the context's goes before": {"00-11111111111111111111111111111111-2222222222222222-00", func(context.Context) string { return parentOfCall }, parentOfCall},
 		"none":                      {"", func(context.Context) string { return "" }, ""},
-		"what is none":              {"jane@example.com", nil, ""},
+		"no traceparent":            {"jane@example.com", nil, ""},
 		"and more":                  {parentOfCall + "-x", nil, ""},
 	} {
 		virtual(t, name, func(t *testing.T) {
