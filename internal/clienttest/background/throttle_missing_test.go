@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A Run without the credential does not keep the caller, who has it, from sending.
+// A Run without the credential does not keep the caller from sending, because the caller has it.
 func TestRunWithoutTheCallersCredential(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -485,7 +485,7 @@ func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
 	})
 }
 
-// unrecorded is a journal that fails on the events of an operation whose table no process has.
+// unrecorded is a journal that fails on events of one kind.
 type unrecorded struct {
 	*memory.Journal
 	kind journal.EventKind

@@ -735,7 +735,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 	})
 }
 
-// cutsAt is a journal whose process is cut off once it records a given event.
+// cutsAt is a journal that calls after around each event, so that a test can cut its process off there.
 type cutsAt struct {
 	journal.Journal
 	journal.Reconciler

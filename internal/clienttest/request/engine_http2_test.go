@@ -170,10 +170,10 @@ func wireKeys(ctx context.Context) (context.Context, func() []string) {
 		}
 }
 
-// streamEnds lists how a stream or its connection ends after the request has arrived. resent says that net/http alone
-// sends more than one request then if it can rewind the body. Our operation is ambiguous all the same. It is sent again
-// with the same key if the rule allows that, and is unknown otherwise. It is unsent only if the server says that it did
-// not process the request.
+// streamEnds lists how a stream or its connection ends after the request has arrived. The field resent says that
+// net/http alone sends more than one request then, if it can rewind the body. Our operation is ambiguous all the same.
+// It is sent again with the same key if the rule allows that, and is unknown otherwise. It is unsent only if the server
+// says that it did not process the request.
 var streamEnds = []struct {
 	name   string
 	end    func(c *frameConn, stream uint32) bool

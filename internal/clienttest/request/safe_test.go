@@ -103,7 +103,7 @@ func TestSafeRequestsAreSentAgainUnrecorded(t *testing.T) {
 	}
 }
 
-// A request without a host goes to the transport once, which reports the error.
+// A request without a host goes to the transport once, and the transport's error is returned.
 func TestSafeRequestToNowhere(t *testing.T) {
 	for name, u := range map[string]*url.URL{"no URL": nil, "no host": {Scheme: "https", Path: "/"}} {
 		virtual(t, name, func(t *testing.T) {
@@ -267,7 +267,7 @@ func (c *tallied) Close() error {
 	return nil
 }
 
-// The body of a response that no caller gets is read and closed once.
+// The body of a response that no caller gets is read up to a limit, and closed once.
 func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 	for _, row := range []struct {
 		name   string
