@@ -455,7 +455,7 @@ func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.O
 
 // A pass that can't list the operations to look up again, or to give up, reports the error to Trace.
 func TestLookupsIfTheListFails(t *testing.T) {
-	for name, dead := range map[string]bool{"what died": true, "what nobody looks for": false} {
+	for name, dead := range map[string]bool{"operations to look up again": true, "operations to give up": false} {
 		trap(t, name, func(t *testing.T) {
 			failed := 0
 			l := atBank(t, onceward.Config{Journal: &unseen{memory.New(), dead}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {

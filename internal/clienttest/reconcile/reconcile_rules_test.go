@@ -25,7 +25,7 @@ import (
 
 // An object proves one operation.
 func TestRuleOneObject(t *testing.T) {
-	trap(t, "two alike, and one object: neither's", func(t *testing.T) {
+	trap(t, "two similar operations, and one object: it settles neither", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -38,7 +38,7 @@ func TestRuleOneObject(t *testing.T) {
 		}
 		assert.Len(t, l.Told(), 2)
 	})
-	trap(t, "two alike, and two objects: a person decides", func(t *testing.T) {
+	trap(t, "two similar operations, and two objects: a person decides", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -229,8 +229,8 @@ func TestRuleAccount(t *testing.T) {
 		name         string
 		sent, looked bool // when the account of the token is not known
 	}{
-		{"asked of a provider that does not tell as it is looked for", false, true},
-		{"asked of a provider that did not tell as it was sent", true, false},
+		{"requested from a provider that does not answer at the look-up", false, true},
+		{"requested from a provider that did not answer at the attempt", true, false},
 	} {
 		trap(t, row.name, func(t *testing.T) {
 			l, now := hourly(t)

@@ -341,7 +341,7 @@ func TestTrapOtherAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		l.Truly()
 	})
-	trap(t, "a payment that looks alike", func(t *testing.T) {
+	trap(t, "a similar payment", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", current)

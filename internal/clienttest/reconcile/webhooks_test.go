@@ -390,7 +390,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 		l.Box.Advance(time.Minute)
 		assert.Empty(t, l.Stands("invoice-1").Evidence)
 	})
-	trap(t, "not signed: it is looked for", func(t *testing.T) {
+	trap(t, "not signed: it causes a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(2 * time.Hour)
 		l.Box.Script(providertest.DropAfter())

@@ -611,7 +611,7 @@ func TestDateGoesWithTheCallersSignature(t *testing.T) {
 		assert.Equal(t, "over Tuesday", again.Get("Signature"))
 		assert.Equal(t, "Monday", again.Get("X-Trace"), "it may have run: what else was frozen stays")
 	})
-	each(t, "what has not run is sent as it is asked for now", func(t *testing.T, j journal.Journal) {
+	each(t, "an unsent operation is sent as the new call has it", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: guarded, Backoff: once})
 		first := append(signed("Monday"), to(http.MethodPost, ownURL+"?a=1&b=2"))

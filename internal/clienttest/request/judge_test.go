@@ -440,7 +440,7 @@ func TestCalledIdempotentIsRepeated(t *testing.T) {
 		sent   int
 	}{
 		{"a PATCH", providers.Endpoint{Pattern: "/", Idempotent: true}, http.MethodPatch, false, 2},
-		{"a PATCH of which the provider says nothing", providers.Endpoint{Pattern: "/"}, http.MethodPatch, false, 1},
+		{"a PATCH that is not declared idempotent", providers.Endpoint{Pattern: "/"}, http.MethodPatch, false, 1},
 		{"a PUT", providers.Endpoint{Pattern: "/"}, http.MethodPut, false, 2},
 		{"a PATCH with a name", providers.Endpoint{Pattern: "/", Idempotent: true}, http.MethodPatch, true, 1},
 	} {
@@ -624,7 +624,7 @@ func TestAttemptThatWasNotMade(t *testing.T) {
 		assert.Contains(t, out.Op.Cause, "not sent")
 		assert.Empty(t, l.Sent())
 	})
-	virtual(t, "since its asker's time is over, it rests for others as after any attempt", func(t *testing.T) {
+	virtual(t, "since its caller's time is over: for others it pauses as after any attempt", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		asked := start(t, l, onceward.Config{Backoff: once})
 		require.ErrorIs(t, asked.Ask(named(t, invoice)).Err, onceward.ErrPending)

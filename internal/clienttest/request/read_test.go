@@ -93,7 +93,7 @@ func TestBodyWithAnUnusualReader(t *testing.T) {
 		"no length, by a 0":     {gives(0, nil), nil},
 		"too long a one":        {gives(whole+1, nil), onceward.ErrInvalidRequest},
 		"too short a one":       {gives(whole-1, nil), onceward.ErrInvalidRequest},
-		"it is a pipe that nobody writes to": {func(r *http.Request) {
+		"it is a pipe that is never written to": {func(r *http.Request) {
 			r.Body, _ = io.Pipe()
 			r.GetBody, r.ContentLength = nil, whole
 		}, context.DeadlineExceeded},

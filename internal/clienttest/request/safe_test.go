@@ -276,7 +276,7 @@ func TestSafeRequestsResponsesAreClosedOnce(t *testing.T) {
 		read   int64
 	}{
 		{"small", 1000, 1000, 1000},
-		{"as large as what is read", 64 << 10, 64 << 10, 64 << 10},
+		{"at the limit", 64 << 10, 64 << 10, 64 << 10},
 		{"of unknown length", 1000, -1, 1000},
 		{"endless", 10 << 20, -1, 64 << 10},
 		{"large", 10 << 20, 10 << 20, 0},

@@ -168,7 +168,7 @@ func TestLostSessionSendsNothingMore(t *testing.T) {
 		require.ErrorIs(t, out.Err, onceward.ErrPending)
 		assert.Len(t, l.Sent(), 1)
 	})
-	virtual(t, "nor anything at all, and others need not wait", func(t *testing.T) {
+	virtual(t, "before its first attempt, and others need not wait", func(t *testing.T) {
 		l, j := &line{}, memory.New()
 		var p *process
 		p = start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
