@@ -126,7 +126,8 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 	})
 }
 
-// A restored journal has lost its latest operations, and one of them may have had the caller's reference.
+// A restored journal has lost its latest operations, and one of them may have had the caller's reference. The reference
+// completes no operation then.
 func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 	trap(t, "", func(t *testing.T) {
 		dir := t.TempDir()

@@ -115,7 +115,7 @@ func TestWaitWithoutTime(t *testing.T) {
 	})
 }
 
-// An operation has the method and URL of its request.
+// An operation has the method and URL of its request, without the query.
 func TestOperationHasItsRequestsTarget(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(loses())

@@ -286,7 +286,7 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 	})
 }
 
-// The error of an unnamed call under a parent that was never recorded names its step.
+// The error of an unnamed call under a parent names its step, even if the call was never recorded.
 func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
