@@ -12,10 +12,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// stated is a provider's contract under which absence may be proven: ten minutes are stated.
+// stated is a provider's contract that lets a look-up prove absence: it declares a handling time of ten minutes.
 var stated = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 24 * time.Hour, Guard: true, Handling: 10 * time.Minute}
 
-// inDoubt is unknown since two hours before noon, after one claim with one attempt.
+// inDoubt is an operation that is unknown since two hours before noon, after one claim with one attempt.
 func inDoubt() journal.Operation {
 	op := operation(journal.Named, stated)
 	op.State, op.MayHaveRun, op.Failed = journal.StateUnknown, true, true
@@ -34,7 +34,7 @@ func seen(op journal.Operation, finding journal.Finding, object string) journal.
 	}
 }
 
-// gone is a look that found nothing, of which nothing is missing.
+// gone is a look-up that found nothing, with every fact that a proof of absence needs.
 func gone(op journal.Operation) journal.Event {
 	ev := seen(op, journal.FindingAbsent, "")
 	ev.Due = noon.Add(time.Hour)
@@ -352,17 +352,17 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 	}
 }
 
-// callers has an event show the caller's reference, which no other operation had.
+// callers makes an event show the caller's reference. sole means that no other operation ever had it.
 func callers(sole bool) func(*journal.Event) {
 	return func(ev *journal.Event) { ev.Evidence.Basis, ev.Reference, ev.Sole = journal.BasisFields, "ref-0", sole }
 }
 
-// neverLeft is for an operation of which no attempt has left.
+// neverLeft changes an operation into one that no attempt has left.
 func neverLeft(op *journal.Operation) {
 	op.MayHaveRun, op.Failed, op.FirstSentAt, op.LastEndedAt, op.LookAt = false, false, time.Time{}, time.Time{}, time.Time{}
 }
 
-// byHand has somebody have said that the operation's generation was not executed.
+// byHand records a person's decision that the operation's generation was not executed.
 func byHand(op *journal.Operation, said journal.Resolution) {
 	op.State, op.LookAt, op.MayHaveRun, op.ByHand = journal.StateCancelled, time.Time{}, false, true
 	op.Resolved = &journal.Resolved{Resolution: said, Generation: op.Generation}
@@ -595,7 +595,7 @@ func TestUndecidedEvidenceSetsTheNextLookup(t *testing.T) {
 	assert.Len(t, again.Evidence, 2, "the same as the latest takes its place")
 }
 
-// Of what is kept, the first and what decides stay.
+// An operation keeps its first evidence, the evidence that decides, and the latest.
 func TestKeptEvidenceIsBounded(t *testing.T) {
 	op := inDoubt()
 	op.State, op.Holder, op.LookAt = journal.StateInFlight, "A", time.Time{}
@@ -630,7 +630,7 @@ func TestKeptEvidenceIsBounded(t *testing.T) {
 	assert.Equal(t, "payment pay_l", op.Evidence[8].Object)
 }
 
-// What was heard beside a claim is weighed when the claim ends.
+// Evidence that arrives during a claim is weighed when the claim ends.
 func TestKeptEvidenceIsWeighed(t *testing.T) {
 	held := inDoubt()
 	held.State, held.Holder, held.LookAt, held.SettledAt, held.Attempts = journal.StateInFlight, "A", time.Time{}, time.Time{}, 0
@@ -655,7 +655,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		return ev
 	}
 	took, refused := journal.FindingTookEffect, journal.FindingRefused
-	alike := heard(refused, refused) // of which only the second is known to be its own
+	alike := heard(refused, refused) // only the second is known to be the operation's own
 	alike.Evidence[0].Basis = journal.BasisFields
 	alike.Evidence[0].Answer = &journal.Answer{Status: 200, Refused: true, Body: []byte("another's")}
 	noted := heard(took)
@@ -733,7 +733,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 	assert.False(t, op.Evidence[0].Answer.Omitted)
 }
 
-// Of one generation, an answer with another object is a second effect.
+// Within one generation, an answer with another object is a second effect.
 func TestAnotherObjectIsASecondEffect(t *testing.T) {
 	op := inDoubt()
 	op, _ = next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
@@ -757,7 +757,7 @@ func TestAnotherObjectIsASecondEffect(t *testing.T) {
 	}
 }
 
-// What is not wanted is sent by nobody, and goes on being looked for.
+// No process sends a withdrawn operation. Look-ups for it go on.
 func TestUnwantedIsNotSent(t *testing.T) {
 	say := func(op journal.Operation, what journal.Resolution) journal.Event {
 		return journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: what, Claim: op.Claim, Generation: op.Generation, By: "jane", Cause: "cancelled", Key: "k"}
@@ -907,8 +907,8 @@ func TestReapKeepsOperationsThatAnEventMayName(t *testing.T) {
 	}
 }
 
-// What is cancelled since nobody wants it stays for as long as nobody does: without it, whoever asks by the name
-// would send it. An operation without a name can't be asked for.
+// A cancelled operation that was withdrawn stays as long as the withdrawal stands. Otherwise a caller that asks by its
+// name would send it. An operation without a name is reaped: no caller can ask for it.
 func TestUnwantedOutlivesItsKeep(t *testing.T) {
 	for naming, want := range map[journal.Naming]journal.Decision{
 		journal.Named: journal.Ignored, journal.Carried: journal.Ignored, journal.Generated: journal.Recorded,
@@ -1002,7 +1002,7 @@ func TestDecisiveEvidenceIsNotCrowdedOut(t *testing.T) {
 	}
 }
 
-// When it was first not there stays, whatever was heard before that and however often it is looked for.
+// The first absence stays in the evidence, whatever came before it and however many look-ups follow.
 func TestFirstAbsenceStays(t *testing.T) {
 	op := inDoubt()
 	op, _ = next(t, op, false, seen(op, journal.FindingInconclusive, ""))
@@ -1017,8 +1017,8 @@ func TestFirstAbsenceStays(t *testing.T) {
 	assert.Equal(t, noon.Add(3*time.Minute), op.Evidence[2].At)
 }
 
-// What was not there before it was sent again proves nothing: when it was first not there since then stays, however often
-// it is looked for.
+// An absence from before the operation was sent again proves nothing. The first absence since then stays, however many
+// look-ups follow.
 func TestFirstAbsenceSinceItWasSent(t *testing.T) {
 	op := inDoubt()
 	op.Evidence = []journal.Evidence{{At: noon.Add(-150 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
@@ -1034,7 +1034,7 @@ func TestFirstAbsenceSinceItWasSent(t *testing.T) {
 	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
-// A look that was not made is given back by who has it, and is due at once.
+// A process gives back a look-up that it did not make. The look-up is due at once.
 func TestALookIsGivenBack(t *testing.T) {
 	op := inDoubt()
 	lease := noon.Add(10 * time.Minute)
@@ -1101,7 +1101,7 @@ func TestLookupHookThatRanTooEarly(t *testing.T) {
 	}
 }
 
-// What shows an effect beside one that is under way is told, and what is under way is left to end.
+// Evidence of an effect of an earlier generation counts as a second effect. The generation in flight is left to end.
 func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	op := inFlight(journal.Named, stated)
 	op.Rounds = []journal.Round{{Key: "old key"}}
@@ -1115,7 +1115,8 @@ func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	assert.Zero(t, after.SettledAt)
 }
 
-// Of too much evidence, all of which shows an object but the latest, the latest is kept.
+// If there is too much evidence, and all but the latest shows an object, the latest is kept. The first stays too, and
+// the second oldest goes.
 func TestLatestOfTooMuchEvidence(t *testing.T) {
 	op := inDoubt()
 	for n := range 9 {

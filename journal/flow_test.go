@@ -25,7 +25,7 @@ var flowSituations = []struct {
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
-	{"due", []string{"due", "later"}}, // of a waiting flow
+	{"due", []string{"due", "later"}}, // when a waiting flow is due
 	{"way", []string{"forward", "undoing"}},
 }
 
@@ -292,7 +292,7 @@ func TestAFlowsEventsAndStatesHaveNames(t *testing.T) {
 	}
 }
 
-// A flow's failures are counted and the latest kept.
+// A flow counts its failures and keeps the latest ones.
 func TestFlowsFailuresAreCounted(t *testing.T) {
 	f := journal.Flow{State: journal.FlowStateRunning, Holder: "A", Claim: 1}
 	for i := range 25 {
@@ -435,7 +435,8 @@ func TestFlowParkedByAClockThatRanAhead(t *testing.T) {
 	}
 }
 
-// What took effect after all has a flow that was given up undone once more, if its steps are there.
+// A given up flow is undone once more if one of its operations took effect after all, unless the flow is a tombstone. A
+// person's retry does not open it.
 func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
 	ended := journal.Flow{Ref: journal.Ref{ID: "order-1"}, State: journal.FlowStateGivenUp, Undoing: true, Claim: 2, Failures: 3, GivenUpFor: "sold out",
 		CreatedAt: noon.Add(-time.Hour), UpdatedAt: noon.Add(-time.Hour), EndedAt: noon.Add(-time.Hour), InputDigest: "d"}
@@ -463,7 +464,8 @@ func TestAGivenUpFlowIsOpenedAgain(t *testing.T) {
 	assert.Equal(t, journal.Ignored, decision)
 }
 
-// What is to go on at once is due by every clock that has had to do with it, whoever says so, and however often.
+// A flow that is to go on at once is due by the asker's clock and by earlier ones, whichever event says so, and however
+// often.
 func TestFlowGoesOnByEveryClock(t *testing.T) {
 	const ahead = 5 * time.Hour
 	retry := journal.FlowEvent{Kind: journal.FlowEventRetry, At: noon.Add(ahead)}
@@ -503,7 +505,8 @@ func TestFlowGoesOnByEveryClock(t *testing.T) {
 	}
 }
 
-// A begin by a caller that has other functions alone leaves a flow as it is, overdue for whoever has its function.
+// A caller that has only other functions leaves a flow as it is. The flow stays overdue for a caller that has its
+// function.
 func TestFlowIsNotBegunWithoutItsFunction(t *testing.T) {
 	ride := journal.FlowFunction{Name: "ride", Version: 1}
 	due := journal.Flow{Function: ride, InputDigest: "i", State: journal.FlowStateWaiting, DueAt: noon.Add(-time.Hour), Claim: 1}

@@ -25,9 +25,8 @@ func TestTheLawsHoldInEveryHistory(t *testing.T) {
 	}
 }
 
-// history is the life of one operation among sessions that live and die, under a
-// clock that mostly goes forward. Beside the journal's record it keeps what an
-// onlooker knows.
+// history is the life of one operation among sessions that start and die, under a clock that mostly goes forward.
+// Beside the journal's record it keeps what an onlooker knows.
 type history struct {
 	t      *testing.T
 	seed   uint64
@@ -40,7 +39,7 @@ type history struct {
 	last   time.Time // the latest that the clock has shown
 	lines  []string
 
-	ran      bool // something of this generation may have run, and nobody said otherwise
+	ran      bool // an attempt of this generation may have run, and no decision denies it
 	answered bool // the name has had an answer
 }
 
@@ -80,7 +79,7 @@ func (h *history) step() {
 	h.apply(ev)
 }
 
-// session is one that lives: a known one, or another.
+// session returns a live session: a known one, or a new one.
 func (h *history) session() string {
 	for _, id := range []string{"A", "B"} {
 		if !h.dead[id] && h.draw.oneIn(2) {

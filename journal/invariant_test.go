@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// sound are operations in every state, as Next leaves them by noon.
+// sound returns operations in every state, as Next leaves them by noon.
 func sound(t *testing.T) map[journal.State]journal.Operation {
 	begun, _ := next(t, journal.Operation{}, false, atNoon(begin(journal.Named, guarded)))
 	by := func(kind journal.EventKind, change func(*journal.Event)) journal.Operation {

@@ -24,7 +24,7 @@ type step struct {
 	err      error
 }
 
-// law holds for every use of Next, whatever operation it is given.
+// law is a rule that every use of Next obeys, whatever the operation.
 type law struct {
 	name  string
 	holds func(s *step) bool
@@ -243,7 +243,7 @@ var laws = []law{
 		}
 		key := s.next.Key == s.op.Key && s.next.KeyCarried == s.op.KeyCarried
 		request := reflect.DeepEqual(s.next.Request, s.op.Request)
-		// Where nothing may have run, the request is its latest asker's.
+		// If no attempt may have run, the request is the latest asker's.
 		taken := s.decision == journal.Execute && s.ev.Kind == journal.EventBegin && (s.op.State == journal.StateCancelled || !s.op.MayHaveRun) ||
 			s.decision == journal.Recorded && s.ev.Kind == journal.EventEnqueue
 		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
@@ -294,7 +294,7 @@ var laws = []law{
 	{"only what is settled, delivered and past its keep is reaped", func(s *step) bool {
 		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
 		if reaped && s.op.State == journal.StateCancelled && s.op.Unwanted != nil && s.op.Naming != journal.Generated {
-			return false // whoever asks by its name would send it
+			return false // a caller that asks by its name would send it
 		}
 		return !reaped || s.ev.Kind == journal.EventReap && s.op.State.Settled() && s.op.Delivered &&
 			!s.op.SettledAt.Add(max(s.ev.Keep, s.op.Terms.Retention)).After(s.ev.At)
@@ -382,7 +382,7 @@ var laws = []law{
 
 func asks(k journal.EventKind) bool { return k == journal.EventBegin || k == journal.EventEnqueue }
 
-// answersAnew: it was cancelled, or dead, and has an answer by now.
+// answersAnew reports whether the operation was cancelled or needed attention, and has an answer now.
 func answersAnew(s *step) bool {
 	return s.next.State == journal.StateCompleted && (s.op.State == journal.StateCancelled || s.op.State == journal.StateUnknown && s.op.Attention != "")
 }
@@ -391,13 +391,12 @@ func releases(k journal.EventKind) bool {
 	return k == journal.EventPark || k == journal.EventDoubt || k == journal.EventCancel
 }
 
-// sameLife tells whether the operation was there before and after, in one
-// generation.
+// sameLife reports whether the operation was there before and after, in one generation.
 func (s *step) sameLife() bool {
 	return s.op.State != journal.StateAbsent && s.next.State != journal.StateAbsent && s.op.Generation == s.next.Generation
 }
 
-// naming is what the operation has after the step: its own, or its intent's.
+// naming is the operation's naming after the step: its own, or its intent's.
 func (s *step) naming() journal.Naming {
 	if s.op.State == journal.StateAbsent {
 		return s.ev.Intent.Naming
@@ -459,7 +458,7 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// fromBytes draws from input and then nothing but zeros.
+// fromBytes draws from input, and then only zeros.
 func fromBytes(input []byte) draw {
 	return func(n int) int {
 		if len(input) == 0 {
@@ -471,7 +470,7 @@ func fromBytes(input []byte) draw {
 	}
 }
 
-// drawStep makes an operation, which no history need lead to, and an event.
+// drawStep makes an operation, which need not follow from any history, and an event.
 func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 	near := func() time.Time {
 		if d.oneIn(8) {

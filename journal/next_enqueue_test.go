@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// enqueued asks at noon for what operation gives, to be sent later.
+// enqueued is an event that asks at noon for what operation returns, to be sent later.
 func enqueued(change func(ev *journal.Event)) journal.Event {
 	ev := begin(journal.Named, guarded)
 	ev.Kind, ev.Session = journal.EventEnqueue, ""
@@ -48,7 +48,8 @@ func TestEnqueuedOperationIsSentByAClaim(t *testing.T) {
 	assert.Empty(t, op.Cause)
 }
 
-// A transaction does not tell a journal that its asker's clock came back.
+// An operation that a clock enqueues after a jump, without a due time, is due at once by that clock and by the
+// journal's. The transaction does not show the journal that the asker's clock came back.
 func TestEnqueuedByAClockThatHasJumped(t *testing.T) {
 	year := noon.Add(365 * day)
 	for _, tc := range []struct {
@@ -85,7 +86,7 @@ func TestEnqueuedOperationIsSentByABegin(t *testing.T) {
 	assert.Equal(t, journal.Later, decision)
 }
 
-// What was cancelled is as it is when it is begun again, but unclaimed.
+// A cancelled operation that is enqueued becomes what a begin would make of it, but is not claimed.
 func TestEnqueuedAfterItWasCancelled(t *testing.T) {
 	cancelled := operation(journal.Named, guarded)
 	cancelled.State, cancelled.SettledAt, cancelled.Holder, cancelled.Attention = journal.StateCancelled, noon, "A", "somebody has to see to it"
@@ -124,7 +125,7 @@ func TestEnqueuedAfterItWasCancelled(t *testing.T) {
 	assert.Equal(t, journal.Withdrawn, decision)
 }
 
-// A journal may not know the latest time where it is enqueued: no window is closed by that.
+// An enqueue closes no window, since the journal may not know the latest time then. The claim closes it.
 func TestEnqueueClosesNoWindow(t *testing.T) {
 	behind := enqueued(func(ev *journal.Event) { ev.At, ev.Last = noon.Add(-10*time.Hour), noon })
 	for _, state := range []journal.State{journal.StatePending, journal.StateCancelled} {
@@ -218,7 +219,7 @@ func TestNotAfterOfAResend(t *testing.T) {
 	assert.Equal(t, journal.Execute, decision)
 }
 
-// One that is not sent in the background is cancelled in time as well.
+// An operation that is never sent in the background is cancelled in time as well.
 func TestNotAfterOfAnUnnamedOne(t *testing.T) {
 	ev := begin(journal.Carried, guarded)
 	ev.Intent.NotAfter = noon.Add(time.Minute)
@@ -230,8 +231,8 @@ func TestNotAfterOfAnUnnamedOne(t *testing.T) {
 	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
-// While the clock, which has jumped, and the journal's time disagree on whether it is too late,
-// nothing is cancelled, and nothing sent.
+// While a clock that jumped and the journal's time disagree on whether it is too late, the operation is neither
+// cancelled nor sent.
 func TestNotAfterUnderAClockThatHasJumped(t *testing.T) {
 	by := noon.Add(time.Hour)
 	op, _ := next(t, journal.Operation{}, false, enqueued(notAfter(by)))
@@ -264,7 +265,7 @@ func TestNotAfterUnderAClockThatHasJumped(t *testing.T) {
 	assert.Equal(t, ev.At, rests.WakeAt, "not before now")
 }
 
-// A caller who comes too late is told so, and nothing is recorded.
+// A caller that comes after its NotAfter gets an error. The journal records nothing.
 func TestNotAfterOfABegin(t *testing.T) {
 	ev := begin(journal.Named, guarded)
 	ev.Intent.NotAfter = noon.Add(-time.Millisecond)
@@ -285,7 +286,8 @@ func TestNotAfterOfABegin(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Hour), op.NotAfter, "what stands is not changed by who asks for it again")
 }
 
-// What was enqueued by a clock ahead of the journal's counts as sent from then on, once it is adopted.
+// An operation that a clock ahead of the journal's enqueued counts as sent from the journal's time on, once it is
+// adopted.
 func TestAdoptedAfterItWasEnqueued(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.At = noon.Add(time.Minute) }))
 	op, decision := next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon.Add(-time.Second), Last: noon})
@@ -294,7 +296,8 @@ func TestAdoptedAfterItWasEnqueued(t *testing.T) {
 	assert.Empty(t, journal.Violations(op, noon))
 }
 
-// What was never claimed, as far as an adopted journal knows, is found by what its provider shows; what was claimed is found by a claim.
+// In an adopted journal, evidence settles an operation that was never claimed. Evidence without a claim's number is
+// invalid for a claimed operation.
 func TestEvidenceOfAnUnclaimedOperation(t *testing.T) {
 	op, _ := next(t, journal.Operation{}, false, enqueued(nil))
 	op, decision := next(t, op, false, journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon})

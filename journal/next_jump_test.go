@@ -21,7 +21,7 @@ func jumped(ev journal.Event) journal.Event {
 	return ev
 }
 
-// What is first sent by a clock that has jumped ahead is dated by the journal too.
+// An operation that is first sent by a clock after a jump ahead also gets the journal's time.
 func TestJumpAheadDatesByTheJournalToo(t *testing.T) {
 	last := noon.Add(-3 * day)
 	for _, tc := range []struct {
@@ -69,8 +69,7 @@ func TestJumpAheadDatesByTheJournalToo(t *testing.T) {
 	})
 }
 
-// sentMeanwhile may have run, was first sent at noon by a clock that had jumped ahead
-// three days, and is due.
+// sentMeanwhile is a due operation that may have run, first sent at noon by a clock that had jumped ahead three days.
 func sentMeanwhile() journal.Operation {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun, op.DueAt, op.WakeAt = journal.StatePending, true, noon, noon
@@ -78,7 +77,7 @@ func sentMeanwhile() journal.Operation {
 	return op
 }
 
-// A jump ahead that is confirmed has the window begin when its clock said.
+// If a jump ahead is confirmed, the window begins when that clock said.
 func TestJumpAheadThatIsConfirmed(t *testing.T) {
 	last := noon.Add(-3 * day)
 	ev := journal.Event{Kind: journal.EventClock, At: believed, Last: last, Since: noon.Add(-time.Minute)}
@@ -120,7 +119,8 @@ func TestJumpAheadThatIsConfirmed(t *testing.T) {
 	}
 }
 
-// What a clock that was far ahead put off, and one that is far behind it since, is known for put off by the first.
+// If a clock far ahead postponed an operation, and a clock far behind that one postpones it again, the record keeps the
+// first clock's time.
 func TestJumpAheadIsKnownAfterAnother(t *testing.T) {
 	ahead := noon.Add(20 * day)
 	for lead, kept := range map[time.Duration]bool{journal.Leap: false, journal.Leap + time.Millisecond: true, 18 * day: true, 22 * day: true} {
@@ -215,7 +215,7 @@ func TestJumpBackKeepsPauses(t *testing.T) {
 	}
 }
 
-// Under a clock that is not believed no window closes.
+// An unconfirmed clock closes no window.
 func TestUnconfirmedJumpClosesNoWindow(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.MayHaveRun, op.FirstSentAt = journal.StatePending, true, noon.Add(2*time.Hour)
@@ -232,7 +232,7 @@ func TestUnconfirmedJumpClosesNoWindow(t *testing.T) {
 	assert.False(t, after.WindowClosed, "it is dated otherwise")
 }
 
-// Under a clock that is not believed nothing is settled or reaped.
+// An unconfirmed clock settles and reaps nothing.
 func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
 	t.Run("what is past its window is looked at again once the clock is believed", func(t *testing.T) {
 		op := operation(journal.Carried, guarded)
@@ -290,7 +290,8 @@ func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
 	})
 }
 
-// Else whoever has the right time would reap an answer as soon as it is there.
+// An answer that a clock far behind records counts as settled at the journal's time. Otherwise a process with the right
+// time would reap it at once.
 func TestAnswerToAClockBehindIsKept(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
@@ -321,7 +322,7 @@ func TestClockJumpIsConfirmedInTime(t *testing.T) {
 	assert.Equal(t, journal.NotBefore, p.Answer)
 	assert.Equal(t, believed, p.At)
 	assert.Contains(t, p.Reason, "clock")
-	q.Clock = believed.Add(time.Hour) // a later attempt
+	q.Clock = believed.Add(time.Hour) // of a later attempt
 	assert.Equal(t, q.Clock, journal.MaySend(q).At)
 	q.FirstSentAt, q.Clock = noon.Add(-23*time.Hour+time.Millisecond), noon.Add(100*day)
 	assert.Equal(t, journal.NotBefore, journal.MaySend(q).Answer, "whether the window is over can't be told yet")
@@ -338,7 +339,7 @@ func TestUnconfirmedJumpSettlesExpiredOperations(t *testing.T) {
 		"back":  {0, 100 * day},
 	} {
 		t.Run(name, func(t *testing.T) {
-			by := func(over bool) time.Time { // what is over at noon, and what is a millisecond later
+			by := func(over bool) time.Time { // over at noon, or a millisecond later
 				if over {
 					return noon
 				}
@@ -387,7 +388,7 @@ func TestUnconfirmedJumpSettlesExpiredOperations(t *testing.T) {
 	}
 }
 
-// What was first sent meanwhile is over only once it is by both times.
+// The window of an operation that was first sent by a clock after a jump is over only if it is over by both times.
 func TestJumpIsOverByBothTimes(t *testing.T) {
 	op := sentMeanwhile()
 	op.LastEndedAt = time.Time{} // it is not known when an attempt of it ended
@@ -412,7 +413,7 @@ func TestJumpKeepsUnsentOperations(t *testing.T) {
 	assert.Equal(t, journal.StatePending, kept.State, "the clock may be wrong")
 }
 
-// Without a window nothing is kept for its caller, whatever the clock: nobody could send it.
+// An operation without a window is never kept for its caller, whatever the clock: no process could send it.
 func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
 	op := inFlight(journal.Carried, journal.Terms{})
 	after := noon.Add(4 * day)
@@ -432,8 +433,8 @@ func TestJumpKeepsNothingWithoutAWindow(t *testing.T) {
 	assert.Equal(t, journal.StateUnknown, left.State, "it may have run")
 }
 
-// The window of an operation that waits for its caller counts from its first request, not from its creation: by a clock that has
-// jumped it is not taken for over before that.
+// The window of an operation that waits for its caller counts from its first request, not from its creation. A clock
+// after a jump does not end it earlier.
 func TestJumpAheadKeepsTheWindowOfOldOperations(t *testing.T) {
 	op := operation(journal.Carried, guarded)
 	op.State, op.MayHaveRun, op.Told = journal.StatePending, true, true

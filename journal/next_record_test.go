@@ -338,9 +338,8 @@ func TestAnswerAfterAnOutcomeIsDelivered(t *testing.T) {
 	assert.True(t, got.Delivered, "nobody was told")
 }
 
-// A refusal is the answer only where no earlier attempt may take effect.
-// Where a provider does not recognise what it refused, an earlier request of ours that
-// dawdles is executed when it arrives, after the refusal of a later one.
+// A refusal is the answer only if no earlier attempt may take effect. If a provider does not recognise requests that it
+// refused, a delayed earlier request is executed when it arrives, after the refusal of a later one.
 func TestRefusalIsTheAnswer(t *testing.T) {
 	clean := journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 24 * time.Hour, Guard: true}
 	for _, tc := range []struct {
@@ -382,7 +381,7 @@ func TestRefusalIsTheAnswer(t *testing.T) {
 	}
 }
 
-// A refusal under an older claim says nothing of the newer ones.
+// A refusal under an older claim proves nothing about the newer ones.
 func TestRefusalUnderAnOlderClaim(t *testing.T) {
 	clean := journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 24 * time.Hour, Guard: true}
 	ev := release(journal.EventComplete)
@@ -507,7 +506,7 @@ func TestALaterBeginNarrowsTheTerms(t *testing.T) {
 	assert.Equal(t, guarded.Narrow(journal.Terms{}), op.Terms)
 }
 
-// A takeover dates the last attempt and is told to nobody.
+// A takeover dates the last attempt. No caller gets its outcome.
 func TestTakeoverDatesTheLastAttempt(t *testing.T) {
 	op := inFlight(journal.Carried, slow)
 	op.Told = true
@@ -523,10 +522,9 @@ func TestTakeoverDatesTheLastAttempt(t *testing.T) {
 	assert.True(t, op.Found.MayHaveRun)
 }
 
-// A caller that is told to come later is the one to send a carried key.
+// If a caller is asked to come later, only that caller sends its carried key.
 func TestCallerThatComesLaterSendsItsKey(t *testing.T) {
-	// An unnamed operation whose caller was told that it
-	// failed is never sent in the background.
+	// An unnamed operation whose caller got an error is never sent in the background.
 	due := noon.Add(time.Minute)
 	claim := journal.Event{Kind: journal.EventClaim, At: noon.Add(time.Hour), Last: noon, Session: "B"}
 	t.Run("parked in the background, then asked for", func(t *testing.T) {
@@ -617,7 +615,7 @@ func TestTheKeyOfAGenerationThatIsSentAgain(t *testing.T) {
 	}
 }
 
-// A tombstone keeps what tells the name and nothing else.
+// A tombstone keeps only what identifies the name.
 func TestTombstoneKeepsTheName(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.Delivered, op.SettledAt, op.Answer = journal.StateCompleted, true, noon, &journal.Answer{Status: 201}
@@ -635,7 +633,7 @@ func TestTombstoneKeepsTheName(t *testing.T) {
 	assert.Equal(t, "invoice-991/charge", op.ID)
 }
 
-// A clock behind closes the window of what was sent later than it says.
+// A clock that is behind closes the window of an operation that was sent later than it says.
 func TestClockBehindClosesTheWindow(t *testing.T) {
 	behind := journal.Event{Kind: journal.EventClock, At: noon.Add(-2*time.Hour - time.Millisecond), Last: noon}
 	for _, tc := range []struct {
@@ -815,7 +813,7 @@ func TestADeliveryIsOfTheOutcomeThatItNames(t *testing.T) {
 	}
 }
 
-// What is adopted counts as sent from its creation until now.
+// An adopted operation counts as sent from its creation until now.
 func TestAdoptedCountsAsSent(t *testing.T) {
 	adopt := journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon.Add(time.Minute)}
 	for _, tc := range []struct {
@@ -874,7 +872,7 @@ func TestAdoptedCountsAsSent(t *testing.T) {
 	}
 }
 
-// A caller with its own key may ask for what was adopted until its window ends.
+// A caller with its own key may ask for an adopted operation until its window ends.
 func TestAdoptedByACallerWithItsOwnKey(t *testing.T) {
 	op := operation(journal.Carried, guarded)
 	op.State, op.Told = journal.StatePending, true
@@ -886,7 +884,7 @@ func TestAdoptedByACallerWithItsOwnKey(t *testing.T) {
 	assert.Equal(t, journal.Execute, decision)
 }
 
-// A clock that ran ahead at the creation closes the window of what is adopted.
+// If a clock ran ahead at the creation, adoption closes the operation's window.
 func TestAdoptedUnderAClockThatRanAhead(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State, op.FirstSentAt, op.CreatedAt = journal.StatePending, time.Time{}, noon.Add(5*time.Hour)
@@ -915,7 +913,7 @@ func TestReadingDoesNotChangeTheOperation(t *testing.T) {
 	}
 }
 
-// The credential is that of the begin that may send first.
+// The recorded credential is that of the begin that may send first.
 func TestCredentialOfTheFirstBegin(t *testing.T) {
 	for _, ran := range []bool{false, true} {
 		op := operation(journal.Named, guarded)
@@ -953,7 +951,7 @@ func TestBeginBeforeItIsDue(t *testing.T) {
 	}
 }
 
-// What is due later than the rule asks stays due then.
+// An operation that is due later than the resend rule asks stays due then.
 func TestDueLaterThanTheRuleAsks(t *testing.T) {
 	for _, tc := range []struct{ due, want time.Time }{
 		{noon.Add(time.Hour), noon.Add(time.Hour)},

@@ -252,7 +252,7 @@ func TestWakeAfterTheDueTimeIsKept(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Hour), op.WakeAt, "nor is it woken before it is due")
 }
 
-// What lacks its body is never sent in the background.
+// An operation without its body is never sent in the background.
 func TestWithoutItsBodyIsNotSent(t *testing.T) {
 	ends := noon.Add(21 * time.Hour) // its window
 	for _, tc := range []struct {
@@ -286,7 +286,7 @@ func TestWithoutItsBodyIsNotSent(t *testing.T) {
 	assert.Equal(t, ends, op.WakeAt)
 }
 
-// A failure that was answered is no lost answer.
+// A failure response does not count as a lost answer.
 func TestFailureIsNotALostAnswer(t *testing.T) {
 	lost := journal.Terms{Remembers: memory.SuccessesLostAnswers, Retention: day, Guard: true}
 	ask := journal.Question{MayHaveRun: true, Terms: lost, FirstSentAt: noon.Add(-time.Hour), Clock: noon, Last: noon}
@@ -332,7 +332,7 @@ func TestFailureIsNotALostAnswer(t *testing.T) {
 	assert.False(t, op.Failed, "another generation's is its own")
 }
 
-// word is somebody's on what operation gives, looked at as it is.
+// word is a person's decision about what operation returns, with the state that the person saw.
 func word(r journal.Resolution, change func(*journal.Event)) journal.Event {
 	ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: r, Generation: 1, Claim: 2, By: "ops@example.com", Cause: "ticket 7"}
 	if change != nil {
@@ -491,7 +491,7 @@ func TestATombstoneKeepsNothingOfTheRequest(t *testing.T) {
 	assert.Equal(t, journal.Gone, decision)
 }
 
-// An unnumbered cancel leaves pending what others had left pending.
+// A cancel without a claim's number leaves an operation pending that other callers had left pending.
 func TestUnnumberedCancelLeavesPending(t *testing.T) {
 	for _, tc := range []struct {
 		found journal.State
@@ -510,7 +510,7 @@ func TestUnnumberedCancelLeavesPending(t *testing.T) {
 	}
 }
 
-// What is the same request is the intent's to say.
+// The intent decides whether the request is the same.
 func TestIntentDecidesWhetherTheRequestIsTheSame(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		ev := begin(journal.Named, guarded)
@@ -532,7 +532,7 @@ func TestHoldEnds(t *testing.T) {
 	require.ErrorContains(t, err, "not on hold")
 }
 
-// A caller that sends a pending operation has got no error of it.
+// A caller that sends a pending operation has not got an error yet.
 func TestSenderOfAPendingOperation(t *testing.T) {
 	op, decision := next(t, pending(journal.Carried, true), false, begin(journal.Carried, guarded))
 	require.Equal(t, journal.Execute, decision)
@@ -551,7 +551,7 @@ func TestAnswersOfTwoGenerations(t *testing.T) {
 	assert.Equal(t, op, after)
 }
 
-// A refusal that does not stand changes nothing once its claim is over.
+// A refusal that is not the answer changes nothing once its claim is over.
 func TestRefusalThatIsNoOutcome(t *testing.T) {
 	op := inFlight(journal.Named, journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: day, Guard: true})
 	op.State, op.Holder, op.Found.MayHaveRun = journal.StatePending, "", true
@@ -597,7 +597,7 @@ func TestTheSameReasonIsGivenOnce(t *testing.T) {
 	assert.Equal(t, "the provider may still be working on it", again.Cause)
 }
 
-// Where it was asked from is kept, unless that is longer than a traceparent.
+// The caller's trace is kept, unless it is longer than a traceparent.
 func TestTraceIsKeptWithinItsBound(t *testing.T) {
 	for length, kept := range map[int]int{journal.MaxTrace: journal.MaxTrace, journal.MaxTrace + 1: 0} {
 		ev := begin(journal.Named, guarded)
@@ -611,7 +611,7 @@ func TestTraceIsKeptWithinItsBound(t *testing.T) {
 	}
 }
 
-// An operation that was begun under no table takes its asker's.
+// An operation that was begun without a provider's table takes its asker's terms, if no attempt may have run.
 func TestBeginWithoutATable(t *testing.T) {
 	month := journal.Terms{Remembers: memory.Everything, Retention: 30 * day, Guard: true}
 	for name, tc := range map[string]struct {
@@ -636,7 +636,7 @@ func TestBeginWithoutATable(t *testing.T) {
 	}
 }
 
-// Who does not know its provider leaves an operation to those who do.
+// A caller that does not know the provider leaves the operation to callers that do.
 func TestProviderThatIsNotKnown(t *testing.T) {
 	op := pending(journal.Named, false)
 	ev := begin(journal.Named, guarded)
@@ -647,7 +647,7 @@ func TestProviderThatIsNotKnown(t *testing.T) {
 	assert.Equal(t, journal.StatePending, after.State)
 }
 
-// Who brings no key along gives its own to an operation that has none.
+// A caller without a carried key gives its own key to an operation that has none.
 func TestKeyOfAnOperationThatHasNone(t *testing.T) {
 	op := pending(journal.Named, false)
 	op.State, op.Generation, op.Key, op.KeyCarried = journal.StateCancelled, 0, "", false
@@ -660,7 +660,7 @@ func TestKeyOfAnOperationThatHasNone(t *testing.T) {
 	assert.Equal(t, "its own", begun.Key)
 }
 
-// What is begun again is sent as its asker made it, under the account that this one has.
+// An operation that is begun again is sent as its latest asker made it, under that asker's account.
 func TestBeginAgainUnderAnotherAccount(t *testing.T) {
 	for _, state := range []journal.State{journal.StatePending, journal.StateCancelled} {
 		op := pending(journal.Named, false)
@@ -679,7 +679,7 @@ func TestBeginAgainUnderAnotherAccount(t *testing.T) {
 	}
 }
 
-// A clock that is not believed yet looks later at what is due, and leaves the time that it is due.
+// An unconfirmed clock makes a due operation wake later, and leaves its due time.
 func TestDueIsKeptByAnUnconfirmedClock(t *testing.T) {
 	op := pending(journal.Named, true)
 	op.DueAt, op.WakeAt = noon.Add(-time.Second), noon.Add(-time.Second)
@@ -715,7 +715,7 @@ func TestKeyConflictsOfAnIntent(t *testing.T) {
 	}
 }
 
-// Whoever is not there yet yields to every holder of its key, and what begins again to those that are not cancelled.
+// A new operation yields to every holder of its key. One that is begun again yields to holders that are not cancelled.
 func TestBeginYieldsToAHolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state, holder journal.State

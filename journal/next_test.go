@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// situations are the columns of the table of transitions; their product is every
-// situation that it must have an answer for. What a state rules out (a cancelled
-// operation that may have run) is left out of the operation by situation.build.
+// situations are the columns of the table of transitions. Their product is every situation that the table must answer.
+// situation.build leaves out of the operation what its state rules out, such as a cancelled operation that may have
+// run.
 var situations = []struct {
 	column string
 	values []string
@@ -21,7 +21,7 @@ var situations = []struct {
 	{"state", []string{"absent", "pending", "pending_told", "in_flight", "completed", "omitted", "tombstone", "unknown", "on_hold", "cancelled", "by_hand"}},
 	{"event", []string{
 		"begin", "begin_in_another_mode", "begin_in_another_form", "claim", "claim_named_only", "claim_others", "claim_in_another_form",
-		"complete", "complete_earlier", "refused_earlier", // the latter two answer the generation before
+		"complete", "complete_earlier", "refused_earlier", // these two answer the generation before
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
 		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
@@ -34,12 +34,11 @@ var situations = []struct {
 	{"naming", []string{"named", "carried", "generated"}},
 	{"ran", []string{"ran", "not"}},               // whether it may have run; in flight: before the claim
 	{"rule", []string{"now", "later", "never"}},   // what the resend rule says if it may have run
-	{"outcome", []string{"delivered", "undeliv"}}, // of an operation that has one
+	{"outcome", []string{"delivered", "undeliv"}}, // of an operation with an outcome
 }
 
-// transitions has one row for each set of situations with one end: the columns of
-// situations, then the decision, the state, and where it grows the generation.
-// A row may name several values of a column; * stands for all.
+// transitions has one row for each set of situations with one end: the columns of situations, then the decision, the
+// state, and whether the generation grows. A row may name several values of a column. * stands for all.
 const transitions = `
 absent                               begin|begin_in_another_mode|begin_in_another_form * * * * * * *   → execute in_flight
 pending|pending_told                 begin|begin_in_another_form * * other * * * *                     → misuse pending
@@ -521,7 +520,7 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 	case "cancel":
 		ev.Kind = journal.EventCancel
 	case "cancel_unnumbered":
-		ev.Kind, ev.Claim, ev.Asker = journal.EventCancel, 0, 9 // its own Begin's, whose claim it never learned
+		ev.Kind, ev.Claim, ev.Asker = journal.EventCancel, 0, 9 // of its own Begin, whose claim it never learned
 	case "resolve_executed", "resolve_replacing":
 		ev.Kind, ev.Resolution, ev.Unrecognised = journal.EventResolve, journal.Executed, event == "resolve_replacing"
 	case "resolve_not_executed":
@@ -568,8 +567,8 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 	return op, holder == "live", ev
 }
 
-// operation is one in its second generation and with its second claim, first sent
-// two hours before noon; its state is for the caller to say.
+// operation is an operation in its second generation, with its second claim, first sent two hours before noon. The
+// caller sets its state.
 func operation(naming journal.Naming, terms journal.Terms) journal.Operation {
 	return journal.Operation{
 		Handle: 7, Ref: journal.Ref{ID: "invoice-991/charge"}, Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges",
@@ -581,7 +580,7 @@ func operation(naming journal.Naming, terms journal.Terms) journal.Operation {
 	}
 }
 
-// begin asks at noon for what operation gives.
+// begin is an event that asks at noon for what operation returns.
 func begin(naming journal.Naming, terms journal.Terms) journal.Event {
 	op := operation(naming, terms)
 	return journal.Event{

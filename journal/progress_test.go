@@ -99,7 +99,8 @@ func TestTheClocksOfAClaim(t *testing.T) {
 	}
 }
 
-// Only what the claim found and what its own attempts left open may have run, whatever the record says meanwhile.
+// Under a claim, only what the claim found and what its own attempts left open may have run, whatever the record says
+// meanwhile.
 func TestWhatMayHaveRunUnderAClaim(t *testing.T) {
 	late := noon.Add(guarded.Retention)
 	for name, tc := range map[string]struct {

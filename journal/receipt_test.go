@@ -13,7 +13,7 @@ import (
 
 var receivedAt = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// reserve is a request under a key. Another one has another body.
+// reserve is a request under a key. Another body makes another request.
 func reserve(at time.Time, body string) journal.ReceiptEvent {
 	return journal.ReceiptEvent{
 		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "key-1"}, At: at, Last: at,

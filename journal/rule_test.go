@@ -190,8 +190,8 @@ func TestNeverIsFinalForLaterClocks(t *testing.T) {
 			continue
 		}
 		nevers++
-		// What was first sent later than a clock that is behind has its window closed
-		// for good by Next: a fact that the later question has.
+		// If an operation was first sent later than a clock that is behind, Next closes its window for good. The later
+		// question has that fact.
 		q.WindowClosed = q.WindowClosed || q.Last.Sub(q.Clock) > q.Terms.Margin() && q.FirstSentAt.After(q.Clock)
 		later := q
 		for range 5 {
@@ -203,7 +203,7 @@ func TestNeverIsFinalForLaterClocks(t *testing.T) {
 	require.Greater(t, nevers, 1000)
 }
 
-// What is not before a time may be sent at that time.
+// If the rule says "not before a time", the rule allows the request at that time.
 func TestEnqueuedForLaterIsSentThen(t *testing.T) {
 	d := seeded(2)
 	waits := 0
@@ -223,7 +223,7 @@ func TestEnqueuedForLaterIsSentThen(t *testing.T) {
 	require.Greater(t, waits, 500)
 }
 
-// Narrowed terms allow nothing that either of both forbids.
+// Narrowed terms allow nothing that either of the two terms forbids.
 func TestNarrowedTermsAllowNoMoreThanEither(t *testing.T) {
 	d := seeded(3)
 	allowed := 0

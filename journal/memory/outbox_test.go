@@ -17,7 +17,7 @@ func enqueue(id string) journal.Event {
 	return journal.Event{Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"}}
 }
 
-// Whoever records something waits for the end of an open transaction, or until their time is up.
+// A caller that records an event waits for the end of an open transaction, or until its context ends.
 func TestTransactionBlocksOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
@@ -68,7 +68,7 @@ func TestInterruptedTransactionRecordsNothing(t *testing.T) {
 	assert.Equal(t, journal.Ignored, result.Decision)
 }
 
-// A journal that is closed lets go whoever waits, and ends the transaction.
+// Close releases waiting callers and ends the transaction.
 func TestCloseEndsATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()

@@ -123,7 +123,7 @@ func TestBlockKeepsItsOperations(t *testing.T) {
 	assert.ErrorIs(t, EachOfBlock(8, block, All, collect), ErrDamaged, "it is in the place of another")
 }
 
-// FuzzBlock: what can be decoded is encoded to a block with the same operations.
+// FuzzBlock encodes each block that it can decode again. The result has the same operations.
 func FuzzBlock(f *testing.F) {
 	_, block := aBlock()
 	f.Add(unsealed(block))
@@ -147,7 +147,7 @@ func TestATombstoneHasNoRequest(t *testing.T) {
 	assert.Equal(t, journal.Request{}, r)
 }
 
-// What can be decoded is encoded to something that decodes to the same.
+// FuzzDecode encodes each record that it can decode again. The result decodes to the same record.
 func FuzzDecode(f *testing.F) {
 	f.Add(unsealed(EncodeFacts(Row{Op: anOperation()})))
 	f.Add(unsealed(EncodeFacts(Row{})))

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// without is op as it was before there were fields with tags.
+// without is op as an earlier release had it, before there were fields with tags.
 func without(op journal.Operation) journal.Operation {
 	clearExtras(&op)
 	return op
@@ -40,8 +40,8 @@ func TestFactsOfEarlierReleases(t *testing.T) {
 	}
 }
 
-// What a newer release has added is there after one that does not know it has read and written
-// the operation; the fields that it knows are its own.
+// Fields that a newer release added survive a release that does not know them and writes the operation. The known
+// fields change as that release wrote them.
 func TestFieldsOfANewerReleaseAreKept(t *testing.T) {
 	op := without(anOperation())
 	op.Newer = []byte{0x80, 0x08, 2, 'o', 'n'}

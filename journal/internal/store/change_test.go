@@ -33,7 +33,7 @@ func TestClockRecordsOnlyRelevantChanges(t *testing.T) {
 	assert.False(t, store.Changes(windowless, closed, journal.Ignored))
 }
 
-// A claim wakes by its due time or its asker's clock.
+// A claim wakes operations by its due time, or by its asker's clock if it has none.
 func TestClaimWakesByItsDueTime(t *testing.T) {
 	assert.Equal(t, noon, store.WakeBy(journal.Event{At: noon}))
 	assert.Equal(t, noon.Add(-time.Hour), store.WakeBy(journal.Event{At: noon, Due: noon.Add(-time.Hour)}))

@@ -19,13 +19,13 @@ var (
 	aMinute = journal.Terms{Remembers: memory.Everything, Retention: time.Minute, Guard: true}
 )
 
-// sighting is an asker's clock that is shown to a Clock.
+// sighting shows an asker's clock to a Clock, with the expected reaction.
 type sighting struct {
 	at          time.Duration // from noon
 	why         string
 	sweep       bool
-	swept       time.Duration // the clock that the sweep is of, where it is not at
-	unconfirmed time.Duration // until when, where it is not believed
+	swept       time.Duration // the clock of the sweep, if it is not at
+	unconfirmed time.Duration // until when the clock is unconfirmed, if it is
 }
 
 const soon = journal.Confirmation
@@ -50,7 +50,7 @@ func look(t *testing.T, c *store.Clock, sightings []sighting) {
 	}
 }
 
-// Windows are closed once for each regress that keeps on.
+// A regress of the clock that lasts closes windows once.
 func TestClockRegressClosesWindowsOnce(t *testing.T) {
 	var c store.Clock
 	assert.True(t, c.Margin(aDay))
@@ -76,7 +76,7 @@ func TestClockRegressClosesWindowsOnce(t *testing.T) {
 	assert.Equal(t, noon.Add(10*time.Hour), c.Last)
 }
 
-// Where others write, what a right clock stamps keeps its window.
+// If other processes write, operations that a right clock stamped keep their windows.
 func TestClockBehindWhileOthersWrite(t *testing.T) {
 	var c store.Clock
 	c.Margin(aDay)
@@ -109,9 +109,8 @@ func TestClockSetRightAgainClosesNothing(t *testing.T) {
 	assert.Zero(t, c.Jumped)
 }
 
-// A clock that catches up unseen closes windows all the same.
-// A clock that was ten hours ahead is set right, and nobody asks before it has caught up
-// with what it showed then: it was right, and what was stamped before was not.
+// A clock that catches up unseen closes windows too. A clock that was ten hours ahead is set right, and no process asks
+// before it shows the earlier time again. The clock was right, and the earlier stamps were not.
 func TestClockCatchesUpUnseen(t *testing.T) {
 	t.Run("by this process's own time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,7 +186,7 @@ func TestJumpAheadIsConfirmedOnceItLasts(t *testing.T) {
 	})
 }
 
-// A jump ahead that was set back unseen is none that kept on.
+// A jump ahead that was set back unseen does not count as one that lasted.
 func TestClockJumpSetBackUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c store.Clock
@@ -198,18 +197,18 @@ func TestClockJumpSetBackUnseen(t *testing.T) {
 	})
 }
 
-// restarted is the Clock of the next process, which has what the last one kept.
+// restarted is the Clock of the next process, which reads what the last one recorded.
 func restarted(c store.Clock) *store.Clock {
 	var next store.Clock
 	next.Take(store.Clock{Last: c.Last, LeastMargin: c.LeastMargin, Jumped: c.Jumped})
 	return &next
 }
 
-// Without a process that lives long the time goes on in strides.
-// Each process looks once, and more than a day after the last.
+// If no process lives long, the journal's time advances in steps. Each process asks once, more than a day after the
+// previous one.
 func TestClockAdvancesInSteps(t *testing.T) {
 	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
-	type start struct{ at, last time.Duration } // what it sees, and what the journal's time is then
+	type start struct{ at, last time.Duration } // the clock that it sees, and the journal's time then
 	for name, starts := range map[string][]start{
 		"a clock that is right": {
 			{7 * day, 0}, {14 * day, 7 * day}, {21 * day, 14 * day}, {21*day + time.Hour, 21*day + time.Hour}, {22 * day, 22 * day},
