@@ -34,7 +34,8 @@ func (*pausedAdoptions) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.
 	return ctx
 }
 
-// adoptable is a journal that counts as restored, with six operations in flight, which is adopted two at a time. between is called amid its adoption.
+// adoptable is a journal that counts as restored, with six operations in flight. It is adopted two operations at a
+// time, and calls between amid the adoption.
 func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.Journal, server *postgrestest.Cluster, opts postgres.Options, flying []journal.Operation) {
 	t.Helper()
 	server = postgrestest.Shared(t)
@@ -58,7 +59,7 @@ func adoptable(t *testing.T, between func(opts postgres.Options)) (j *postgres.J
 	return j, server, plain, flying
 }
 
-// heldHeart holds a heart twice: once it has read whether the journal counts as restored, and before it asks for anything else.
+// heldHeart holds a heart twice: after it has read whether the journal counts as restored, and before its next query.
 type heldHeart struct {
 	roundTrips
 	on, read   atomic.Bool
@@ -95,7 +96,7 @@ func (h *heldHeart) asks(conn *pgx.Conn) {
 	}
 }
 
-// A heart that has read the journal before it was adopted does not say afterwards that it counts as restored.
+// A heart that read the journal before an adoption does not report it as restored after it.
 func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -121,7 +122,7 @@ func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
 	}
 	wait(held.has)
 	err := j.Adopt(t.Context())
-	for range 4 { // on each of its connections: one that is made looks for itself
+	for range 4 { // on each of its connections: a new one checks the server by itself
 		if err == nil {
 			_, err = j.Join(t.Context())
 		}
@@ -133,7 +134,7 @@ func TestHeartThatReadBeforeAnAdoption(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Amid an adoption other processes record late answers, and none of them sends.
+// During an adoption, other processes record late answers, and none of them sends.
 func TestCallsDuringAnAdoption(t *testing.T) {
 	t.Parallel()
 	var late []journal.Operation
@@ -167,7 +168,8 @@ func TestCallsDuringAnAdoption(t *testing.T) {
 	verified(t, j)
 }
 
-// An adoption that its process left half done leaves a journal that every process takes for restored, until it is adopted whole.
+// If a process leaves an adoption half done, every process treats the journal as restored until it is adopted
+// completely.
 func TestAdoptionThatWasLeft(t *testing.T) {
 	t.Parallel()
 	j, server, opts, flying := adoptable(t, func(postgres.Options) {})
@@ -188,7 +190,7 @@ func TestAdoptionThatWasLeft(t *testing.T) {
 	verified(t, other)
 }
 
-// A journal that is found to be restored once more amid its adoption is not taken for adopted.
+// If the journal is found to be restored once more during its adoption, it does not count as adopted.
 func TestRestoredDuringAnAdoption(t *testing.T) {
 	t.Parallel()
 	var server *postgrestest.Cluster

@@ -31,22 +31,22 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// payments is a service whose ledger lies in the journal's database, in the application's own pool.
+// payments is a service whose ledger is in the journal's database. It uses the application's own pool.
 type payments struct {
 	t       *testing.T
 	journal *postgres.Journal
 	ledger  string // its table
 	url     string
-	begins  func()                                          // called before each transaction is begun; nil: nothing is
-	wrote   func(ctx context.Context, run int64, tx pgx.Tx) // called by the handler once it has written; nil: nothing is
+	begins  func()                                          // called before each transaction begins, if not nil
+	wrote   func(ctx context.Context, run int64, tx pgx.Tx) // called by the handler once it has written, if not nil
 	runs    atomic.Int64
-	pgx     bool // its transactions are by Pool.Begin and Pgx, and not by Begin
+	pgx     bool // it uses Pool.Begin and Pgx, instead of Begin
 
 	pool      *pgxpool.Pool
 	dialsNone atomic.Bool
 }
 
-// serving is a process of such a service. It reaches the database at dsn, and its journal is j.
+// serving starts a process of such a service. It reaches the database at dsn, and its journal is j.
 func serving(t *testing.T, j *postgres.Journal, ledger, dsn string, mode pgx.QueryExecMode) *payments {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(dsn)
@@ -148,7 +148,7 @@ func (p *payments) askUntil(key, payee string) (body string) {
 	return ""
 }
 
-// ledgerOf makes the table of a service, and returns its name and what counts rows.
+// ledgerOf makes the table of a service. It returns the table's name and a function that counts rows.
 func ledgerOf(t *testing.T, cluster *postgrestest.Cluster, opts postgres.Options) (ledger string, rows func(query string) int) {
 	t.Helper()
 	ledger = pgx.Identifier{opts.Schema, "ledger"}.Sanitize()
@@ -160,7 +160,8 @@ func ledgerOf(t *testing.T, cluster *postgrestest.Cluster, opts postgres.Options
 	}
 }
 
-// A payment, the charge that it enqueues and its answer are one commit. A client that asks again gets that answer, from another process too.
+// A payment, the charge that it enqueues and its answer are one commit. A client that asks again gets that answer, also
+// from another process.
 func TestAtomicOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -202,7 +203,7 @@ func TestAtomicOnPostgreSQL(t *testing.T) {
 	verified(t, one)
 }
 
-// If the connection is cut at a COMMIT, at whichever byte, the service finds out what became of it.
+// If the connection is cut at a COMMIT, at any byte, the service finds out whether it was committed.
 func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -245,7 +246,8 @@ func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 	verified(t, j)
 }
 
-// If the connection breaks while the server still commits, nothing is said of the request until that is over.
+// If the connection breaks while the server still commits, the service answers the request only after the commit has
+// ended.
 func TestAtomicWithACommitThatOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -260,8 +262,8 @@ func TestAtomicWithACommitThatOutlivesItsConnection(t *testing.T) {
 	require.NoError(t, err)
 	proxy, dsn := proxied(t, cluster)
 	p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
-	// Two connections are made beforehand, so that from now on none is dialled but by the driver to cancel the COMMIT that it gave up.
-	// That would reach some of the commits in time.
+	// Two connections are made beforehand. From now on only the driver would dial, to cancel the COMMIT that it gave
+	// up, and that would reach some of the commits in time.
 	one, err := p.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	another, err := p.pool.Acquire(t.Context())
@@ -271,7 +273,7 @@ func TestAtomicWithACommitThatOutlivesItsConnection(t *testing.T) {
 	p.dialsNone.Store(true)
 	begun := 0
 	p.begins = func() {
-		if begun++; begun == 3 { // that of the request, one that finds it under way, and another one
+		if begun++; begun == 3 { // the request's own, one that finds it under way, and one more
 			_, err := holder.Exec(t.Context(), "SELECT pg_advisory_unlock_all()")
 			assert.NoError(t, err)
 		}
@@ -284,7 +286,7 @@ func TestAtomicWithACommitThatOutlivesItsConnection(t *testing.T) {
 	verified(t, j)
 }
 
-// Histories that break a server which is built in the obvious way, as far as they need PostgreSQL.
+// Histories that break a server built in the obvious way, if they need PostgreSQL.
 func TestHistoriesOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -442,7 +444,7 @@ func asks(h http.Handler, key string) int {
 	return w.Code
 }
 
-// Behind a pooler in transaction mode it is the same, by either protocol that suits one.
+// The guarantees hold behind a pooler in transaction mode, by either protocol that works there.
 func TestAtomicBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Start(t)
@@ -462,7 +464,7 @@ func TestAtomicBehindPgBouncer(t *testing.T) {
 	verified(t, j)
 }
 
-// pays asks for so many payments, each of all services at once until it is answered. All give the same answer.
+// pays asks for that many payments. For each it asks all services at once until they answer, with the same answer.
 func pays(t *testing.T, services []*payments, keys int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -484,7 +486,8 @@ func pays(t *testing.T, services []*payments, keys int) {
 	all.Wait()
 }
 
-// Connections of two processes are terminated while clients ask both for each payment: one row, one charge and one answer a key.
+// Connections of two processes are terminated while clients ask both for each payment. Each key has one row, one charge
+// and one answer.
 func TestAtomicStorm(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -513,7 +516,7 @@ func TestAtomicStorm(t *testing.T) {
 			if run%2 == 0 {
 				kill(own) // before the answer is recorded
 			} else {
-				go kill(own) // beside that, or beside the COMMIT
+				go kill(own) // during that, or during the COMMIT
 			}
 		}
 		services = append(services, p)
@@ -524,7 +527,7 @@ func TestAtomicStorm(t *testing.T) {
 	verified(t, services[0].journal)
 }
 
-// A server that is restarted amid its commits answers nobody twice.
+// A server that restarts amid its commits books no payment twice.
 func TestAtomicOverRestarts(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Start(t)
@@ -539,7 +542,7 @@ func TestAtomicOverRestarts(t *testing.T) {
 		p.pgx = len(services) > 0
 		p.wrote = func(context.Context, int64, pgx.Tx) {
 			select {
-			case due <- struct{}{}: // a restart begins beside what follows
+			case due <- struct{}{}: // a restart begins, in parallel to the payments that follow
 			default:
 			}
 		}
@@ -578,7 +581,7 @@ func TestAtomicOverRestarts(t *testing.T) {
 	verified(t, journals[0])
 }
 
-// oneEach tells that each of so many keys has one row in the ledger, one charge and one answer.
+// oneEach asserts that each of that many keys has one row in the ledger, one charge and one answer.
 func oneEach(t *testing.T, rows func(query string) int, ledger string, opts postgres.Options, keys int) {
 	t.Helper()
 	table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
@@ -590,7 +593,7 @@ func oneEach(t *testing.T, rows func(query string) int, ledger string, opts post
 	}
 }
 
-// Two deliveries of a message at once take effect once, and an older message of an entity comes to nothing.
+// Two simultaneous deliveries of a message take effect once. An older message of an entity has no effect.
 func TestConsumeOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// Two journals ask for the same names side by side, in opposite orders: each is executed once.
+// Two journals ask for the same names side by side, in opposite orders. Each name executes once.
 func TestNamesExecuteOnceAcrossJournals(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -102,7 +102,7 @@ func BenchmarkTwoCommits(b *testing.B) {
 	}
 }
 
-// A row that a constraint refuses takes its own event out, and nobody else's.
+// A row that a constraint refuses fails only its own event.
 func TestRefusedRowFailsItsOwnEvent(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -131,7 +131,8 @@ func TestRefusedRowFailsItsOwnEvent(t *testing.T) {
 	wg.Wait()
 }
 
-// A transaction of the application's that enqueues a name holds up who asks for that name, and nobody else for long.
+// If a transaction of the application enqueues a name, a caller that asks for that name waits for it. No other caller
+// waits for long.
 func TestLockedNameBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -164,8 +165,8 @@ func TestLockedNameBlocksNoOther(t *testing.T) {
 	assert.Equal(t, journal.Execute, result.Decision)
 }
 
-// However many names a transaction of the application's holds, who asks for another in the same batch does not wait for one
-// after the other, and who takes the slow path finds a connection. The names' own askers wait.
+// A transaction of the application may hold many names. A caller in the same batch that asks for another name does not
+// wait for them one by one, and the slow path finds a connection. Callers that ask for the held names wait.
 func TestLockedNamesBlockNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -189,7 +190,7 @@ func TestLockedNamesBlockNoOther(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	// All of them, and as many others, are one batch: the lane waits for its row.
+	// All of them and as many others are in one batch, since the lane waits for its row.
 	conn := server.Conn(t)
 	own, err := conn.Begin(t.Context())
 	require.NoError(t, err)
@@ -230,7 +231,7 @@ func TestLockedNamesBlockNoOther(t *testing.T) {
 	asked.Wait()
 }
 
-// lockTimeouts counts the statements of batches that waited for a lock in vain.
+// lockTimeouts counts the statements of batches whose wait for a lock timed out.
 type lockTimeouts struct {
 	prepares
 	of *atomic.Int64
@@ -247,8 +248,8 @@ func (l *lockTimeouts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.
 	}
 }
 
-// What a trigger refuses takes its own events out, whatever it raises, how many there are, and whether it is asked at once
-// or at the commit. It is so each time: nobody else is told of it.
+// Events that a trigger refuses fail alone, whatever it raises, however many there are, and whether it runs at once or
+// at the commit. Each repeat fails in the same way, and no other event gets an error.
 func TestRefusedEventsFailAlone(t *testing.T) {
 	t.Parallel()
 	for _, deferred := range []bool{false, true} {
@@ -258,8 +259,8 @@ func TestRefusedEventsFailAlone(t *testing.T) {
 	}
 }
 
-// A trigger that says for ever that another try may succeed, or that it is not known what became of the statement, is asked so
-// often and no more: who asked is told.
+// A trigger may raise forever that another try may succeed, or that the statement's result is unknown. The journal
+// tries a bounded number of times, and then returns the error.
 func TestTriggerThatAsksForRetries(t *testing.T) {
 	t.Parallel()
 	for _, deferred := range []bool{false, true} {
@@ -312,7 +313,7 @@ func refusedEventsHarmNobody(t *testing.T, code string, deferred bool, rounds in
 	assert.False(t, s.Lost())
 }
 
-// A default of serializable transactions, which would have lanes fail each other, is not the journal's.
+// The journal does not use a default of serializable transactions, which would make lanes fail each other.
 func TestSerializableDefaultIsNotOurs(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -336,7 +337,7 @@ func TestSerializableDefaultIsNotOurs(t *testing.T) {
 	wg.Wait()
 }
 
-// Lanes take other rows now and then, and what was committed stays known.
+// Lanes take other rows now and then. Committed events stay known.
 func TestLanesTakeOtherRows(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -354,7 +355,7 @@ func TestLanesTakeOtherRows(t *testing.T) {
 	assert.Equal(t, "true", setting(t, conn, "SELECT (max(lane) >= 700000)::text FROM "+lanes))
 }
 
-// A pooler in transaction mode keeps neither statements nor settings for a client.
+// The journal works without prepared statements and settings: a pooler in transaction mode keeps neither for a client.
 func TestWithoutStateOfAConnection(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -391,7 +392,7 @@ func TestWithoutStateOfAConnection(t *testing.T) {
 	assert.NotZero(t, prepared.count.Load(), "else this shows nothing")
 }
 
-// prepares counts statements that are prepared.
+// prepares counts the statements that are prepared.
 type prepares struct{ count atomic.Int64 }
 
 func (p *prepares) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -404,7 +405,8 @@ func (p *prepares) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 }
 func (p *prepares) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
-// Who completes by an object, and who is sent with a reference, shares the lane too, and is found by them.
+// Operations that complete with an object, or are sent with a reference, also share the lane. They are found by their
+// marks.
 func TestMarksGoWithTheLane(t *testing.T) {
 	t.Parallel()
 	for _, pooled := range []bool{false, true} {
@@ -452,7 +454,7 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	require.Len(t, matches, 1)
 }
 
-// A batch that is not there in time goes again in halves, and not again and again as it was.
+// A batch that does not arrive in time is sent again in halves, instead of unchanged again and again.
 func TestBatchThatIsLateIsHalved(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -473,7 +475,7 @@ func TestBatchThatIsLateIsHalved(t *testing.T) {
 		return false
 	}})
 	t.Cleanup(never.Release)
-	for range 2 { // that many do not get through
+	for range 2 { // so many attempts do not get through
 		stuck := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return e.Bytes > writes*size/2+size }, Side: pgproxy.Request, Then: pgproxy.Hold})
 		t.Cleanup(stuck.Release)
 	}

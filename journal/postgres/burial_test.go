@@ -19,13 +19,13 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// outcome is what somebody was told.
+// outcome is the result that a caller got.
 type outcome struct {
 	r   journal.Result
 	err error
 }
 
-// onItsWay has j apply an event whose pipeline stops after so many bytes, and returns once it has.
+// onItsWay applies an event to j. Its pipeline stops after that many bytes, and onItsWay returns once it has stopped.
 func onItsWay(t *testing.T, p *pgproxy.Proxy, j *postgres.Journal, ev journal.Event, after int) (held *pgproxy.Fired, told chan outcome) {
 	held, told = p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: after, Then: pgproxy.Hold}), make(chan outcome, 1)
 	go func() {
@@ -36,13 +36,13 @@ func onItsWay(t *testing.T, p *pgproxy.Proxy, j *postgres.Journal, ev journal.Ev
 	return held, told
 }
 
-// maySent tells whether the begin of an operation says that somebody may have sent it before.
+// maySent reports whether a begin's result says that another process may have sent the operation before.
 func maySent(taken journal.Result) bool {
 	return taken.Decision != journal.Execute || taken.Operation.Found.MayHaveRun
 }
 
-// A session is buried while its process is committing: either the burier sees what comes of that, or nothing does. Before
-// the guard, in the middle of a batch, and when all of it is on its way.
+// A session is buried while its process commits. Either the burying process sees the commit, or the commit has no
+// effect. The burial comes before the guard, in the middle of a batch, or when all of it is on its way.
 func TestSessionExpiresBetweenGuardAndCommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -109,10 +109,10 @@ func TestSessionExpiresBetweenGuardAndCommit(t *testing.T) {
 	assert.Empty(t, violations)
 }
 
-// sleeperVariable names the operation that a child begins, which is stopped meanwhile.
+// sleeperVariable names the operation that a child begins. The child is stopped meanwhile.
 const sleeperVariable = "ONCEWARD_TEST_SLEEPER"
 
-// beginAndTell is what the child does: it tells what came of it, and whether it would send.
+// beginAndTell is the code of the child. It prints the result, and whether it would send.
 func beginAndTell(ctx context.Context, name string) error {
 	j, err := postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: os.Getenv(schemaVariable), Deployment: "test", Failover: postgres.MayLose})
 	if err != nil {
@@ -123,7 +123,7 @@ func beginAndTell(ctx context.Context, name string) error {
 		return err
 	}
 	fmt.Println("joined")
-	_, _ = fmt.Scanln() // to be told to go on
+	_, _ = fmt.Scanln() // until the test lets it go on
 	begun, err := j.Apply(ctx, now(j, begin(name, s)))
 	switch {
 	case errors.Is(err, journal.ErrSessionLost):
@@ -142,8 +142,8 @@ func beginAndTell(ctx context.Context, name string) error {
 	return nil
 }
 
-// A process stands still for longer than its lease with a commit in doubt, and is buried meanwhile. Whatever had become of the
-// commit, it sends nothing once it goes on, and others know of the operation if it was recorded.
+// A process stands still for longer than its lease, with a commit in doubt, and is buried meanwhile. Whether the commit
+// landed or not, the process sends nothing once it goes on. Others know of the operation if it was recorded.
 func TestProcessStoppedDuringACommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -181,7 +181,7 @@ func TestProcessStoppedDuringACommit(t *testing.T) {
 			told := bufio.NewScanner(out)
 			require.True(t, told.Scan())
 			require.Equal(t, "joined", told.Text())
-			stopped := func(ex pgproxy.Exchange) bool { // before the fault, which it would find out about by another connection
+			stopped := func(ex pgproxy.Exchange) bool { // before the fault, which the process would find out by another connection
 				return isBatch(ex) && assert.NoError(t, child.Process.Signal(syscall.SIGSTOP))
 			}
 			held := p.Arm(pgproxy.Fault{Match: stopped, Side: fault.side, Byte: fault.at, Then: fault.then})
@@ -199,7 +199,7 @@ func TestProcessStoppedDuringACommit(t *testing.T) {
 			held.Release()
 			require.True(t, told.Scan())
 			said := []string{"refused"}
-			if fault.landed { // that others have changed it since is found out by the way
+			if fault.landed { // this also shows that others have changed it since
 				said = append(said, fmt.Sprint("leaves it ", taken.Operation.Handle))
 			}
 			assert.Contains(t, said, told.Text())

@@ -12,20 +12,20 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// awaitAStandby has the server's commits wait for a standby, which there is not, from now on.
+// awaitAStandby makes the server's commits wait for a standby that does not exist, from now on.
 func awaitAStandby(t *testing.T, server *postgrestest.Cluster, conn *pgx.Conn) {
 	t.Helper()
 	server.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'a_standby'")
 	server.Exec(t, "SELECT pg_reload_conf()")
-	t.Cleanup(func() { // whoever ends waits for none
+	t.Cleanup(func() { // no cleanup waits for the standby
 		server.Exec(t, "ALTER SYSTEM RESET synchronous_standby_names")
 		server.Exec(t, "SELECT pg_reload_conf()")
 	})
 	require.Eventually(t, func() bool { return setting(t, conn, "SHOW synchronous_standby_names") != "" }, soon, tick)
 }
 
-// That a commit did not wait for its standby is told by a notice alone: where something in between keeps notices to itself, a
-// server with such standbys is refused, and any other is not.
+// Only a notice says that a commit did not wait for its standby. If something on the way drops notices, a server with
+// such standbys is refused. Any other server is not.
 func TestNoticesThatAreKeptAreRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -49,8 +49,8 @@ func TestNoticesThatAreKeptAreRefused(t *testing.T) {
 	require.NotErrorIs(t, err, postgres.ErrUnsafe)
 }
 
-// So is one whose commits are to wait for a standby from now on, beneath connections that are there: nobody is told that
-// something is done which no standby has.
+// A server is also refused if its commits start to wait for a standby beneath open connections. No caller gets a
+// success that no standby has.
 func TestNoticesThatAreKeptFromNowOn(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -72,7 +72,7 @@ func TestNoticesThatAreKeptFromNowOn(t *testing.T) {
 		case is := <-told:
 			require.ErrorIs(t, is.err, postgres.ErrUnsafe)
 			return
-		case <-time.After(tick): // whoever waits for the standby waits no longer
+		case <-time.After(tick): // cancels every wait for the standby
 			setting(t, conn, "SELECT count(pg_cancel_backend(pid))::text FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// What may lose what it acknowledged is refused, by a name, and not warned about.
+// A server that may lose acknowledged commits is refused with an error that names the setting, instead of a warning.
 func TestUnsafeServersAreRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -46,7 +46,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 	j := openAt(t, server.URL(), opts)
 	s := join(t, j)
 
-	// What changes under an open journal is refused by the guard.
+	// The guard refuses a setting that changes under an open journal.
 	server.Exec(t, "ALTER SYSTEM SET full_page_writes = off")
 	server.Exec(t, "SELECT pg_reload_conf()")
 	require.Eventually(t, func() bool {
@@ -64,7 +64,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Row security would hide operations from the journal.
+// Row security is refused, since it would hide operations from the journal.
 func TestRowSecurityIsRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -122,7 +122,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrVersion)
 }
 
-// No error has the connection string, or its password, in it.
+// No error contains the connection string or its password.
 func TestErrorsHaveNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=1", "postgres://user:hunter2@[::1:99999/db"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// multiply has a schema have n pending operations, due, each with a request of its own: copies of one.
+// multiply gives a schema n due pending operations, each with its own request: copies of one.
 func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options, j *postgres.Journal, n int) {
 	t.Helper()
 	s := join(t, j)
@@ -29,13 +29,13 @@ func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options,
 		At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
 	require.NoError(t, err)
 	schema := `"` + opts.Schema + `".`
-	server.Exec(t, "DROP INDEX "+schema+"operations_generated") // of one key so many times it makes one long list
+	server.Exec(t, "DROP INDEX "+schema+"operations_generated") // so many entries with one key make one long list
 	server.Exec(t, "INSERT INTO "+schema+"operations (alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts) "+
 		"SELECT alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts FROM "+schema+"operations, generate_series(2, $1::int)", n)
 	server.Exec(t, "INSERT INTO "+schema+"requests SELECT o.handle, r.head, r.body FROM "+schema+"operations o, "+schema+"requests r WHERE r.handle = $1 AND o.handle <> $1", begun.Operation.Handle)
 }
 
-// Four processes claim what is due, many at a time: each operation is claimed once, and none is left.
+// Four processes claim due operations, many at a time. Each operation is claimed once, and none is left.
 func TestClaimsOfManyByFour(t *testing.T) {
 	t.Parallel()
 	many := soak.Times(5_000, 100_000)
@@ -73,8 +73,8 @@ func TestClaimsOfManyByFour(t *testing.T) {
 	}
 }
 
-// An operation that the server refuses to have claimed, whatever for, is passed over: all others are claimed, and whoever
-// looks after the journal is told.
+// A claim passes over an operation that the server refuses to update, for whatever reason. It claims all others, and
+// the operator is notified.
 func TestClaimPassesOverTheRefused(t *testing.T) {
 	t.Parallel()
 	for _, deferred := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestClaimPassesOverTheRefused(t *testing.T) {
 	}
 }
 
-// What is claimed, and what is reaped, is read a part in each commit where it is large, and all of it comes.
+// Large operations are claimed and reaped a part in each commit. None is left out.
 func TestLargeOnesAreSomeInACommit(t *testing.T) {
 	t.Parallel()
 	const many, size, atOnce = 10, 10_000, 3

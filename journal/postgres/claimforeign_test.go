@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A claim of one provider goes through the backlog of another in several commits, and finds its own operations wherever they are.
+// A claim for one provider goes through the backlog of another one in several commits. It finds its own operations
+// wherever they are.
 func TestClaimThroughAForeignBacklog(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -15,18 +15,18 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// clocked is a server whose clock is ahead of the machine's by what was said last. Where there is no libfaketime the test is
-// skipped, or fails as where there is no server.
+// clocked starts a server whose clock is ahead of the machine's by the duration of the last call of ahead. Without
+// libfaketime the test is skipped, or fails if PostgreSQL is required.
 func clocked(t *testing.T) (server *postgrestest.Cluster, ahead func(time.Duration)) {
 	t.Helper()
-	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // where Debian has it
+	libraries, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // Debian's folder
 	if len(libraries) == 0 {
 		if os.Getenv("ONCEWARD_POSTGRES") == "required" {
 			t.Fatal("no libfaketime: install faketime")
 		}
 		t.Skip("no libfaketime: install faketime")
 	}
-	folder, err := os.MkdirTemp("", "onceward-clock-") // t.TempDir is root's alone
+	folder, err := os.MkdirTemp("", "onceward-clock-") // only root may enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	require.NoError(t, os.Chmod(folder, 0o755))
@@ -42,8 +42,8 @@ func clocked(t *testing.T) (server *postgrestest.Cluster, ahead func(time.Durati
 	return server, ahead
 }
 
-// The database's clock leaps ahead by an hour and back again, and to an hour ago, beneath pods that live: they go on, nobody is
-// buried, and nobody takes over what another one holds.
+// The database's clock leaps ahead by an hour, back again, and to an hour ago, while pods run. They go on, no session
+// is buried, and no pod takes over another one's operations.
 func TestDatabaseClockLeapsByAnHour(t *testing.T) {
 	t.Parallel()
 	server, ahead := clocked(t)

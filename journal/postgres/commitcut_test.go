@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// proxied is a proxy before the server, and what connects through it.
+// proxied starts a proxy before the server, and returns the URL through it.
 func proxied(t testing.TB, server *postgrestest.Cluster) (*pgproxy.Proxy, string) {
 	t.Helper()
 	p, err := pgproxy.Start("tcp", server.Addr())
@@ -28,7 +28,7 @@ func proxied(t testing.TB, server *postgrestest.Cluster) (*pgproxy.Proxy, string
 	return p, server.URLThrough(p.Addr().String())
 }
 
-// throughProxy is a journal through a proxy, with a session of its own, and the same one beside it.
+// throughProxy opens a journal through a proxy, with a session, and the same journal directly.
 func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, s journal.Session) {
 	t.Helper()
 	server := postgrestest.Shared(t)
@@ -38,26 +38,26 @@ func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, 
 	return p, j, openAt(t, server.URL(), opts), join(t, j)
 }
 
-// isBatch tells whether an exchange makes a begin or a complete durable: a pipeline that is a transaction by itself. A COMMIT
-// alone may be the heart's, which tidies up from its first beat on.
+// isBatch reports whether an exchange makes a begin or a complete durable: a pipeline that is a transaction by itself.
+// A COMMIT alone may belong to the heart, which tidies up from its first beat on.
 func isBatch(ex pgproxy.Exchange) bool {
 	return has(ex, "lanes set batch") && (has(ex, "insert into", ".operations") || has(ex, "update", ".operations"))
 }
 
-// has tells whether a statement of the exchange has all these words in it.
+// has reports whether a statement of the exchange contains all these words.
 func has(ex pgproxy.Exchange, words ...string) bool {
 	return slices.ContainsFunc(ex.SQL, func(sql string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(strings.ToLower(sql), word) })
 	})
 }
 
-// resolves tells whether an exchange asks what became of a commit.
+// resolves reports whether an exchange asks for the result of a commit in doubt.
 func resolves(ex pgproxy.Exchange) bool {
 	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "tenure = tenure + 1") })
 }
 
-// beginOnce begins an operation while a connection is cut. The answer is definite: what is acknowledged is there, and what came
-// back as an error is not, so that it can be begun again, and executes once.
+// beginOnce begins an operation while a connection is cut. The answer is definite. An acknowledged begin is recorded. A
+// begin that returned an error is not, so that it can be begun again and executes once.
 func beginOnce(t *testing.T, j, direct *postgres.Journal, s journal.Session, name string) journal.Operation {
 	t.Helper()
 	for range 3 {
@@ -79,7 +79,7 @@ func beginOnce(t *testing.T, j, direct *postgres.Journal, s journal.Session, nam
 	return journal.Operation{}
 }
 
-// Wherever the connection is cut around a COMMIT, who asked is told what became of it.
+// Wherever the connection is cut around a COMMIT, the caller gets the commit's result.
 func TestCommitCutAtEachByte(t *testing.T) {
 	t.Parallel()
 	p, j, direct, s := throughProxy(t)
@@ -96,7 +96,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 				begun := beginOnce(t, j, direct, s, name)
 				select {
 				case <-f.Done():
-				case <-time.After(time.Minute): // who asked may be answered before the proxy says so
+				case <-time.After(time.Minute): // the caller may have its answer before the proxy reports the cut
 					require.Fail(t, "nothing was cut: does an exchange commit?")
 				}
 				cuts++
@@ -116,8 +116,8 @@ func TestCommitCutAtEachByte(t *testing.T) {
 	assert.False(t, s.Lost())
 }
 
-// A server that answers a COMMIT, or any statement before it in a pipeline, that it does not know what became of it has it
-// looked up, as if the connection had been cut: all of it has landed here.
+// A server answers a COMMIT, or an earlier statement of the pipeline, with an error that leaves the result unknown. The
+// journal looks the result up, as after a cut connection. Every commit of this test has landed.
 func TestCommitAnsweredAsUnclear(t *testing.T) {
 	t.Parallel()
 	p, j, direct, s := throughProxy(t)
@@ -136,7 +136,7 @@ func TestCommitAnsweredAsUnclear(t *testing.T) {
 	assert.False(t, s.Lost())
 }
 
-// The answer of the one who resolves a commit in doubt is cut too, at each byte, and so is that of the next.
+// The connection that resolves a commit in doubt is cut at each byte of its answer, and so is the next one.
 func TestResolverCutAtEachByte(t *testing.T) {
 	t.Parallel()
 	p, j, direct, s := throughProxy(t)
@@ -154,7 +154,7 @@ func TestResolverCutAtEachByte(t *testing.T) {
 			beginOnce(t, j, direct, s, name)
 			select {
 			case <-first.Done():
-			case <-time.After(time.Minute): // at the end of its answer the client may be faster than the proxy
+			case <-time.After(time.Minute): // at the end of the answer the client may be faster than the proxy
 				require.Fail(t, "the resolver was not cut", name)
 			}
 			select {
@@ -169,13 +169,13 @@ func TestResolverCutAtEachByte(t *testing.T) {
 	assert.Greater(t, twice, 5)
 }
 
-// A pipeline that is held on its way, and arrives after its lane was taken over, changes nothing.
+// A pipeline that is held on its way, and arrives after another took over its lane, changes nothing.
 func TestPipelineThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	p, j, direct, s := throughProxy(t)
 	for i := range 5 {
 		name := fmt.Sprintf("late-%d", i)
-		// The proxy holds the request, and then cuts the client off: it has to find out by another connection.
+		// The proxy holds the request, and then cuts the client off. The client has to find out by another connection.
 		held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: 0, Then: pgproxy.Drop})
 		begun := beginOnce(t, j, direct, s, name)
 		<-held.Done()
@@ -187,7 +187,7 @@ func TestPipelineThatArrivesLate(t *testing.T) {
 	}
 }
 
-// Whoever stops in the middle of a pipeline, with rows locked, holds nobody up for long.
+// A client that stops in the middle of a pipeline, with rows locked, does not delay other clients for long.
 func TestClientStoppedInAPipeline(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -225,7 +225,7 @@ func TestClientStoppedInAPipeline(t *testing.T) {
 	}
 }
 
-// Adopt while a commit is under way: whoever is told that it was recorded finds it, and it counts as sent.
+// Adopt runs while a commit is under way. If the caller gets a success, the operation is recorded and counts as sent.
 func TestAdoptBetweenGuardAndCommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -278,7 +278,7 @@ func TestAdoptBetweenGuardAndCommit(t *testing.T) {
 	}
 }
 
-// Close does not wait for a server that is gone, in the middle of a commit that is in doubt.
+// Close does not wait for a server that is gone while a commit is in doubt.
 func TestCloseWhileACommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -304,10 +304,11 @@ func TestCloseWhileACommitIsInDoubt(t *testing.T) {
 		p.Heal()
 		require.Fail(t, "Close hangs")
 	}
-	<-told // whatever it says, it says something
+	<-told // it returns, with any result
 }
 
-// Nor for one that has taken a request, and is gone before it answers: a batch's, or that of a transaction by itself.
+// Close does not wait for a server that took a request and is gone before it answers: a batch, or a transaction by
+// itself.
 func TestCloseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -329,7 +330,7 @@ func TestCloseWithoutAServer(t *testing.T) {
 			t.Parallel()
 			p, url := proxied(t, server)
 			opts := durable(t, server)
-			postgres.Still(&opts) // a heart tidies up by a transaction that the guard is part of
+			postgres.Still(&opts) // the transaction in which a heart tidies up contains the guard
 			j := openAt(t, url, opts)
 			s := join(t, j)
 			taken := p.Arm(pgproxy.Fault{Match: guard, Side: pgproxy.Request, Then: pgproxy.Hold})
@@ -358,8 +359,8 @@ func TestCloseWithoutAServer(t *testing.T) {
 	}
 }
 
-// Of those who begin one name in the same millisecond, whose rows would be alike, one executes it, though the answers of the
-// commit are lost: in one batch, and where the row is there from a batch before.
+// Several callers begin one name in the same millisecond, with equal rows. One executes it, though the answers of the
+// commit are lost: in one batch, and if the row is there from an earlier batch.
 func TestEqualBeginsWithAnInterruptedCommit(t *testing.T) {
 	t.Parallel()
 	const twins = 20

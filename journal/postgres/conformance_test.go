@@ -37,7 +37,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				require.NoError(t, postgres.Freeze(t.Context(), s))
 				return func() {}
 			},
-			// What is there is there without whoever wrote it: its processes are found dead.
+			// Committed rows need no living process. Their processes are found dead.
 			Crash: func(t *testing.T) journal.Journal {
 				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp()")
 				server.Exec(t, "UPDATE "+table("lanes")+" SET tenure = tenure + 1")
@@ -47,7 +47,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				server.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 			},
 			Restart: func(t *testing.T) {
-				// Else it recovers what all tests before this one have written, which outlasts a lease.
+				// Otherwise the recovery, of the writes of all earlier tests, takes longer than a lease.
 				server.Exec(t, "CHECKPOINT")
 				server.Restart(t, postgrestest.Immediate)
 			},
@@ -60,8 +60,8 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	})
 }
 
-// shadows are functions of somebody else's that fit calls by their bare names better than PostgreSQL's own do, found by the
-// role's search_path.
+// shadows are functions of another schema that match calls by their bare names better than PostgreSQL's own. The role's
+// search_path finds them.
 const shadows = `CREATE SCHEMA theirs;
 	CREATE FUNCTION theirs.unnest(bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;
 	CREATE FUNCTION theirs.unnest(int[]) RETURNS SETOF int LANGUAGE plpgsql AS $$ BEGIN RAISE 'theirs'; END $$;

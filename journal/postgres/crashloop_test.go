@@ -21,7 +21,7 @@ import (
 // crasherVariable names the operation that a child begins before it is killed.
 const crasherVariable = "ONCEWARD_TEST_CRASHER"
 
-// beginAndHang is what a child does.
+// beginAndHang is the code of the child.
 func beginAndHang(ctx context.Context, name string) error {
 	j, err := postgres.Open(ctx, os.Getenv(directVariable), postgres.Options{Schema: os.Getenv(schemaVariable), Deployment: "test", Failover: postgres.MayLose})
 	if err != nil {
@@ -54,8 +54,8 @@ func crash(t *testing.T, server *postgrestest.Cluster, schema, name string) {
 	require.Equal(t, "begun", strings.TrimSpace(line))
 }
 
-// A process that crashes again and again buries nobody who lives, and keeps nobody from being buried: what it held is claimed by
-// others while it goes on crashing.
+// A process that crashes again and again buries no live session, and does not prevent burials. Other processes claim
+// its operations while it goes on crashing.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -85,8 +85,8 @@ func TestCrashLoop(t *testing.T) {
 	assert.False(t, s.Lost())
 }
 
-// The database's clock leaps ahead by more than a lease, as after a failover to a machine that has another time: nobody is
-// buried for it.
+// The database's clock leaps ahead by more than a lease, as after a failover to a machine with another time. No session
+// is buried for it.
 func TestDatabaseClockLeapsAhead(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -97,11 +97,11 @@ func TestDatabaseClockLeapsAhead(t *testing.T) {
 	}
 	rounds := time.NewTicker(time.Second)
 	defer rounds.Stop()
-	for range 6 { // two beats by their own time, besides those that a refusal leads to
+	for range 6 { // two regular beats, besides those that follow a refusal
 		for _, c := range fleet {
 			assert.True(t, c.until(within(t, 20*time.Second), 10))
 		}
-		// To those who wrote them, leases end as much sooner as the clock is ahead.
+		// For the sessions that wrote them, leases end sooner by as much as the clock is ahead.
 		server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = expires_at - interval '20 seconds' WHERE expires_at > clock_timestamp()`)
 		<-rounds.C
 	}

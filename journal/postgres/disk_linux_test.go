@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// onSmallDisk has what is started next lie on a file system of that many bytes.
+// onSmallDisk makes servers that start next use a file system of that size.
 func onSmallDisk(t *testing.T, size string) (folder string) {
 	t.Helper()
 	if os.Getenv("ONCEWARD_MOUNT") == "" {
@@ -35,7 +35,7 @@ func onSmallDisk(t *testing.T, size string) (folder string) {
 	return folder
 }
 
-// fillDisk writes a file until nothing is left.
+// fillDisk writes a file until no space is left.
 func fillDisk(t *testing.T, folder string) (path string) {
 	t.Helper()
 	path = filepath.Join(folder, "fills-it")
@@ -52,7 +52,7 @@ func fillDisk(t *testing.T, folder string) (path string) {
 	return path
 }
 
-// answers tells whether the server is there, once it has recovered from what it may have been through.
+// answers reports whether the server is there, once it has recovered.
 func answers(t *testing.T, server *postgrestest.Cluster) bool {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -62,13 +62,13 @@ func answers(t *testing.T, server *postgrestest.Cluster) bool {
 			return true
 		}
 		if refused, ok := errors.AsType[*net.OpError](err); ok && refused.Op == "dial" {
-			return false // nobody listens: it has stopped
+			return false // nothing listens: the server has stopped
 		}
 	}
 	return false
 }
 
-// A full disk stops what is new and loses nothing. Where there is no room for its log, the server stops by itself.
+// A full disk stops new operations and loses nothing. If there is no room for its log, the server stops by itself.
 func TestDatabaseOnAFullDisk(t *testing.T) {
 	folder := onSmallDisk(t, "260m")
 	server := postgrestest.Start(t, postgrestest.Setting("max_wal_size", "64MB"), postgrestest.Setting("min_wal_size", "32MB"))

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres"
 )
 
-// A server that is there, and with which TLS fails, is not told as one that is not: the error says what is to be set.
+// If TLS fails with a server that is there, the error does not call the server missing. It names the setting to change.
 func TestTLSFailureIsNoMissingServer(t *testing.T) {
 	t.Parallel()
 	made := httptest.NewUnstartedServer(nil)

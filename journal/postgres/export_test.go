@@ -15,13 +15,13 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-// Freeze has a session be found dead while its process goes on and knows nothing of it.
+// Freeze makes another process find a session dead while its own process goes on, unaware.
 func Freeze(ctx context.Context, s journal.Session) error {
 	own := s.(*session)
 	return own.j.bury(ctx, []string{own.id}, nil)
 }
 
-// MigrateBy is Migrate of a release that has these files.
+// MigrateBy is Migrate of a release with these files.
 func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) error {
 	cfg, err := pgx.ParseConfig(connString)
 	if err != nil {
@@ -30,12 +30,12 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 	return migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), files)
 }
 
-// Bury has another process find that of j dead, with that session.
+// Bury makes by find j's process dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
 	return by.bury(ctx, []string{s.ID(), j.member.Load().ID}, nil)
 }
 
-// Kill has a session die as by kill -9 of its process, and be found dead.
+// Kill makes a session die, as by kill -9 of its process, and be found dead.
 func Kill(ctx context.Context, s journal.Session) error {
 	own := s.(*session)
 	own.lose()
@@ -49,44 +49,44 @@ func Hasten(opts *Options) {
 		handler: 3 * time.Second}
 }
 
-// Still keeps a journal's heart from beating while a test lasts. The heart asks the server for nothing then.
+// Still keeps a journal's heart from beating during a test. The heart sends no queries then.
 func Still(opts *Options) {
 	opts.pace = usualPace
 	opts.pace.ttl, opts.pace.beat, opts.pace.lost = time.Hour, time.Hour, time.Hour
 }
 
-// CommitIn has the journal's transactions have that much time.
+// CommitIn gives the journal's transactions that much time.
 func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
 
-// SweepBy has the journal sweep so many at a time, in so much time each.
+// SweepBy makes the journal sweep that many operations at a time, with that much time for each page.
 func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
 
-// Sweeping tells whether the journal sweeps in the background.
+// Sweeping reports whether the journal sweeps in the background.
 func Sweeping(j *Journal) bool { return len(j.sweeps) > 0 }
 
-// ClaimScans has claims of some providers go through so many pending operations in one commit.
+// ClaimScans makes claims for some providers go through that many pending operations in one commit.
 func ClaimScans(j *Journal, n int) { j.claimScans = n }
 
-// ReadBytes has the journal read that many bytes of bodies in a commit.
+// ReadBytes makes the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) { j.readBytes = most }
 
-// LastJoin is when somebody joined last, as far as the journal remembers.
+// LastJoin is the time of the last join, as far as the journal remembers.
 func LastJoin(j *Journal) time.Time { return j.memory.LastJoin() }
 
 // Background ends when the journal waits for the server no longer.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
 
-// RotateAfter has the journal's lanes take another row after so many batches.
+// RotateAfter makes the journal's lanes take another row after that many batches.
 func RotateAfter(j *Journal, batches int) { j.rotateAfter = batches }
 
-// Statement is one as it is run.
+// Statement is a statement as it is run.
 type Statement struct {
 	SQL  string
 	Args []any
 }
 
-// Planned are the statements whose plans have to stay what they are: of claims, pages of lists, and look-ups. by is a time
-// until which some operations are due, of many, and holder somebody who holds some.
+// Planned returns the statements whose plans must not change: of claims, pages of lists, and look-ups. by is a time
+// until which some of many operations are due, and holder a session that holds some.
 func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	ref := journal.Ref{ID: "order-77"}
 	all := map[string]Statement{
@@ -135,7 +135,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	return all
 }
 
-// Change has what is kept of an operation be another, as of a release that keeps other things.
+// Change replaces the stored fields of an operation, as a release with other fields would.
 func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *journal.Operation)) error {
 	r, err := record.Scan(j.pool.QueryRow(ctx, "SELECT "+record.Columns+j.fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
 	if err != nil {
@@ -150,7 +150,7 @@ func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *jo
 // Waiting is how many writes wait for the first lane to take them.
 func Waiting(j *Journal) int { return j.group.Waiting() }
 
-// Adopting has the journal be as after the first of an adoption's commits, and after the page of it that comes first.
+// Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.
 func Adopting(ctx context.Context, j *Journal) error {
 	err := j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", adopting+"test") })
 	if err != nil {

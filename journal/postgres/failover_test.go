@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// address is one that clients keep, whichever server is behind it: a host name, a virtual address, a service.
+// address is an address that clients keep, whichever server is behind it: a host name, a virtual address, a service.
 type address struct {
 	t     *testing.T
 	proxy *pgproxy.Proxy
@@ -31,7 +31,7 @@ func (a *address) url(server *postgrestest.Cluster) string {
 	return server.URLThrough(a.proxy.Addr().String())
 }
 
-// withStandby starts a primary, with a journal, and a standby of it, and an address that is the primary's for now.
+// withStandby starts a primary with a journal, a standby of it, and an address that leads to the primary for now.
 func withStandby(t *testing.T, more ...postgrestest.Option) (primary, standby *postgrestest.Cluster, at *address, opts postgres.Options) {
 	t.Helper()
 	primary = postgrestest.Start(t)
@@ -41,13 +41,13 @@ func withStandby(t *testing.T, more ...postgrestest.Option) (primary, standby *p
 	return primary, standby, newAddress(t, primary), opts
 }
 
-// goesTo has new connections reach another server, and cuts the old ones.
+// goesTo directs new connections to another server, and cuts the old ones.
 func (a *address) goesTo(server *postgrestest.Cluster) {
 	a.proxy.Redirect(server.Addr())
 	a.proxy.CutAll()
 }
 
-// streaming waits until the standby has all that the primary has by now, and is sent the rest.
+// streaming waits until the standby has all of the primary's commits, and receives later ones as they come.
 func streaming(t *testing.T, primary *postgrestest.Cluster) {
 	t.Helper()
 	streamingTo(t, primary, "1")
@@ -62,7 +62,7 @@ func streamingTo(t *testing.T, primary *postgrestest.Cluster, standbys string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// leaveBehind has a standby of those that stream receive nothing more: what it has received it also replays when it is promoted.
+// leaveBehind stops one of the streaming standbys from receiving more. A promotion also replays what it has received.
 func leaveBehind(t *testing.T, primary, standby *postgrestest.Cluster, othersLeft string) {
 	t.Helper()
 	standby.Exec(t, "ALTER SYSTEM SET primary_conninfo = ''")
@@ -73,8 +73,8 @@ func leaveBehind(t *testing.T, primary, standby *postgrestest.Cluster, othersLef
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// answered asks for an operation, in that session or, where there is none or it is lost, in another, until the journal answers or says that
-// it was restored.
+// answered asks for an operation until the journal answers or says that it was restored. It uses that session, or
+// another one if there is none or it is lost.
 func answered(t *testing.T, j *postgres.Journal, s journal.Session, name string) (r journal.Result, err error) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -89,7 +89,8 @@ func answered(t *testing.T, j *postgres.Journal, s journal.Session, name string)
 	return r, err
 }
 
-// A standby that is behind takes over: what was acknowledged is missing, and the journal says so before anything is sent by it.
+// A standby that is behind takes over. Acknowledged operations are missing, and the journal says so before it sends
+// anything.
 func TestFailoverThatLoses(t *testing.T) {
 	t.Parallel()
 	primary, standby, at, opts := withStandby(t)
@@ -127,13 +128,13 @@ func TestFailoverThatLoses(t *testing.T) {
 	assert.Positive(t, is.missing, "the standby was behind, else this shows nothing")
 }
 
-// now has an event be of the journal's time.
+// now sets an event's time to the journal's.
 func now(j *postgres.Journal, ev journal.Event) journal.Event {
 	ev.At = j.Now()
 	return ev
 }
 
-// A synchronous standby takes over: nothing is missing, and nobody is alarmed.
+// A synchronous standby takes over. Nothing is missing, and the journal raises no alarm.
 func TestFailoverToSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby, at, opts := withStandby(t, postgrestest.Setting("synchronous_standby_names", ""))
@@ -159,8 +160,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// A COMMIT whose wait for a synchronous standby is cancelled comes back as a success, with a warning. Nobody is told that it
-// is done before it is, whatever a role's client_min_messages is.
+// If a COMMIT's wait for a synchronous standby is cancelled, the server reports a success with a warning. No caller
+// gets a success before the standby has the commit, whatever the role's client_min_messages is.
 func TestCancelledSynchronousWait(t *testing.T) {
 	t.Parallel()
 	primary := postgrestest.Start(t)
@@ -203,7 +204,7 @@ func TestCancelledSynchronousWait(t *testing.T) {
 		ended <- is
 	case <-time.After(500 * time.Millisecond):
 	}
-	flushed := setting(t, conn, "SELECT pg_current_wal_flush_lsn()::text") // what is being waited for among it
+	flushed := setting(t, conn, "SELECT pg_current_wal_flush_lsn()::text") // including the commit that is waited for
 	standby.Run(t)
 	select {
 	case is := <-ended:
@@ -216,7 +217,7 @@ func TestCancelledSynchronousWait(t *testing.T) {
 	}
 }
 
-// What was copied, restored or started for another purpose is noticed at once.
+// A database that was copied, restored or started for another purpose is noticed at once.
 func TestCopyOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -247,7 +248,8 @@ func TestCopyOfTheDatabase(t *testing.T) {
 	require.True(t, errors.Is(err, journal.ErrNotFound))
 }
 
-// Behind a pooler nobody connects anew. A server that takes over is looked at all the same, before anything is begun there.
+// Behind a pooler no client connects anew. The journal checks a server that takes over all the same, before it begins
+// anything there.
 func TestFailoverBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	for name, loses := range map[string]bool{"what the dead were told of is lost": true, "nothing is lost": false} {
@@ -262,7 +264,7 @@ func TestFailoverBehindPgBouncer(t *testing.T) {
 			require.NoError(t, err)
 			var other *postgres.Journal
 			if loses {
-				other = openAt(t, primary.URL(), opts) // which goes with its server
+				other = openAt(t, primary.URL(), opts) // which ends with its server
 				streaming(t, primary)
 				leaveBehind(t, primary, standby, "0")
 			} else {
@@ -291,7 +293,8 @@ func TestFailoverBehindPgBouncer(t *testing.T) {
 	}
 }
 
-// A standby takes over, and nobody is alive who was told of what it lacks. That commits had waited for a standby tells nothing of it.
+// A standby takes over, and no live process got an acknowledgement of the commits that it lacks. It proves nothing that
+// those commits had waited for a standby.
 func TestFailoverWithoutALiveProcess(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string]bool{"commits waited for another standby": true, "commits had waited, and do not any more": false} {

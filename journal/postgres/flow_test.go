@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A flow that somebody has damaged is passed over, and told of where there is nothing else.
+// A claim passes over a damaged flow, and reports it if there is no other flow.
 func TestFlowsBesideADamagedOne(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -38,7 +38,7 @@ func TestFlowsBesideADamagedOne(t *testing.T) {
 	require.ErrorContains(t, err, "is passed over")
 }
 
-// And it keeps no other from being reaped.
+// A damaged flow keeps no other flow from being reaped.
 func TestReapsFlowsBesideADamagedOne(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

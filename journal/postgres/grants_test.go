@@ -12,10 +12,10 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A role that lacks something is told what, before anything is begun.
+// If a role lacks a grant, Open's error names it before anything begins.
 func TestMissingGrantsAreNamed(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t) // roles are its own
+	server := postgrestest.Start(t) // roles belong to the server
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
 	opts.Migrate = false
@@ -49,7 +49,7 @@ func TestMissingGrantsAreNamed(t *testing.T) {
 	j := openAt(t, url, opts)
 	_, err := j.Apply(t.Context(), now(j, begin("order", join(t, j))))
 	require.NoError(t, err)
-	// A server that does not say when it was started is looked at with each beat.
+	// If a server does not say when it was started, each beat checks it.
 	server.Exec(t, "REVOKE EXECUTE ON FUNCTION pg_postmaster_start_time() FROM PUBLIC")
 	blind := openAt(t, url, opts)
 	_, err = blind.Apply(t.Context(), now(blind, begin("another", join(t, blind))))
@@ -58,13 +58,13 @@ func TestMissingGrantsAreNamed(t *testing.T) {
 	require.NoError(t, j.MakeReceipts(t.Context(), ""))
 	server.Exec(t, "REVOKE INSERT ON "+s+".heads FROM service")
 	require.ErrorContains(t, j.MakeReceipts(t.Context(), ""), "INSERT ON "+s+".heads")
-	// Who has it open finds no more than it did: what it can't do is an error then.
+	// An open journal checks nothing anew. A statement that it can't run is an error then.
 	server.Exec(t, "REVOKE INSERT ON "+s+".sessions FROM service")
 	_, err = j.Join(t.Context())
 	require.ErrorContains(t, err, "privilege")
 }
 
-// That nothing waits for a standby is said once, to who has not said that it is known.
+// The journal warns once that commits wait for no standby, unless the options say that this is known.
 func TestWarningOfLossyFailover(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

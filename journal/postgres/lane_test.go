@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A lane whose row lacks what it was told of takes no other one, which would lack nothing.
+// A lane whose row lacks an acknowledged batch takes no other row, which would hide the loss.
 func TestRotationHidesNoLoss(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// The old primary is started again, and clients reach it: its journal agrees with it. Whoever has seen the one that took over knows better, though
-// it has begun nothing there.
+// The old primary starts again, and clients reach it. Its journal is consistent. A process that has seen the newer
+// primary detects it, though it has begun nothing there.
 func TestOldPrimaryComesBack(t *testing.T) {
 	t.Parallel()
 	primary, standby, at, opts := withStandby(t)
@@ -39,7 +39,8 @@ func TestOldPrimaryComesBack(t *testing.T) {
 	assert.NotEmpty(t, setting(t, primary.Conn(t), `SELECT coalesce(restored, '') FROM "`+opts.Schema+`".journal`), "for whoever opens it")
 }
 
-// The storage is put back to what it was while a process is alive that begins nothing: what it lacks are that one's beats.
+// The storage is put back to an earlier state while a process is alive that begins nothing. Only that process's beats
+// are missing.
 func TestIdleProcessDetectsARestoredCopy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -52,7 +53,7 @@ func TestIdleProcessDetectsARestoredCopy(t *testing.T) {
 	server.Exec(t, "UPDATE "+sessions+" SET beats = 1") // as in the copy
 	refused(t, j)
 
-	// Adopted, it goes on, and what this process remembered of it is worth nothing.
+	// After the adoption the process goes on, and forgets what it remembered of the journal.
 	require.NoError(t, j.Adopt(t.Context()))
 	beats := func() string { return setting(t, conn, "SELECT sum(beats)::text FROM "+sessions) }
 	was := beats()
@@ -60,14 +61,15 @@ func TestIdleProcessDetectsARestoredCopy(t *testing.T) {
 	join(t, j)
 }
 
-// Whoever joined and ended within what is lost can't tell of it, and left nothing there: an idle process has seen it join.
+// A process joined and ended within the lost commits, so that it can't report the loss. An idle process has seen it
+// join.
 func TestIdleProcessRemembersEndedOnes(t *testing.T) {
 	t.Parallel()
 	primary, standby, at, opts := withStandby(t)
 	postgres.Hasten(&opts)
 	idle := openAt(t, at.url(primary), opts)
 	conn := primary.Conn(t)
-	require.Eventually(t, func() bool { // it tidies up once an hour, begins with that, and on a busy machine may have given it up
+	require.Eventually(t, func() bool { // it tidies up once an hour, first at its start, and may have given that up on a busy machine
 		return setting(t, conn, fmt.Sprintf(`SELECT (EXISTS (SELECT 1 FROM "%[1]s".lanes WHERE batch > 0) OR max(beats) > 5)::text FROM "%[1]s".sessions`, opts.Schema)) == "true"
 	}, soon, tick)
 	streaming(t, primary)
@@ -85,7 +87,7 @@ func TestIdleProcessRemembersEndedOnes(t *testing.T) {
 	_, err = answered(t, idle, nil, "order")
 	require.ErrorIs(t, err, journal.ErrRestored)
 	conn = standby.Conn(t)
-	require.Eventually(t, func() bool { // and not just until it has answered
+	require.Eventually(t, func() bool { // and this lasts after the answer
 		return setting(t, conn, `SELECT (promoted IS NULL OR restored IS NOT NULL)::text FROM "`+opts.Schema+`".journal`) == "true"
 	}, soon, tick)
 	assert.Contains(t, setting(t, conn, `SELECT coalesce(restored, '') FROM "`+opts.Schema+`".journal`), "nothing of a session")

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// While a release is rolled out, pods of this one write operations again of which the next one has recorded more than this one
-// knows: in a batch, by themselves, and when they are reaped. It is there afterwards.
+// During a rollout, pods of this release write operations in which the next release has recorded more fields: in a
+// batch, alone, and in a reap. Those fields survive.
 func TestOlderPodKeepsNewerFields(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -51,7 +51,7 @@ func TestOlderPodKeepsNewerFields(t *testing.T) {
 	require.Equal(t, journal.Recorded, apply(done).Decision)
 	deliver := journal.Event{Kind: journal.EventDeliver, Handle: begun.Operation.Handle, Generation: begun.Operation.Generation, Outcome: journal.StateCompleted}
 	require.Equal(t, journal.Recorded, apply(deliver).Decision)
-	require.Eventually(t, func() bool { // it rides on a later commit, or waits a little
+	require.Eventually(t, func() bool { // it goes with a later commit, or waits a little
 		op, err := j.Get(t.Context(), ref)
 		return assert.NoError(t, err) && op.Delivered
 	}, time.Minute, time.Millisecond)

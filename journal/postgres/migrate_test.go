@@ -32,8 +32,8 @@ func later(t *testing.T, files map[string]string) fs.FS {
 	return all
 }
 
-// A later release expands the schema beside pods of this one: they go on, none of their sessions is lost, and more of them
-// start. Once it has contracted, they are refused by name.
+// A later release expands the schema while pods of this one run. They go on, keep their sessions, and more of them
+// start. Once the schema has contracted, they are refused with a named error.
 func TestMigrationBesideRunningPods(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -90,7 +90,7 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 	_, err = postgres.Open(t.Context(), server.URL(), opts)
 	require.ErrorIs(t, err, journal.ErrVersion)
 	assert.ErrorContains(t, err, "9000")
-	for i, j := range []*postgres.Journal{a, b} { // pods that run still
+	for i, j := range []*postgres.Journal{a, b} { // pods that still run
 		require.Eventually(t, func() bool {
 			_, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: s.ID()}), 10)
 			_, resolving := j.Apply(t.Context(), now(j, journal.Event{Kind: journal.EventHint, Ref: held.Operation.Ref}))
@@ -100,7 +100,7 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 	require.Eventually(t, s.Lost, soon, tick, "what it held is left to the later release")
 }
 
-// A word of SQL's is no name for a schema, and who tries it is told.
+// A keyword of SQL can't be a schema's name. The error says so.
 func TestSchemaNamedByAKeywordIsRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

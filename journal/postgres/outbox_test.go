@@ -33,7 +33,7 @@ func enqueue(id string) journal.Event {
 	}
 }
 
-// application is one that shares the journal's database, by one driver or the other.
+// application shares the journal's database, by one driver or the other.
 type application struct {
 	orders string // its table
 	begin  func() journal.Tx
@@ -67,7 +67,7 @@ func applications(t *testing.T, server *postgrestest.Cluster, opts postgres.Opti
 	}
 }
 
-// An order and the charge that is to be made for it are one commit, by either driver.
+// An order and the charge for it are one commit, by either driver.
 func TestEnqueueBesideAnOrder(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -112,7 +112,7 @@ func TestEnqueueBesideAnOrder(t *testing.T) {
 	}
 }
 
-// What was enqueued since a savepoint is undone with it, and its name is free again.
+// A rollback to a savepoint undoes the enqueues since then, and frees their names.
 func TestEnqueueWithinASavepoint(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -165,7 +165,7 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 	}
 }
 
-// Steps that are recorded in transactions beside each other wait for no one.
+// Steps that are recorded in simultaneous transactions do not wait for each other.
 func TestLocalStepsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -193,7 +193,7 @@ func TestLocalStepsBesideEachOther(t *testing.T) {
 	assert.Len(t, got.Steps, 2)
 }
 
-// A transaction of another database has no journal in it, or another one.
+// A transaction of another database is refused: that database has no journal, or another one.
 func TestTransactionsOfOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -226,7 +226,7 @@ func TestTransactionsOfOthersAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "roll it back")
 }
 
-// A handler that ends the delivery's transaction, or breaks it, delivers nothing; and what is asked next is as ever.
+// A handler that ends or breaks the delivery's transaction delivers nothing. The journal's later calls work as before.
 func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -269,7 +269,8 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	assert.Equal(t, journal.Recorded, decision)
 }
 
-// A handler that sends a COMMIT of its own has written what it wrote, once, and is told so. Every connection goes on.
+// A handler that sends its own COMMIT has committed its writes once, and gets an error that says so. Every connection
+// stays usable.
 func TestHandlerThatCommitsByItself(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -300,7 +301,7 @@ func TestHandlerThatCommitsByItself(t *testing.T) {
 	}
 }
 
-// undelivered is an operation that was completed, and is to be delivered.
+// undelivered is a completed operation whose outcome is still to be delivered.
 func undelivered(t *testing.T, j *postgres.Journal, s journal.Session, name string) journal.Operation {
 	t.Helper()
 	begun, err := j.Apply(t.Context(), begin(name, s))
@@ -317,7 +318,7 @@ func deliver(j *postgres.Journal, s journal.Session, op journal.Operation, f fun
 		Outcome: op.State, At: time.Now(), Session: s.ID()}, f)
 }
 
-// A handler has its time, whatever the role's patience with transactions that do nothing is.
+// A handler gets its time, whatever the role's timeout for idle transactions is.
 func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -331,7 +332,8 @@ func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
 	assert.Equal(t, "1min", patience)
 }
 
-// However many handlers take their time, nobody else waits for a connection: claims, begins of names that are known, sessions.
+// However many handlers take their time, no other caller waits for a connection: claims, begins of known names,
+// sessions.
 func TestSlowHandlersBlockNoOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -369,8 +371,8 @@ func TestSlowHandlersBlockNoOther(t *testing.T) {
 	delivering.Wait()
 }
 
-// Close waits for a handler, however long it takes beyond what a server has: what the handler wrote and that it was
-// delivered are there, or neither is.
+// Close waits for a handler, even longer than for a server. The handler's writes and the delivery are both there, or
+// neither is.
 func TestCloseBesideAHandler(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -404,8 +406,8 @@ func TestCloseBesideAHandler(t *testing.T) {
 	assert.Equal(t, err == nil, found.Delivered, "who delivers is told: %v", err)
 }
 
-// What a handler sets for its transaction does not weaken its commit; and what it does within savepoints of its own is undone
-// or kept as it says.
+// A handler's settings for its transaction do not weaken the commit. The handler's savepoints are undone or kept as it
+// asks.
 func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -446,8 +448,8 @@ func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
 	assert.Equal(t, "on warning, on warning", setting(t, conn, "SELECT string_agg(committed || ' ' || notices, ', ') FROM "+schema+"seen"), "nor does a transaction of BeginTx")
 }
 
-// What a handler sets for its session, by a SET that should have been a SET LOCAL, is over once it has returned: the next one
-// on that connection may be another tenant's. So it is with BeginTx.
+// If a handler uses SET instead of SET LOCAL, the setting ends once the handler returns. The next user of that
+// connection may be another tenant. The same holds for BeginTx.
 func TestHandlersLeaveNoSettings(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -489,7 +491,7 @@ func TestHandlersLeaveNoSettings(t *testing.T) {
 				if err == nil {
 					_, err = tx.Exec(ctx, "SET search_path = tenant_42; SET statement_timeout = '1min'; SET synchronous_commit = off; SET TIME ZONE 'Asia/Tokyo'")
 				}
-				if err == nil && c.j == plain { // else the delivery, which goes on by it, would be refused
+				if err == nil && c.j == plain { // otherwise the delivery, which uses the same settings, would be refused
 					_, err = tx.Exec(ctx, "SET ROLE "+role)
 				}
 				return err
@@ -515,7 +517,7 @@ func TestHandlersLeaveNoSettings(t *testing.T) {
 	}
 }
 
-// A handler that takes too long is told, and called once.
+// A handler that takes too long gets an error, and is called once.
 func TestHandlerThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -543,7 +545,7 @@ func TestHandlerThatTakesTooLong(t *testing.T) {
 	assert.False(t, got.Delivered)
 }
 
-// What is enqueued in a transaction that is rolled back, or begun and refused, is no reason to doubt a clock that is behind.
+// An enqueue that is rolled back, or a begin that is refused, gives no reason to doubt a clock that is behind.
 func TestUnrecordedEventsDoNotMoveTheClock(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -581,7 +583,7 @@ func TestUnrecordedEventsDoNotMoveTheClock(t *testing.T) {
 	assert.NotZero(t, behind("behind it").Unconfirmed, "what is recorded is one")
 }
 
-// Names and what providers say are bytes, however many and whichever.
+// Names and a provider's texts may be any bytes, of any length.
 func TestNamesAreAnyBytes(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -641,7 +643,8 @@ func TestNamesAreAnyBytes(t *testing.T) {
 	}
 }
 
-// The application connects by itself, and may reach another server before the journal's connections do: that one is looked at first.
+// The application connects by itself, and may reach another server before the journal's connections do. The journal
+// checks that server first.
 func TestEnqueueOnAnUncheckedServer(t *testing.T) {
 	t.Parallel()
 	for name, goneBack := range map[string]bool{"a copy": true, "as it was": false} {

@@ -37,7 +37,8 @@ func idsOf(batch []*Write) (ids []string) {
 	return ids
 }
 
-// A lane that is free takes what waits; another one takes no less than is in flight, so that a batch is worth its fsync.
+// A free lane takes the waiting writes. While another batch is in flight, a lane takes no fewer writes than are in
+// flight, so that the batch is worth its fsync.
 func TestBatchesBesideOthersAreLarge(t *testing.T) {
 	g, ask := aQueue(t, 3)
 	ask("alone")
@@ -62,8 +63,8 @@ func TestBatchesBesideOthersAreLarge(t *testing.T) {
 	assert.Equal(t, []string{"last"}, idsOf(g.Next(0)), "nothing is in flight")
 }
 
-// Whoever asks for an operation of which something is in flight waits until it is known what became of that; what was
-// asked first is written first.
+// A write for an operation with another write in flight waits until that one's result is known. Writes keep the order
+// in which they were asked for.
 func TestOperationIsInOneBatchAtATime(t *testing.T) {
 	g, ask := aQueue(t, 2)
 	ask("twin")
@@ -82,7 +83,7 @@ func TestOperationIsInOneBatchAtATime(t *testing.T) {
 	assert.Empty(t, g.flying)
 }
 
-// Who comes after the end is told so, and so is who waited for a batch.
+// After the end, new writes fail, and so do writes that waited for a batch.
 func TestClosedGroupFailsEveryWaiter(t *testing.T) {
 	g, ask := aQueue(t, 1)
 	first := &Write{Op: journal.Operation{Ref: journal.Ref{ID: "first"}}, Done: make(chan struct{})}
@@ -98,7 +99,8 @@ func TestClosedGroupFailsEveryWaiter(t *testing.T) {
 	assert.Empty(t, g.take(0, true))
 }
 
-// What is large shares a batch as far as there is room, in the order in which it was asked; what is larger than that is alone.
+// Large writes share a batch as long as there is room, in the order in which they were asked for. A write that is
+// larger than the bound is alone.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	g, ask := aQueue(t, 1)
 	body := make([]byte, 2*MaxBytes)

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A process that was stopped amid a question, before it was sent or before its answer was read, goes by what it was told before.
+// If a process was stopped during a question, before it was sent or before its answer was read, it keeps its earlier
+// estimate.
 func TestClockOfAStoppedProcess(t *testing.T) {
 	const ahead, stopped = time.Hour, 10 * time.Minute
 	for name, said := range map[string]time.Duration{"before it was asked": 0, "before it heard": -stopped} {
@@ -21,7 +22,7 @@ func TestClockOfAStoppedProcess(t *testing.T) {
 			is()
 			c.HeardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
 			is()
-			// One who knows nothing yet makes do with it, until he is told better.
+			// A process without an estimate uses that answer until it gets a better one.
 			c = Estimate{}
 			c.HeardAt(time.Now().Add(-stopped), time.Now().Add(ahead+said))
 			assert.WithinDuration(t, time.Now().Add(ahead), c.Now(), stopped)

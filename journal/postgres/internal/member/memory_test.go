@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
-// A sighting that is behind the latest one, as by a server that the others have left, does not replace it.
+// A sighting behind the latest one, for example from a server that the others have left, does not replace it.
 func TestMemoryKeepsTheLatestSighting(t *testing.T) {
 	beats := func(n int64) *int64 { return &n }
 	latest := Sighting{Epoch: 2, Witnessed: 10, Place: check.Place{System: "s", Timeline: "00000002"}, Member: "m", Beats: beats(5)}

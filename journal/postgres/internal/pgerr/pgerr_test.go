@@ -37,7 +37,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// Any other error is of the connection. It says nothing of a statement.
+// Any other error is an error of the connection. It proves nothing about a statement.
 func TestErrorsOfTheConnection(t *testing.T) {
 	for _, err := range []error{errors.New("broken pipe"), context.DeadlineExceeded} {
 		assert.Empty(t, Code(err))
