@@ -21,7 +21,7 @@ import (
 // sellerVariable names the provider's ledger to a child that sells one order, and is killed.
 const sellerVariable = "ONCEWARD_TEST_SELLER"
 
-// openTill opens one whose application has a connection of its own to the journal's database.
+// openTill opens a till whose application has its own connection to the journal's database.
 func openTill(ctx context.Context, url, schema, ledger string, step func(string)) (*till.Till, *postgres.Journal, error) {
 	opts := postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}
 	postgres.Hasten(&opts)
@@ -51,7 +51,7 @@ func openTill(ctx context.Context, url, schema, ledger string, step func(string)
 	}, j, err
 }
 
-// sell is what the child does.
+// sell is the code of the child.
 func sell(ctx context.Context, ledger string) error {
 	return till.Sell(func(step func(string)) (*till.Till, error) {
 		s, _, err := openTill(ctx, os.Getenv(directVariable), os.Getenv(schemaVariable), ledger, step)
@@ -80,7 +80,7 @@ func (s *shop) Open(t *testing.T) *till.Till {
 
 func (s *shop) Count(t *testing.T, table string) (n int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.server.URL()) // it is asked often: the server has no connection for each time
+	conn, err := pgx.Connect(t.Context(), s.server.URL()) // the test asks often, and the server has no connection for each call
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM "+pgx.Identifier{s.schema, table}.Sanitize()).Scan(&n))
@@ -97,7 +97,7 @@ func (s *shop) Verify(t *testing.T, j journal.Outbox) (wrong []string) {
 	return wrong
 }
 
-// The application's transaction dies with its process, as the journal's do.
+// The application's transaction ends with its process, like the journal's own.
 func TestKilledAtEachStepOfAnOutbox(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// fill has a schema have so many operations, nearly all of them over, and others in every state.
+// fill fills a schema with that many operations, nearly all of them settled, and others in every state.
 const fill = `
 SET synchronous_commit = off;
 INSERT INTO %[1]s.operations (identity, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts)
@@ -34,11 +34,11 @@ FROM generate_series(1, %[2]d / 10) i;
 INSERT INTO %[1]s.flow_steps SELECT handle, seq, 1, 'create', seq, false, 1, '{}', 1 FROM %[1]s.flows, generate_series(1, 5) seq;
 `
 
-// No statement that is run again and again reads a table from end to end, whether the server plans it for its parameters or
-// for any.
+// No statement that runs again and again reads a whole table, whether the server plans it for its parameters or
+// generically.
 func TestPlansReadNoTableWhole(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t) // it vacuums, which the transactions of other tests would keep from marking pages all visible
+	server := postgrestest.Start(t) // the test vacuums, and the transactions of other tests would keep pages from being marked all-visible
 	opts := options(t, server)
 	j := open(t, server, opts)
 	many := soak.Times(100_000, 500_000)
@@ -88,7 +88,7 @@ func TestPlansReadNoTableWhole(t *testing.T) {
 	}
 }
 
-// literals are arguments as SQL has them.
+// literals returns arguments as SQL literals.
 func literals(args []any) string {
 	var all []string
 	for _, arg := range args {

@@ -27,13 +27,13 @@ type pooler struct {
 	cmd    *exec.Cmd
 }
 
-// behindPgBouncer starts one with so many connections to the server that is there. Where there is none, the test is skipped, or fails as
-// where there is no server.
+// behindPgBouncer starts a pooler with that many connections to a running server. Without PgBouncer the test is
+// skipped, or fails if PostgreSQL is required.
 func behindPgBouncer(t *testing.T, serversURL string, connections int) *pooler {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // where Debian has it, which is in the PATH of root alone
+		program = "/usr/sbin/pgbouncer" // Debian's folder, which is only in root's PATH
 		if _, err := os.Stat(program); err != nil {
 			if os.Getenv("ONCEWARD_POSTGRES") == "required" {
 				t.Fatal("no PgBouncer: it is neither in PATH nor in /usr/sbin")
@@ -46,7 +46,7 @@ func behindPgBouncer(t *testing.T, serversURL string, connections int) *pooler {
 	password, _ := at.User.Password()
 	port, err := postgrestest.FreePort()
 	require.NoError(t, err)
-	folder, err := os.MkdirTemp("", "onceward-pooler-") // t.TempDir is root's alone, and PgBouncer gives its rights up
+	folder, err := os.MkdirTemp("", "onceward-pooler-") // only root may enter t.TempDir, and PgBouncer gives up root's rights
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	require.NoError(t, os.Chmod(folder, 0o755))
@@ -96,8 +96,8 @@ func (p *pooler) kill() {
 	_ = p.cmd.Wait()
 }
 
-// Behind a pooler in transaction mode, with fewer connections than its clients have, everything works as without it, and a
-// pooler that dies buries nobody.
+// Behind a pooler in transaction mode, with fewer connections than its clients have, everything works as without it. A
+// pooler that dies buries no session.
 func TestBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// All connections of the application's pool are in use, by transactions of its own that ask the journal for something: none of
-// that takes another of them. Who begins what his own transaction holds waits as long as he wants to, and it is begun as soon as it
-// can be.
+// All connections of the application's pool are in use by transactions that call the journal. No such call takes
+// another connection. A begin of a name that the caller's own transaction holds waits as long as its context allows,
+// and succeeds as soon as it can.
 func TestExhaustedPoolOfTheApplication(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -62,8 +62,8 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 	}
 }
 
-// Transactions of BeginTx have four connections of their own. Who begins a fifth waits as long as he wants to, and stops
-// nobody else.
+// Transactions of BeginTx have four connections of their own. A caller that begins a fifth waits as long as its context
+// allows, and blocks no other caller.
 func TestBeginTxBeyondItsConnections(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

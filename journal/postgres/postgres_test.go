@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// options are those of tests, on a schema of their own.
+// options returns the options of tests, on a schema of their own.
 func options(t testing.TB, server *postgrestest.Cluster) postgres.Options {
 	return postgres.Options{Schema: server.Schema(t), Deployment: "test", Migrate: true, Unsafe: true}
 }

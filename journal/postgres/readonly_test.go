@@ -40,7 +40,7 @@ func served(t *testing.T, server *postgrestest.Cluster, opts postgres.Options) {
 	require.NoError(t, j.Close())
 }
 
-// kept are all rows of the journal, and where they lie: an update that changes nothing moves them too.
+// kept returns all rows of the journal, and their places: even an update that changes nothing moves a row.
 func kept(t *testing.T, server *postgrestest.Cluster, schema string) (all string) {
 	t.Helper()
 	conn := server.Conn(t)
@@ -50,7 +50,7 @@ func kept(t *testing.T, server *postgrestest.Cluster, schema string) (all string
 	return all
 }
 
-// reads asks for all that can be read.
+// reads calls everything that reads.
 func reads(t *testing.T, j *postgres.Journal) {
 	t.Helper()
 	n := 0
@@ -84,7 +84,7 @@ func reads(t *testing.T, j *postgres.Journal) {
 	assert.WithinDuration(t, time.Now(), j.Now(), time.Minute)
 }
 
-// writes asks for all that writes, and says what each comes to.
+// writes calls everything that writes, and returns each call's error.
 func writes(t *testing.T, j *postgres.Journal) map[string]error {
 	ctx, at := t.Context(), j.Now()
 	said := make(map[string]error)
@@ -105,10 +105,10 @@ func writes(t *testing.T, j *postgres.Journal) map[string]error {
 	return said
 }
 
-// A role that may read and nothing else reads all there is, of whichever deployment, and leaves no trace.
+// A role with nothing but read rights can read everything, of any deployment, and leaves no trace.
 func TestReadOnlyLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t) // roles are its own
+	server := postgrestest.Start(t) // roles belong to the server
 	opts := durable(t, server)
 	served(t, server, opts)
 	quoted := `"` + opts.Schema + `"`
@@ -134,7 +134,7 @@ func TestReadOnlyLeavesNoTrace(t *testing.T) {
 	require.ErrorIs(t, err, postgres.ErrDeployment)
 	assert.Equal(t, before, kept(t, server, opts.Schema))
 
-	// A copy says that it is one, and to nobody else.
+	// A reader of a copy learns that it is one, and changes nothing in it.
 	server.Exec(t, "UPDATE "+quoted+".journal SET table_oid = '1'")
 	before = kept(t, server, opts.Schema)
 	copied := openAt(t, server.URL(), postgres.Options{Schema: opts.Schema, ReadOnly: true})
@@ -150,7 +150,7 @@ func TestReadOnlyLeavesNoTrace(t *testing.T) {
 	assert.Equal(t, "0", setting(t, server.Conn(t), "SELECT count(*)::text FROM pg_namespace WHERE nspname = 'nothing_here'"), "none is made")
 }
 
-// What only looks at the journal is as well off on a standby.
+// A journal that is only read works on a standby too.
 func TestReadOnlyOnAStandby(t *testing.T) {
 	t.Parallel()
 	primary := postgrestest.Start(t)
@@ -177,7 +177,7 @@ func TestReadOnlyBehindPgBouncer(t *testing.T) {
 	reads(t, openAt(t, pool.url, postgres.Options{Schema: opts.Schema, ReadOnly: true, Pooled: true}))
 }
 
-// An operator's program changes what it is asked to beside the service, which goes on as before.
+// An operator's program makes its changes while the service runs, and the service goes on as before.
 func TestExistingChangesBesideAService(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -221,7 +221,8 @@ func TestExistingChangesBesideAService(t *testing.T) {
 	assert.Equal(t, journal.StateCompleted, told.State)
 }
 
-// The dead are left to the service's processes, and so is what is found of a copy, until somebody adopts it.
+// An operator's program leaves dead sessions to the service's processes. It also leaves a suspected copy to them, until
+// a person adopts it.
 func TestExistingTakesNothingOver(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -259,13 +260,13 @@ func TestExistingTakesNothingOver(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// executed is an operator's word that an operation took effect.
+// executed is an operator's decision that an operation took effect.
 func executed(j *postgres.Journal, op journal.Operation) journal.Event {
 	return journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, At: j.Now(),
 		Resolution: journal.Executed, By: "an operator", Answer: &journal.Answer{Status: 200, ByHand: true}}
 }
 
-// No password of a reader is in what it is told.
+// No error contains the reader's password.
 func TestReadOnlyRefusals(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

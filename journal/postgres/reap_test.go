@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// archive is one that looks on, and fails in the way that it is told to.
+// archive watches the reaper's writes, and fails in the way that fails names.
 type archive struct {
 	bytes.Buffer
 	fails   string
@@ -50,7 +50,7 @@ func (a *archive) Sync() error {
 	return a.do("sync")
 }
 
-// lines are the whole lines of the archive, by name.
+// lines returns the complete lines of the archive, by name.
 func (a *archive) lines(t *testing.T) map[string][]journal.Archived {
 	t.Helper()
 	lines := make(map[string][]journal.Archived)
@@ -62,8 +62,8 @@ func (a *archive) lines(t *testing.T) map[string][]journal.Archived {
 	return lines
 }
 
-// What is reaped is in the archive before it goes, once; what can't be archived stays, and so does what became another
-// while it was being written.
+// A reaped operation is in the archive, once, before it goes. An operation that can't be archived stays, and so does
+// one that changes while it is being written.
 func TestReapedOperationsAreArchived(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{true, false} {
@@ -107,7 +107,7 @@ func TestReapedOperationsAreArchived(t *testing.T) {
 			assert.Positive(t, to.synced)
 			assert.Len(t, to.lines(t), 60)
 
-			// Another effect is heard of in between.
+			// A webhook reports another effect in between.
 			to.writing = func() {
 				to.writing = nil
 				assert.Equal(t, "60", goneOf(), "they are there still")
@@ -145,7 +145,7 @@ func TestReapedOperationsAreArchived(t *testing.T) {
 	}
 }
 
-// Two processes reap beside each other: an operation goes once, and who it went by has it in its archive.
+// Two processes reap at the same time. An operation goes once, and the process that removed it has it in its archive.
 func TestReapersBesideEachOther(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -176,7 +176,7 @@ func TestReapersBesideEachOther(t *testing.T) {
 	assert.Len(t, archives[0].lines(t), 130-len(archives[1].lines(t)))
 }
 
-// What is damaged stays, and holds up nothing that is not.
+// A damaged operation stays, and does not hold up others.
 func TestDamagedRowsDoNotBlockReaping(t *testing.T) {
 	t.Parallel()
 	for _, archived := range []bool{false, true} {
@@ -218,7 +218,7 @@ func TestDamagedRowsDoNotBlockReaping(t *testing.T) {
 	}
 }
 
-// More of them are damaged than are looked at in one commit.
+// There are more damaged operations than one commit examines. Reaping continues behind them.
 func TestReapBehindManyDamaged(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

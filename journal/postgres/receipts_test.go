@@ -70,8 +70,8 @@ func stands(t *testing.T, j *postgres.Journal, key string, want journal.Decision
 	assert.Equal(t, want.String(), looked.Decision.String())
 }
 
-// Of two transactions that reserve a key at once, the second decides Wait, whatever their driver and isolation level are. Once the first is
-// committed, a transaction with an older snapshot does not execute either.
+// If two transactions reserve a key at once, the second decides Wait, whatever their driver and isolation level are.
+// Once the first is committed, a transaction with an older snapshot does not execute either.
 func TestReservedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
@@ -205,7 +205,7 @@ func TestReceiptsAndSavepoints(t *testing.T) {
 	stands(t, j, "left", journal.Execute)
 }
 
-// A handler may overlook that a statement of its has failed, or have its commit not wait for the disk.
+// A handler may overlook a failed statement, or tell its commit not to wait for the disk.
 func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
@@ -231,7 +231,7 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// Of a receipt that is not as it was written, nothing is believed: its request is neither executed nor answered.
+// The journal believes nothing of a damaged receipt. It neither executes nor answers the request.
 func TestDamagedReceipt(t *testing.T) {
 	t.Parallel()
 	j, server, schema := receiving(t)
@@ -263,7 +263,7 @@ func TestDamagedReceipt(t *testing.T) {
 	require.ErrorContains(t, err, "receipt")
 }
 
-// A journal that was migrated by an earlier release goes on, and keeps receipts once it is migrated.
+// A journal that an earlier release migrated goes on, and keeps receipts once it is migrated.
 func TestReceiptsOfAnEarlierSchema(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -395,8 +395,8 @@ func TestReceiptsAreVerified(t *testing.T) {
 	assert.Equal(t, "it says when its answer was recorded if and only if it is completed", violations[0].Invariant)
 }
 
-// A request is reserved in one round trip, and its answer is recorded in one. The row counts, and not the receipt that a caller
-// remembers of the reservation.
+// A request is reserved in one round trip, and its answer is recorded in one. The row counts, and not the receipt that
+// a caller remembers from the reservation.
 func TestRoundTripsOfAReceipt(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
@@ -525,7 +525,7 @@ func TestReceiptsAndAClockThatLeaps(t *testing.T) {
 	asks(leapt, journal.Execute)
 }
 
-// poolAt is a pool of so many connections.
+// poolAt is a pool with that many connections.
 func poolAt(t *testing.T, url string, connections int32) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// Two processes hear of one object for two operations at the same time: it proves one of them. And of an event that both
-// hear, one is the first.
+// Two processes hear of one object for two operations at the same time. It proves one of them. If both processes
+// receive one event, one of them is the first.
 func TestObjectProvesOneOfTwo(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -67,8 +67,8 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 	}
 }
 
-// What is in flight is found by its key, of any length and with any bytes in it, whether that is its ID or not; and nothing
-// else is, however alike the keys begin.
+// An operation in flight is found by its key, of any length and with any bytes, whether the key is its ID or not. No
+// other operation is found, even if the keys begin alike.
 func TestFindsOperationsInFlight(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -100,7 +100,7 @@ func TestFindsOperationsInFlight(t *testing.T) {
 	}
 }
 
-// What is read is read though the server was restarted, and every connection with it.
+// Reads succeed after a restart of the server that broke every connection.
 func TestReadsOutliveARestart(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -123,7 +123,7 @@ func TestReadsOutliveARestart(t *testing.T) {
 	}
 }
 
-// doubts begins operations of these names, whose outcome is unknown from then on.
+// doubts begins operations with these names, and leaves their outcomes unknown.
 func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -138,7 +138,7 @@ func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, i
 	}
 }
 
-// looks leases what is due for hours, and tells whose names that are.
+// looks leases the due operations for hours, and returns their names.
 func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err error) {
 	t.Helper()
 	at := time.Now().Add(time.Hour)
@@ -150,7 +150,7 @@ func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err erro
 	return ids, err
 }
 
-// One that is damaged strands none that is due beside it.
+// A damaged operation does not block the look-ups of other due operations.
 func TestLooksBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
 	for table, damage := range map[string]string{"operations": zeroFacts, "requests": "UPDATE %[1]s.requests SET body = 'x' WHERE handle = (SELECT handle FROM %[1]s.operations WHERE id = '%[2]s')"} {
@@ -171,10 +171,10 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 	}
 }
 
-// zeroFacts damages the operation of that name.
+// zeroFacts damages the operation with that name.
 const zeroFacts = "UPDATE %[1]s.operations SET facts = decode(repeat('00', length(facts)), 'hex') WHERE id = '%[2]s'"
 
-// Of large requests no more are leased than are read at once, and those due longest come first.
+// If requests are large, no more operations are leased than are read at once. Those due longest come first.
 func TestLooksAtLargeRequests(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A lane that is behind what it was told of shows that the database has gone back: for all who have it open, until
-// somebody adopts it.
+// A lane behind its last acknowledged batch shows that the database has gone back. All open journals refuse until a
+// person adopts it.
 func TestLaneBehindMeansGoneBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -57,7 +57,7 @@ func TestLaneBehindMeansGoneBack(t *testing.T) {
 	assert.EqualValues(t, 2, late.Operation.Handle>>40, "handles carry the epoch")
 }
 
-// A row of somebody who is alive is missing where the database has gone back to before it joined.
+// If the row of a live process is missing, the database has gone back to before it joined.
 func TestMissingProcessMeansGoneBack(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -72,7 +72,8 @@ func TestMissingProcessMeansGoneBack(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-// After a promotion to a standby that nobody waited for, everybody says first whether all is there that they know of.
+// After the promotion of a standby that no commit waited for, every live process first confirms that its acknowledged
+// commits are there.
 func TestPromotionWaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -84,7 +85,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 	require.NoError(t, err)
 	journals := `"` + opts.Schema + `".journal`
 	server.Exec(t, "UPDATE "+journals+" SET timeline = '0000007F'") // as if it had been another before
-	third := open(t, server, opts)                                  // who connects sees it
+	third := open(t, server, opts)                                  // a new connection sees it
 	require.Eventually(t, func() bool {
 		for _, j := range []*postgres.Journal{j, other, third} {
 			next, err := j.Join(t.Context())
@@ -99,7 +100,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 	conn := server.Conn(t)
 	assert.Equal(t, "true", setting(t, conn, "SELECT (promoted IS NULL AND restored IS NULL AND timeline <> '0000007F')::text FROM "+journals))
 
-	// And now one of them is dead that was told of something.
+	// Now a process with acknowledged commits is dead.
 	server.Exec(t, `INSERT INTO "`+opts.Schema+`".sessions (id, process, epoch, expires_at, timeline) VALUES ('gone', 'gone', 1, clock_timestamp() - interval '1 s', '0000007F')`)
 	server.Exec(t, "UPDATE "+journals+" SET timeline = '0000007F'")
 	_ = open(t, server, opts)
@@ -118,7 +119,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 	assert.False(t, op.Adopted, "it touches no operation")
 }
 
-// Who learns only after Adopt that the database had gone back does not have it count as restored once more.
+// A process that learns of the restore only after Adopt does not make the journal count as restored again.
 func TestLateReportAfterAnAdopt(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -140,8 +141,8 @@ func TestLateReportAfterAnAdopt(t *testing.T) {
 	assert.Equal(t, "true", setting(t, server.Conn(t), `SELECT (restored IS NULL)::text FROM "`+opts.Schema+`".journal`))
 }
 
-// What a process has seen of an operation is worth nothing once the database has gone back and was adopted: the row may
-// have the same handle and revision, and be another.
+// A process forgets the operations that it has seen once the database has gone back and was adopted. A row may have the
+// same handle and revision, and another content.
 func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -176,7 +177,8 @@ func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	assert.True(t, op.Adopted)
 }
 
-// Who has seen a copy, and says so only after somebody adopted it, does not undo that: whatever it was seen by.
+// A process that has detected a copy, by whatever sign, and reports it only after an adoption, does not undo the
+// adoption.
 func TestReportOfACopyAfterAnAdopt(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -187,7 +189,7 @@ func TestReportOfACopyAfterAnAdopt(t *testing.T) {
 		"by its handles": func(journals string, _ *postgres.Options) string {
 			return "SELECT setval('" + strings.TrimSuffix(journals, "journal") + "handles', 1)"
 		},
-		"by its timeline": func(journals string, _ *postgres.Options) string { // and somebody else has not answered yet
+		"by its timeline": func(journals string, _ *postgres.Options) string { // and another process has not answered yet
 			return "UPDATE " + journals + " SET timeline = '0000007F'; INSERT INTO " + strings.TrimSuffix(journals, "journal") +
 				"sessions (id, process, epoch, expires_at, timeline) VALUES ('other', 'other', 1, clock_timestamp() + interval '1 minute', '0000007F')"
 		},
@@ -235,8 +237,8 @@ func TestReportOfACopyAfterAnAdopt(t *testing.T) {
 	}
 }
 
-// What was told before a backup was made is not told once more after it is restored and adopted; what was told since is. Where the
-// application's rows are in the same database they went back too, so that each outcome is in them once.
+// Outcomes that were delivered before a backup are not delivered again after it is restored and adopted. Later ones
+// are. If the application's rows are in the same database, they went back too, so that each outcome is in them once.
 func TestDeliveriesAfterARestore(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -311,7 +313,7 @@ func TestDeliveriesAfterARestore(t *testing.T) {
 		setting(t, conn, "SELECT string_agg(name || ' ' || outcome, ', ' ORDER BY name, outcome) FROM public.told"))
 }
 
-// One that is damaged is believed by nobody, and keeps the journal from nobody.
+// No process believes a damaged operation, and it does not block the adoption.
 func TestAdoptBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

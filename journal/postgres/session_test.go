@@ -16,8 +16,8 @@ import (
 
 const soon, tick = 20 * time.Second, 20 * time.Millisecond
 
-// Who is cut off from the database is lost by its own clocks, and then buried by others. What it says later of what it
-// held is late; its answers count.
+// A process that is cut off from the database loses its session by its own clock, and other processes bury it then. Its
+// later events about its operations are late, but its answers count.
 func TestDisconnectedSessionExpires(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -61,8 +61,8 @@ func TestDisconnectedSessionExpires(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The database's clock goes back by hours, as after a failover, right after a process has died: what it held is taken over as
-// soon as ever, and whoever lives is not taken for dead.
+// The database's clock goes back by hours, as after a failover, right after a process has died. Other processes take
+// over its operations as soon as ever. Live sessions do not count as dead.
 func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -76,7 +76,7 @@ func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
 	require.NoError(t, err)
 	p.CutOff()
 	require.Eventually(t, s.Lost, soon, tick)
-	// As a clock shows it that was three hours ahead when they were written.
+	// As if the clock had been three hours ahead when the rows were written.
 	server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = expires_at + interval '3 hours'`)
 	require.Eventually(t, func() bool {
 		taken, err := other.Apply(t.Context(), begin("order", theirs))
@@ -85,7 +85,7 @@ func TestClockThatGoesBackLeavesNothingHeld(t *testing.T) {
 	assert.False(t, theirs.Lost())
 }
 
-// An outage that is longer than anybody's lease buries nobody, and neither does a clock of the database's that leaps.
+// An outage longer than any lease buries no session, and neither does a leap of the database's clock.
 func TestOutageExpiresNoSession(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -99,7 +99,7 @@ func TestOutageExpiresNoSession(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Lost() && theirs.Lost() }, soon, tick, "they stop by their own clocks all the same")
 	server.Run(t)
 	next := join(t, b)
-	// As of a clock that is ahead: everybody's lease has run out.
+	// As by a clock that is ahead: every lease has expired.
 	server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = clock_timestamp() - interval '20 s' WHERE buried_at IS NULL`)
 	_, err = b.Apply(t.Context(), begin("another", next))
 	require.NoError(t, err, "who is alive is heard of again")
@@ -110,7 +110,7 @@ func TestOutageExpiresNoSession(t *testing.T) {
 	assert.Equal(t, journal.Recorded, completed.Decision)
 }
 
-// The connections of the application may all be in use: the heart has its own.
+// All connections of the application may be in use. The heart has its own.
 func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -128,7 +128,7 @@ func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 	count := `SELECT beats FROM "` + opts.Schema + `".sessions WHERE id = $1`
 	busy := make(chan error, 4)
 	ctx, cancel := context.WithCancel(t.Context())
-	for range cap(busy) { // readers wait for what a migration holds
+	for range cap(busy) { // readers wait for a migration's locks
 		go func() {
 			_, err := j.Get(ctx, journal.Ref{ID: "a"})
 			busy <- err
@@ -147,7 +147,7 @@ func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 	}
 }
 
-// A session that is ended is dead for others at once.
+// A session that ends is dead for other processes at once.
 func TestEndedSessionReleasesItsOperations(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -162,7 +162,7 @@ func TestEndedSessionReleasesItsOperations(t *testing.T) {
 	assert.Equal(t, theirs.ID(), taken.Operation.Holder)
 }
 
-// All sessions of the fleet have another rank each, and know how many there are.
+// Each session of the fleet has a rank of its own, and knows the number of sessions.
 func TestSessionsHaveRanks(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -188,7 +188,7 @@ func TestSessionsHaveRanks(t *testing.T) {
 	require.Eventually(t, ranked(2), soon, tick)
 }
 
-// beats returns what tells whether each process of the journal has beaten that often since.
+// beats returns a function that reports whether each process of the journal has beaten n times since.
 func beats(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, n int64) func() bool {
 	t.Helper()
 	conn, deadline := server.Conn(t), time.Now().Add(4*soon)
@@ -203,7 +203,7 @@ func beats(t *testing.T, server *postgrestest.Cluster, opts postgres.Options, n 
 	}
 }
 
-// Once one process has reset the clock, no other brings back what was the latest time.
+// Once a process has reset the clock, no other process brings the earlier latest time back.
 func TestResetIsForAllProcesses(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// What is damaged is counted with the others.
+// Damaged operations are counted with the others.
 func TestStatsBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 
 func paymentName(i int) string { return fmt.Sprintf("pay-%05d", i) }
 
-// pay is what a payer does: it has every payment made, by whoever, and ends when all are settled.
+// pay is the code of a payer. It asks for every payment, whichever process makes it, and ends when all are settled.
 func pay(ctx context.Context, payments int) error {
 	direct, err := pgxpool.New(ctx, os.Getenv(directVariable))
 	if err != nil {
@@ -90,7 +90,7 @@ func pay(ctx context.Context, payments int) error {
 		if j, err = postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}); err == nil {
 			break
 		}
-		time.Sleep(100 * time.Millisecond) // it is cut off
+		time.Sleep(100 * time.Millisecond) // the payer is cut off
 	}
 	at, err := url.Parse(os.Getenv(stripeVariable))
 	if err != nil {
@@ -141,7 +141,7 @@ func pay(ctx context.Context, payments int) error {
 	return j.Close()
 }
 
-// payOnce asks for a payment, and tells whether it has been made.
+// payOnce asks for a payment, and reports whether it is paid.
 func payOnce(ctx context.Context, client *onceward.Client, at *url.URL, name string) bool {
 	form := url.Values{"amount": {"2000"}, "currency": {"eur"}, "metadata[payment]": {name}}
 	req, err := http.NewRequestWithContext(onceward.WithOperation(ctx, name), http.MethodPost, at.String()+"/v1/charges", strings.NewReader(form.Encode()))
@@ -158,8 +158,8 @@ func payOnce(ctx context.Context, client *onceward.Client, at *url.URL, name str
 	return resp.StatusCode == http.StatusOK
 }
 
-// noting notes when each request asked for its connection, and when its client last looked at its lease: it does so as
-// its headers are written.
+// noting notes when each request asked for its connection, and when its client last checked its lease. The client
+// checks as the headers are written.
 type noting struct{ http.RoundTripper }
 
 func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -170,13 +170,13 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 			conn = info.Conn.(*askingConn)
 			conn.began.Store(began.UnixNano())
 		},
-		WroteHeaders: func() { conn.looked.Store(time.Now().UnixNano()) }, // before the client's own, which was there first
+		WroteHeaders: func() { conn.looked.Store(time.Now().UnixNano()) }, // runs before the client's own hook, which was registered first
 	})))
 }
 
-// askingConn asks the database, before the first byte of a request, whether the lease of whoever holds the payment still
-// runs. One that was taken over from a process that is stopped may be settled meanwhile by the answer which that one had:
-// then it is the lease of whom it was taken over by, and who can't know yet.
+// askingConn asks the database, before the first byte of a request, whether the lease of the payment's holder still
+// runs. If a process took the payment over from a stopped one, that one's answer may settle it meanwhile. Then the
+// lease of the new holder counts, which can't know of the answer yet.
 type askingConn struct {
 	net.Conn
 	direct        *pgxpool.Pool
@@ -207,10 +207,11 @@ func (c *askingConn) Write(b []byte) (int, error) {
 			patience = nil
 		}
 	}
-	// Where the process was stopped since its client looked, it may send late, and the answer may be of a later time than the write.
+	// If the process was stopped after its client checked the lease, it may send late. The database's answer may also
+	// be from a time after the headers were written.
 	recent := time.Since(time.Unix(0, c.looked.Load())) < time.Second
 	n, failed := c.Conn.Write(b)
-	// Where its client found the lease over, it has closed the connection, and nothing is sent.
+	// If its client found the lease over, the client has closed the connection, and nothing is sent.
 	if (err != nil || !live) && recent && n > 0 {
 		c.tell(fmt.Sprintf("%s, pid %d, error %v\n", name[1], os.Getpid(), err))
 	}
@@ -224,7 +225,7 @@ func (c *askingConn) tell(line string) {
 	}
 }
 
-// stormPayer is one of the processes, which is started again whenever it was killed.
+// stormPayer is one of the payers. It starts again whenever it was killed.
 type stormPayer struct {
 	proxy *pgproxy.Proxy
 	env   []string
@@ -234,7 +235,7 @@ type stormPayer struct {
 	kills, stops, cutoff int
 }
 
-// live runs it until it has come to its end.
+// live runs the payer until it has finished.
 func (p *stormPayer) live(ctx context.Context, t *testing.T) {
 	for ctx.Err() == nil {
 		var stderr bytes.Buffer
@@ -259,12 +260,12 @@ func (p *stormPayer) live(ctx context.Context, t *testing.T) {
 	}
 }
 
-// strike does something to it, which is over at the latest when the payer has come to its end.
+// strike kills the payer, stops it or cuts it off. The strike is over at the latest when the payer has finished.
 func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
 	p.mu.Lock()
 	cmd := p.cmd
 	p.mu.Unlock()
-	if cmd == nil || cmd.Process == nil { // it has not begun
+	if cmd == nil || cmd.Process == nil { // it has not started
 		return
 	}
 	// Half of the pauses and partitions outlive a lease of 15 s.
@@ -292,15 +293,15 @@ func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
 	}
 }
 
-// Five processes share a journal, and are killed, stopped and cut off from it at random. Every payment is made once, and
-// none is sent by one whose lease has run out.
+// Five processes share a journal, and are killed, stopped and cut off from it at random. Every payment is made once,
+// and no process sends after its lease has expired.
 func TestFleetStorm(t *testing.T) {
 	t.Parallel()
 	storm(t, 5, soak.Times(400, 2000), soak.Times(2, 6), nil)
 }
 
-// So it is where the database fails meanwhile, in one way after the other: it is restarted where it stands, everybody is thrown out, the
-// kernel kills one of its processes, and all connections are cut.
+// The same holds if the database fails meanwhile, in several ways. It restarts at once, terminates all clients, loses
+// one of its processes to the kernel, or has all connections cut.
 func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	fails := map[string]int{}
@@ -311,7 +312,7 @@ func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 			fails[way]++
 		case "terminated", "killed":
 			conn, err := pgx.Connect(t.Context(), server.URL())
-			if err != nil { // it recovers
+			if err != nil { // the server recovers
 				return
 			}
 			defer conn.Close(context.Background())
@@ -338,7 +339,7 @@ func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 	t.Logf("the database failed: %v", fails)
 }
 
-// storm has so many processes pay, strikes each of them so often, and has the database fail every few seconds; nil: it does not.
+// storm runs that many payers, strikes each of them that often, and calls fail every few seconds, if it is not nil.
 func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.Cluster, []*stormPayer, *rand.Rand)) {
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
@@ -372,7 +373,7 @@ func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		group.Go(func() {
 			for n := range strikes {
-				// The first one comes while a fast machine's payers still have something to pay.
+				// The first failure comes while the payers of a fast machine still have payments to make.
 				select {
 				case <-time.After(time.Duration(min(n, 1))*time.Second + time.Duration(random.Int64N(int64(2*time.Second)))):
 				case <-ended:

@@ -19,11 +19,11 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// manySwept operations without an answer, and as many flows, are three pages each.
+// manySwept is a number of operations without an answer, and of flows. It makes three pages of each.
 const manySwept = 120
 
-// swept opens a journal with operations of which a third each is pending, in flight and cancelled, and as many flows that
-// wait; trips counts its round trips.
+// swept opens a journal with operations, a third each pending, in flight and cancelled, and as many waiting flows.
+// trips counts its round trips.
 func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, trips *atomic.Int64) (*postgres.Journal, []journal.Ref) {
 	postgres.Still(opts)
 	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
@@ -62,7 +62,7 @@ func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, t
 	return j, refs
 }
 
-// What has no answer is swept with a few round trips for hundreds, and each of it.
+// A sweep takes few round trips for hundreds of operations without an answer, and reaches each of them.
 func TestSweepTakesFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	t.Run("adopt", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestSweepHasTimeForEachPage(t *testing.T) {
 	require.NoError(t, j.ResetClock(t.Context(), time.Now().Add(-2*journal.Leap)))
 }
 
-// Who asked for a sweep ends it.
+// A sweep ends with its caller's context.
 func TestSweepEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -166,7 +166,7 @@ func TestSweepEndsWithItsCaller(t *testing.T) {
 	assert.True(t, op.UpdatedAt.Equal(begun.Operation.UpdatedAt))
 }
 
-// roundTrips counts what is asked of the server.
+// roundTrips counts the queries to the server.
 type roundTrips struct{ of *atomic.Int64 }
 
 func (r roundTrips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -181,7 +181,7 @@ func (r roundTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trac
 func (roundTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// What somebody holds for a while is waited for by who sweeps, without beginning anew.
+// A sweep waits for a row that another transaction holds for a while, without starting again.
 func TestSweepWaitsForLockedRows(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -211,7 +211,8 @@ func TestSweepWaitsForLockedRows(t *testing.T) {
 	assert.EqualValues(t, 1, pages.first.Load(), "how often it has begun")
 }
 
-// A page of a sweep that waits for one operation keeps none of the others meanwhile: two processes that sweep the same page would wait for each other.
+// While a page of a sweep waits for one operation, it locks none of the others. Otherwise two processes that sweep the
+// same page would wait for each other.
 func TestPageThatWaitsKeepsNothing(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// pausedSweeps calls between once: after so many pages of operations, and before the next transaction.
+// pausedSweeps calls between once, after that many pages of operations and before the next transaction.
 type pausedSweeps struct {
 	roundTrips
 	pages   atomic.Int64
@@ -73,7 +73,7 @@ func leaping(t *testing.T) *leapt {
 	return l
 }
 
-// at is what a clock shows that is ahead by that.
+// at is the time by a clock that is that far ahead.
 func (l *leapt) at(ahead time.Duration) time.Time { return time.Now().Add(ahead) }
 
 // see shows the journal a clock.
@@ -88,7 +88,7 @@ func (l *leapt) seeAt(t *testing.T, at time.Time) {
 	require.NoError(t, err)
 }
 
-// begin begins an operation by a clock that is ahead by that.
+// begin begins an operation by a clock that is that far ahead.
 func (l *leapt) begin(t *testing.T, j *postgres.Journal, s journal.Session, id string, ahead time.Duration) journal.Result {
 	t.Helper()
 	ev := begin(id, s)
@@ -98,7 +98,7 @@ func (l *leapt) begin(t *testing.T, j *postgres.Journal, s journal.Session, id s
 	return result
 }
 
-// parked are operations that were begun by such a clock, may have run, and rest for so long.
+// parked begins operations by such a clock. They may have run, and pause for that long.
 func (l *leapt) parked(t *testing.T, n int, ahead, rest time.Duration) (ops []journal.Operation) {
 	t.Helper()
 	for i := range n {
@@ -112,7 +112,7 @@ func (l *leapt) parked(t *testing.T, n int, ahead, rest time.Duration) (ops []jo
 	return ops
 }
 
-// still waits until nothing is swept in the background.
+// still waits until no sweep runs in the background.
 func still(t *testing.T, j *postgres.Journal) {
 	t.Helper()
 	require.Eventually(t, func() bool { return !postgres.Sweeping(j) }, soon, time.Millisecond)
@@ -125,10 +125,10 @@ func (l *leapt) get(t *testing.T, ref journal.Ref) journal.Operation {
 	return op
 }
 
-// aheadBy is a clock that has jumped.
+// aheadBy is how far ahead a clock has jumped.
 const aheadBy = 30 * time.Hour
 
-// farAhead is a journal whose clock is ahead, and believed, and its operations.
+// farAhead is a journal, with operations, whose clock is far ahead and confirmed.
 func farAhead(t *testing.T, n int) (*leapt, []journal.Operation) {
 	t.Helper()
 	l := leaping(t)
@@ -137,7 +137,8 @@ func farAhead(t *testing.T, n int) (*leapt, []journal.Operation) {
 	return l, l.parked(t, n, aheadBy+journal.Confirmation, time.Hour)
 }
 
-// Amid a reset other processes go on by the clock as it was, and wait for none of it. The operations that they write are corrected too.
+// During a reset, other processes go on by the clock as it was, without waiting. The operations that they write are
+// corrected too.
 func TestCallsDuringAReset(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
@@ -181,7 +182,7 @@ func TestCallsDuringAReset(t *testing.T) {
 	verified(t, l.j)
 }
 
-// A reset that was broken off has moved no clock. The next one does it all, by another process too.
+// An interrupted reset has not moved the clock. The next one does all of it, also in another process.
 func TestResetThatWasLeft(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
@@ -204,7 +205,7 @@ func TestResetThatWasLeft(t *testing.T) {
 	verified(t, l.j)
 }
 
-// Two resets at once, of two processes: the later one holds, and everything is swept by it.
+// Two processes reset the clock at once. The later reset holds, and sweeps everything.
 func TestTwoResetsAtOnce(t *testing.T) {
 	t.Parallel()
 	l, ops := farAhead(t, 6)
@@ -227,7 +228,8 @@ func TestTwoResetsAtOnce(t *testing.T) {
 	verified(t, l.j)
 }
 
-// While operations are swept by a clock that has gone on for long enough, it is believed by none who asks meanwhile, and waited for by none.
+// While a clock that has gone on for long enough sweeps the operations, no caller believes it yet, and none waits for
+// it.
 func TestCallsDuringAConfirmation(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
@@ -259,8 +261,8 @@ func TestCallsDuringAConfirmation(t *testing.T) {
 	verified(t, l.j)
 }
 
-// An asker whose clock is right again finds each operation as the sweep will leave it, in this process and in another one, which
-// sweeps too.
+// An asker whose clock is right again finds each operation as the sweep will leave it, in this process and in another
+// one that also sweeps.
 func TestCallsWhileTheClockReturns(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
@@ -307,7 +309,7 @@ func TestReturnThatWasLeft(t *testing.T) {
 	other := open(t, l.server, l.opts)
 	l.j = other
 	assert.WithinDuration(t, time.Now().Add(aheadBy+time.Hour), l.get(t, ops[5].Ref).DueAt, time.Minute)
-	l.server.Exec(t, `DELETE FROM "`+l.opts.Schema+`".leases`) // it ends by itself after 30 seconds
+	l.server.Exec(t, `DELETE FROM "`+l.opts.Schema+`".leases`) // a lease ends by itself after 30 seconds
 	postgres.SweepBy(other, 2, time.Minute)
 	l.begin(t, other, join(t, other), "fresh", 0)
 	still(t, other)
@@ -317,8 +319,8 @@ func TestReturnThatWasLeft(t *testing.T) {
 	verified(t, other)
 }
 
-// A clock that is behind may go further back while operations are swept by where it stood first. Then all of them are swept by where it
-// stands now: an operation that was sent between the two has its window closed too.
+// A clock that is behind may go further back while a sweep uses its first reading. Then all operations are swept by the
+// later reading. An operation that was sent between the two has its window closed too.
 func TestClockFallsFurtherWhileItReturns(t *testing.T) {
 	t.Parallel()
 	l := leaping(t)
@@ -326,7 +328,7 @@ func TestClockFallsFurtherWhileItReturns(t *testing.T) {
 	l.seeAt(t, l.start.Add(sent))
 	ops := l.parked(t, 6, sent, time.Hour)
 	l.seeAt(t, l.start.Add(ahead))
-	l.seeAt(t, l.start.Add(4*time.Hour)) // behind, and not believed yet
+	l.seeAt(t, l.start.Add(4*time.Hour)) // behind, and not confirmed yet
 	other := open(t, l.server, l.opts)
 	postgres.SweepBy(other, 2, time.Minute)
 	l.sweeps.between = func() {
@@ -343,7 +345,7 @@ func TestClockFallsFurtherWhileItReturns(t *testing.T) {
 	verified(t, l.j)
 }
 
-// Flows that wait are swept like operations, and one that is parked amid a sweep too.
+// Waiting flows are swept like operations, also one that is parked during the sweep.
 func TestFlowsDuringAReset(t *testing.T) {
 	t.Parallel()
 	l, _ := farAhead(t, 4)
@@ -376,7 +378,7 @@ func TestFlowsDuringAReset(t *testing.T) {
 	verified(t, l.j)
 }
 
-// A write that a lane was about to make by a clock that was reset meanwhile is decided anew.
+// If the clock is reset before a lane makes a write that was decided by it, the write is decided anew.
 func TestDecidedBeforeAReset(t *testing.T) {
 	t.Parallel()
 	l, _ := farAhead(t, 1)
@@ -399,8 +401,8 @@ func TestDecidedBeforeAReset(t *testing.T) {
 	verified(t, l.j)
 }
 
-// A journal that sweeps two operations at a time answers every event as one that sweeps all of them in one transaction, whatever the clock
-// does meanwhile. So do two processes if one of them sweeps at once, as earlier releases do.
+// A journal that sweeps two operations at a time answers every event like one that sweeps all in one transaction,
+// whatever the clock does. Two processes do too, if one of them sweeps at once, as earlier releases do.
 func TestSweepsInPagesOrAtOnce(t *testing.T) {
 	t.Parallel()
 	for n := range soak.Times(1, 20) {
@@ -422,7 +424,7 @@ func TestSweepsInPagesOrAtOnce(t *testing.T) {
 	}
 }
 
-// answerTo is what came of an event. Its times are apart by what the server took.
+// answerTo is the result of an event. Its times may differ by the time that the server took.
 type answerTo struct {
 	decision journal.Decision
 	state    journal.State
@@ -434,7 +436,8 @@ func of(decision journal.Decision, op journal.Operation) answerTo {
 	return answerTo{decision, op.State, op.WindowClosed, []time.Time{op.CreatedAt, op.UpdatedAt, op.FirstSentAt, op.SentSince, op.DueAt, op.WakeAt, op.LastEndedAt, op.SettledAt}}
 }
 
-// history is what comes of a history of one journal by one process or two, and then its operations. pages is how many each of them sweeps at a time.
+// history runs a random history of one journal in one process or two. It returns the results, and then the operations.
+// pages is the number of operations that each process sweeps at a time.
 func history(t *testing.T, server *postgrestest.Cluster, pages [2]int, random *rand.Rand) (answers []answerTo) {
 	opts := options(t, server)
 	postgres.Still(&opts)

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// set has each connection begin with a setting, as ALTER ROLE does.
+// set makes each connection begin with a setting, as ALTER ROLE does.
 func set(name, value string) func(context.Context, *pgx.ConnConfig) error {
 	return func(_ context.Context, cfg *pgx.ConnConfig) error {
 		cfg.RuntimeParams[name] = value
@@ -23,7 +23,8 @@ func set(name, value string) func(context.Context, *pgx.ConnConfig) error {
 	}
 }
 
-// Behind a pooler answers come as text: in another form they could not be read again, so that nothing is recorded.
+// Behind a pooler answers come as text. A setting with another text form is refused, since the journal could not read
+// its answers, and nothing is recorded.
 func TestSettingsThatShapeText(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -56,7 +57,7 @@ func TestSettingsThatShapeText(t *testing.T) {
 	}
 }
 
-// Every commit is counted, with what it carried.
+// Options.Committed counts every commit, with the number of events that it carried.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// What is written by one statement is each write's own: names that are taken and rows that somebody else has changed are
-// found out for those alone, and every answer is its operation's.
+// One statement writes several events, and each gets its own result. A name that is taken, or a row that another
+// process changed, affects only its own event, and every answer belongs to its operation.
 func TestEachOfManyIsItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, pooled := range []bool{false, true} {
@@ -57,7 +57,7 @@ func eachOfManyIsItsOwn(t *testing.T, pooled bool) {
 	}
 	wg.Wait()
 	require.Len(t, executed, 2*names)
-	// As another process does that parks it and begins it again.
+	// As another process that parks it and begins it again would.
 	server.Exec(t, `UPDATE "`+opts.Schema+`".operations SET revision = revision + 2 WHERE id = 'order-7' OR id = 'key-9'`)
 	for _, op := range executed {
 		wg.Go(func() {

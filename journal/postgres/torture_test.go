@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// durable are options by which nothing is let off.
+// durable returns options without any exemption.
 func durable(t testing.TB, server *postgrestest.Cluster) postgres.Options {
 	return postgres.Options{Schema: server.Schema(t), Deployment: "test", Migrate: true, Failover: postgres.MayLose}
 }
@@ -32,11 +32,13 @@ func openAt(t testing.TB, url string, opts postgres.Options) *postgres.Journal {
 	return j
 }
 
-// callers begin and complete operations, each of a name of its own, whatever happens meanwhile, and keep what they were told.
+// callers begin and complete operations, each under a name of its own, whatever happens meanwhile. They keep the
+// results that they got.
 type callers struct {
 	j      *postgres.Journal
 	prefix string
-	// How long an answer that can't be recorded is kept: as long as the process lives, in a client.
+	// patience is how long a caller keeps an answer that can't be recorded. A client keeps it as long as the process
+	// lives.
 	patience time.Duration
 
 	stop  context.CancelFunc
@@ -44,15 +46,15 @@ type callers struct {
 
 	mu        sync.Mutex
 	begun     map[string]journal.Operation // acknowledged
-	completed map[string]bool              // likewise
+	completed map[string]bool              // acknowledged
 	doubtful  map[string]error             // names whose begin came back with an error
 	errors    map[string]int
 	decisions map[journal.Decision]int
-	restored  time.Time // when one was refused for that
-	lost      int       // sessions
+	restored  time.Time // when a call failed with ErrRestored
+	lost      int       // lost sessions
 }
 
-// work has so many callers work until they are stopped.
+// work starts that many callers. They run until they are stopped.
 func work(ctx context.Context, j *postgres.Journal, prefix string, n int) *callers {
 	ctx, stop := context.WithCancel(ctx)
 	c := &callers{j: j, prefix: prefix, patience: 30 * time.Second, stop: stop, begun: map[string]journal.Operation{}, completed: map[string]bool{}, doubtful: map[string]error{},
@@ -69,7 +71,8 @@ func (c *callers) end() {
 	c.group.Wait()
 }
 
-// endAll ends all callers of a fleet before it verifies anything: those that went on would have ever more to verify.
+// endAll ends all callers of a fleet before it verifies any of them. Callers that went on would add operations to
+// verify.
 func endAll(t *testing.T, fleet []*callers) {
 	t.Helper()
 	for _, c := range fleet {
@@ -80,14 +83,14 @@ func endAll(t *testing.T, fleet []*callers) {
 	}
 }
 
-// acknowledged is how many begins have been so far.
+// acknowledged is the number of begins that succeeded so far.
 func (c *callers) acknowledged() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.begun)
 }
 
-// failures is how many calls came back with an error so far.
+// failures is the number of calls that failed so far.
 func (c *callers) failures() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +100,7 @@ func (c *callers) failures() (n int) {
 	return n
 }
 
-// until waits until n more begins were acknowledged, or nobody expects them any more.
+// until waits until n more begins have succeeded, or the context ends.
 func (c *callers) until(ctx context.Context, n int) bool {
 	target := c.acknowledged() + n
 	for c.acknowledged() < target {
@@ -124,7 +127,7 @@ func (c *callers) call(ctx context.Context, i int) {
 		name := fmt.Sprintf("%s-%d-%d", c.prefix, i, n)
 		ev := begin(name, s)
 		ev.At = c.j.Now()
-		// Not under ctx: what it ends is in doubt by its own doing.
+		// Not under ctx: a call that it cancels would be in doubt without a fault.
 		r, err := c.j.Apply(context.WithoutCancel(ctx), ev)
 		if err != nil {
 			if c.failed(name, err); errors.Is(err, journal.ErrSessionLost) {
@@ -144,7 +147,7 @@ func (c *callers) call(ctx context.Context, i int) {
 	}
 }
 
-// complete tells the answer until it is recorded.
+// complete records the answer, and tries again until that succeeds.
 func (c *callers) complete(op journal.Operation, s journal.Session) {
 	for deadline := time.Now().Add(c.patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		ev := complete(op, s)
@@ -180,10 +183,10 @@ func (c *callers) failed(name string, err error) {
 	c.errors[err.Error()]++
 }
 
-// tally is what is left of what callers were told.
+// tally compares the callers' results with the journal.
 type tally struct{ missing, unanswered, landed, absent int }
 
-// verify compares what they were told with the journal.
+// verify compares the callers' results with the journal.
 func (c *callers) verify(t *testing.T, j *postgres.Journal) (is tally) {
 	t.Helper()
 	for name := range c.begun {
@@ -211,7 +214,7 @@ func (c *callers) verify(t *testing.T, j *postgres.Journal) (is tally) {
 	return is
 }
 
-// assertKept has nothing that was acknowledged be missing, and nobody have lost a session.
+// assertKept asserts that every acknowledged event is recorded, and that no caller has lost a session.
 func (c *callers) assertKept(t *testing.T, j *postgres.Journal) {
 	t.Helper()
 	is := c.verify(t, j)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A sound journal has no violations; what somebody changes in its tables is named.
+// Verify finds nothing in a sound journal. It names each row that was changed by hand.
 func TestVerifyNamesChangedRows(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

@@ -13,12 +13,12 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// A copy of the storage that is put back while nobody is alive is behind what the witness was told.
+// A copy of the storage is put back while no process is alive. It is behind the number that the witness has.
 func TestWitnessDetectsARestoredCopy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	postgres.Still(&opts) // each journal tells the witness once
+	postgres.Still(&opts) // each journal stores a number in the witness once
 	witness := postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
 	opts.Witness = witness
 	for range 3 {
@@ -39,13 +39,14 @@ func TestWitnessDetectsARestoredCopy(t *testing.T) {
 	require.NoError(t, j.Close())
 	join(t, open(t, server, opts))
 
-	// A witness that can't be asked is no reason to believe the database.
+	// If the witness can't be read, the journal does not believe the database.
 	opts.Witness = postgres.WitnessFile(t.TempDir())
 	_, err = postgres.Open(t.Context(), server.URL(), opts)
 	require.ErrorContains(t, err, "Witness")
 }
 
-// What a tool adopts that knows of no witness is not behind the service's from then on, though nobody was alive meanwhile.
+// A tool without the witness adopts a journal. Then the journal does not count as behind the service's witness, though
+// no process was alive meanwhile.
 func TestToolAdoptsAJournalWithAWitness(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -66,14 +67,14 @@ func TestToolAdoptsAJournalWithAWitness(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, number, int64(1000))
 
-	// A copy from before is behind it still.
+	// An earlier copy is still behind it.
 	require.NoError(t, j.Close())
 	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET witnessed = 999`)
 	_, err = open(t, server, opts).Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-// toldMeanwhile is a witness that another process tells a number just before it is asked for the third time.
+// toldMeanwhile is a witness in which another process stores a number just before the third call.
 type toldMeanwhile struct {
 	postgres.WitnessFile
 	number int64
@@ -89,16 +90,17 @@ func (w *toldMeanwhile) Load(ctx context.Context) (int64, error) {
 	return w.WitnessFile.Load(ctx)
 }
 
-// A copy that is put back beside a process which is alive is behind the witness too, and that is not told of less than it knows.
+// A copy that is put back while a process is alive is behind the witness too. The process does not store a lower number
+// in the witness.
 func TestWitnessBesideALiveProcess(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	postgres.Hasten(&opts)
-	const told = 1000 // by another process, that is dead
+	const told = 1000 // stored by another process, which is dead
 	witness := &toldMeanwhile{WitnessFile: postgres.WitnessFile(filepath.Join(t.TempDir(), "witness")), number: told}
 	opts.Witness = witness
-	j := open(t, server, opts) // which asks twice, and its heart from then on
+	j := open(t, server, opts) // asks twice, and its heart asks from then on
 	refused(t, j)
 	number, err := witness.Load(t.Context())
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Cluster is a PostgreSQL server under test. Its methods are safe for concurrent use, but for those that start or stop
+// Cluster is a PostgreSQL server under test. Its methods are safe for concurrent use, except those that start or stop
 // it.
 type Cluster struct {
 	bin, dir string // "" if it was started elsewhere
@@ -75,7 +75,7 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// New starts a server for a program that is no test, until Close or the end of the process. If there is no
+// New starts a server for a program instead of a test. It runs until Close or the end of the process. If there is no
 // PostgreSQL, the error says so.
 func New(opts ...Option) (*Cluster, error) { return start(opts) }
 
@@ -88,9 +88,9 @@ var shared struct {
 	err  error
 }
 
-// Shared returns the server that all tests of this binary share. It is that of ONCEWARD_POSTGRES_URL, or one that is
-// started once and ends with the process. Don't stop it; take a Schema of it. If there is none, the test is skipped,
-// or fails, as by Start.
+// Shared returns the server that all tests of this binary share: that of ONCEWARD_POSTGRES_URL, or one that starts once
+// and ends with the process. Don't stop it; take a Schema of it. Without PostgreSQL the test is skipped, or fails, like
+// Start.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	shared.once.Do(func() {
@@ -117,7 +117,7 @@ func lacking(t testing.TB, err error) {
 	t.Fatal(err)
 }
 
-// URL returns the address of the server, with a role that may do everything and its password.
+// URL returns the address of the server, with an all-powerful role and its password.
 func (c *Cluster) URL() string { return c.url }
 
 // Addr returns the server's host and port, as for a proxy between it and its clients.
@@ -158,7 +158,7 @@ func (c *Cluster) Schema(t testing.TB) string {
 	return name
 }
 
-// Conn opens a connection as a role that may do everything. It is closed when the test ends.
+// Conn opens a connection with an all-powerful role. It is closed when the test ends.
 func (c *Cluster) Conn(t testing.TB) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), c.url)
@@ -190,8 +190,8 @@ func (c *Cluster) Exec(t testing.TB, sql string, args ...any) {
 
 // How a server is stopped: see pg_ctl(1).
 const (
-	Fast      = "fast"      // its clients are cut off, and it writes down all it has
-	Immediate = "immediate" // it stops where it stands, and recovers when it is started again
+	Fast      = "fast"      // it cuts off its clients, and writes everything to disk
+	Immediate = "immediate" // it stops at once, and recovers at the next start
 )
 
 // Stop stops the server in this mode. Run starts it again at the same address.
@@ -219,8 +219,8 @@ func (c *Cluster) Restart(t testing.TB, mode string) {
 	c.Run(t)
 }
 
-// Kill9 kills the server's first process, as the kernel does when memory runs out. Its other ones end by themselves. Run
-// starts it again.
+// Kill9 kills the server's first process, as the kernel does when memory runs out. The other processes end by
+// themselves. Run starts it again.
 func (c *Cluster) Kill9(t testing.TB) {
 	t.Helper()
 	c.mine(t)
@@ -292,7 +292,7 @@ func start(opts []Option) (*Cluster, error) {
 	return c, nil
 }
 
-// newCluster makes a Cluster with a folder, and nothing in it.
+// newCluster makes a Cluster with an empty folder.
 func newCluster() (*Cluster, error) {
 	bin := programs()
 	if bin == "" {
@@ -309,8 +309,8 @@ func newCluster() (*Cluster, error) {
 	return c, nil
 }
 
-// model is a server that was never started, which those of this process are copies of: a copy takes a tenth of what
-// initdb does. It goes with the process.
+// model is a server that never starts. The servers of this process are copies of it, since a copy takes a tenth of the
+// time of initdb. It is removed with the process.
 var model = sync.OnceValues(func() (*Cluster, error) {
 	c, err := newCluster()
 	if err != nil {
@@ -396,8 +396,8 @@ func (c *Cluster) initialise() error {
 	return os.Remove(file)
 }
 
-// hold starts a process that waits for the end of this one, or of end, and cleans up. The process is that of the
-// server's own user, so that it can.
+// hold starts a process that waits for the end of this one, or for end, and cleans up. It runs as the server's user, so
+// that it has the rights.
 func (c *Cluster) hold() error {
 	var err error
 	if c.shell, err = exec.LookPath("sh"); err != nil {
@@ -412,7 +412,7 @@ func (c *Cluster) hold() error {
 	if err := c.give(c.dir); err != nil {
 		return err
 	}
-	// A signal that the terminal sends to all processes is for the tests.
+	// A signal that the terminal sends to all processes is meant for the tests.
 	script := "trap '' INT TERM HUP; cat >/dev/null; " + quoted(filepath.Join(c.bin, "pg_ctl"), "-D", c.data(), "-m", "immediate", "-w", "stop") +
 		" >/dev/null 2>&1; rm -rf " + quoted(c.dir)
 	c.watch = exec.Command(c.shell, "-c", script)
@@ -426,7 +426,7 @@ func (c *Cluster) hold() error {
 	return c.watch.Start()
 }
 
-// end stops the server and removes what it has left.
+// end stops the server and removes its files.
 func (c *Cluster) end() {
 	_ = c.leash.Close()
 	_ = c.watch.Wait()
@@ -452,7 +452,7 @@ func (c *Cluster) give(path string) error {
 	return os.Chown(path, uid, gid)
 }
 
-// up starts the server. It tries for some seconds, as the remains of a killed server may be in its way.
+// up starts the server. It tries for some seconds, since a killed server may have left files in its way.
 func (c *Cluster) up() error {
 	var out []byte
 	var err error
@@ -466,8 +466,8 @@ func (c *Cluster) up() error {
 	return fmt.Errorf("pg_ctl start: %w: %s%s", err, out, log[max(0, len(log)-2000):])
 }
 
-// run runs one of PostgreSQL's programs, or one of the system's by its whole path, as a user that may. It returns the
-// output.
+// run runs one of PostgreSQL's programs, or one of the system's by its whole path, as a user with the rights. It
+// returns the output.
 func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {
@@ -483,7 +483,7 @@ func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	}
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGCONNECT_TIMEOUT=10")
-	// A file, since a server that goes on would keep a pipe open.
+	// A file, since a server that keeps running would keep a pipe open.
 	file, err := os.CreateTemp("", "onceward-pg-out-")
 	if err != nil {
 		return nil, err
@@ -495,7 +495,7 @@ func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// quoted returns words in the form that a shell reads.
+// quoted returns words quoted for a shell.
 func quoted(words ...string) string {
 	all := make([]string, 0, len(words))
 	for _, w := range words {

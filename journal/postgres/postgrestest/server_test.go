@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// What was committed is there after the server was killed, stopped where it stood, or restarted.
+// Committed rows are there after the server was killed, stopped at once, or restarted.
 func TestServerComesBack(t *testing.T) {
 	c := postgrestest.Start(t, postgrestest.Setting("work_mem", "5MB"))
 	c.Exec(t, "CREATE TABLE kept (n int)")
@@ -51,7 +51,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	standby.Exec(t, "INSERT INTO kept VALUES (1)")
 }
 
-// A schema of a test is nobody else's, and gone with it.
+// No other test gets a test's schema. It is removed with the test.
 func TestSchemaGoesWithItsTest(t *testing.T) {
 	c := postgrestest.Shared(t)
 	assert.Same(t, c, postgrestest.Shared(t))
@@ -76,7 +76,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		select {}
 	}
 	postgrestest.Shared(t)
-	temporary, err := os.MkdirTemp("", "onceward-") // the user postgres gets at nothing within t.TempDir
+	temporary, err := os.MkdirTemp("", "onceward-") // the user postgres can't enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
 	require.NoError(t, os.Chmod(temporary, 0o777))
@@ -92,7 +92,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// Without PostgreSQL's programs a test is skipped in one line, or fails where they are required.
+// Without PostgreSQL's programs a test is skipped with one line, or fails if they are required.
 func TestWithoutProgramsItSkips(t *testing.T) {
 	if os.Getenv("ONCEWARD_TEST_CHILD") == "2" {
 		postgrestest.Shared(t)
@@ -108,7 +108,7 @@ func TestWithoutProgramsItSkips(t *testing.T) {
 	}
 }
 
-// A server that is somebody else's is shared, and is not stopped.
+// A server that was given by its URL is shared, and is not stopped.
 func TestServerOfAnURLIsShared(t *testing.T) {
 	if os.Getenv("ONCEWARD_TEST_CHILD") == "3" {
 		c := postgrestest.Shared(t)
