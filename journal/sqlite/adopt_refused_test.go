@@ -41,8 +41,8 @@ func TestAdoptWhereASessionStays(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An older copy that is adopted begins an epoch later than any that the sidecar has come to: what another process writes
-// there meanwhile makes it look no older than it is.
+// An adopted older copy begins an epoch later than any that its sidecar has reached. If another process writes the
+// sidecar meanwhile, the copy does not look older than it is.
 func TestAdoptAfterTheSidecarsEpoch(t *testing.T) {
 	epoch := func(path string) int {
 		side, err := os.ReadFile(path + "-sidecar")

@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// orphaned is an open journal with an operation that a session without a file holds, and others,
-// in rows and in the log alone, that a live one does.
+// orphaned is an open journal with an operation of a session without a file. A live session holds others, in rows and
+// in the log alone.
 func orphaned(t *testing.T) (path string, j *sqlite.Journal, mine []journal.Operation) {
 	t.Helper()
 	path, j, s := joined(t)
@@ -40,7 +40,7 @@ func orphaned(t *testing.T) (path string, j *sqlite.Journal, mine []journal.Oper
 	return path, j, mine
 }
 
-// What a live session holds goes on as it was.
+// An adoption leaves the operations of live sessions as they are.
 func TestAdoptKeepsLiveSessions(t *testing.T) {
 	_, j, mine := orphaned(t)
 	require.NoError(t, j.Adopt(t.Context()))
@@ -98,7 +98,7 @@ func named(t *testing.T, path string) string {
 	return strings.Fields(string(side))[3]
 }
 
-// The sidecar follows by itself.
+// The sidecar follows a commit by itself.
 func TestSidecarAfterACommit(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	path, j, s := joined(t)
@@ -109,7 +109,7 @@ func TestSidecarAfterACommit(t *testing.T) {
 	}
 }
 
-// Sessions that could not be started leave their files to the next ones, each to one.
+// Sessions that could not start leave their files to later sessions, one file each.
 func TestJoinAfterSomeThatFailed(t *testing.T) {
 	path, j, s := joined(t)
 	stop := refuse(t, path, "INSERT ON onceward_log")
@@ -151,7 +151,7 @@ func TestJoinOfARestoredJournal(t *testing.T) {
 	assert.Empty(t, sessionFiles(t, path))
 }
 
-// A journal without one of its tables is damaged, and breaks nobody.
+// A journal without one of its tables is damaged, and crashes no process.
 func TestTableThatIsGone(t *testing.T) {
 	sound, j, s := joined(t)
 	beginFlow(t, j, s, "order-991")
@@ -181,7 +181,7 @@ func TestTableThatIsGone(t *testing.T) {
 	}
 }
 
-// One that is damaged is believed by nobody, and keeps the journal from nobody.
+// No process believes a damaged operation, and it does not block the adoption.
 func TestAdoptBesideADamagedOperation(t *testing.T) {
 	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
 	require.NoError(t, j.Close())
@@ -195,7 +195,7 @@ func TestAdoptBesideADamagedOperation(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An adopted file goes on from the epochs of the sidecar that was there: another process may put that one back.
+// An adopted file continues from the epochs of the earlier sidecar, since another process may put that sidecar back.
 func TestAdoptGoesOnFromTheSidecarsEpoch(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	before, _ := epochs(t, path)

@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// flying is an open journal with operations in flight, held by a session of this process, of which the first half has rows of their own.
+// flying is an open journal with operations in flight, held by a session of this process. The first half have rows of
+// their own.
 func flying(t *testing.T, n int) (path string, j *sqlite.Journal, s journal.Session, ops []journal.Operation) {
 	t.Helper()
 	path, j, s = joined(t)
@@ -32,7 +33,7 @@ func flying(t *testing.T, n int) (path string, j *sqlite.Journal, s journal.Sess
 	return path, j, s, ops
 }
 
-// afterAKill is a journal as it is found after its processes were killed, in another place.
+// afterAKill copies a journal to another place, as a kill of its processes would leave it.
 func afterAKill(t *testing.T, path string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "journal.db")
@@ -44,7 +45,8 @@ func afterAKill(t *testing.T, path string) string {
 	return copied
 }
 
-// An adoption that was cut off between two commits leaves a journal that counts as restored, and that sends nothing before it was adopted whole.
+// An adoption that ended between two commits leaves a journal that counts as restored. It sends nothing before it is
+// adopted completely.
 func TestInterruptedAdoption(t *testing.T) {
 	defer sqlite.AdoptAtOnce(2)()
 	defer sqlite.ClaimInOneGo()() // on a slow machine a page would end before its second operation
@@ -102,7 +104,7 @@ func TestInterruptedAdoption(t *testing.T) {
 	}
 }
 
-// Others record between the commits of an adoption.
+// An adoption makes several commits, so that other processes record events in between.
 func TestAdoptionLetsOthersWrite(t *testing.T) {
 	defer sqlite.AdoptAtOnce(2)()
 	path, j, s, _ := flying(t, 40)
@@ -117,7 +119,7 @@ func TestAdoptionLetsOthersWrite(t *testing.T) {
 	assert.GreaterOrEqual(t, commits, 20)
 }
 
-// A journal that two adopt at once is adopted once, and both are told so.
+// If two processes adopt a journal at once, it is adopted once, and both calls succeed.
 func TestTwoAdoptions(t *testing.T) {
 	defer sqlite.AdoptAtOnce(2)()
 	path, j, s, ops := flying(t, 9)

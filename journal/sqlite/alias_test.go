@@ -91,7 +91,7 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	look("opened again", "completed", "in flight")
 
 	far := time.Now().Add(1000 * time.Hour)
-	for _, want := range []int{0, 1} { // a clock that jumped is believed once it has gone on
+	for _, want := range []int{0, 1} { // a clock that jumped is confirmed once it has gone on
 		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: far}, 5000)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, n, want)
@@ -155,7 +155,7 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 	}
 }
 
-// The key of an operation that can't be read is not free.
+// The key of an unreadable operation is not free.
 func TestAliasOfADamagedOperation(t *testing.T) {
 	path, j, s := joined(t)
 	carried := func(ev journal.Event) journal.Event {

@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// ripe completes operations long ago: n of them, so that most are in blocks, and a
-// cancelled and an undelivered one.
+// ripe completes n operations with an old time, so that most are in blocks. It also makes a cancelled and an
+// undelivered one.
 func ripe(t *testing.T, j *sqlite.Journal, n int) {
 	t.Helper()
 	s, err := j.Join(t.Context())
@@ -45,7 +45,7 @@ func ripe(t *testing.T, j *sqlite.Journal, n int) {
 	undelivered := complete(apply(begin("undelivered", s)), s)
 	undelivered.Delivered = false
 	apply(undelivered)
-	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
 }
 
 func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
@@ -154,7 +154,7 @@ func TestReapedOperationsAreArchivedOnce(t *testing.T) {
 	}
 }
 
-// writer is an archive that fails in the way that it is told to.
+// writer is an archive that fails in the way that fails names.
 type writer struct {
 	bytes.Buffer
 	fails                    string
@@ -204,8 +204,8 @@ func TestNothingIsReapedThatCantBeArchived(t *testing.T) {
 // tearing is an archive that fails in the middle of a line.
 type tearing struct {
 	bytes.Buffer
-	left  int  // bytes until then; negative: never
-	short bool // and says so by the number alone
+	left  int  // bytes until it fails; negative: it never fails
+	short bool // it reports the failure by a short count alone
 }
 
 func (w *tearing) Write(p []byte) (int, error) {
@@ -220,7 +220,7 @@ func (w *tearing) Write(p []byte) (int, error) {
 	return n, errFull
 }
 
-// archivedIn are the operations that have a whole line.
+// archivedIn returns the operations with a complete line.
 func archivedIn(content []byte) (ids map[string]bool, others int) {
 	ids = map[string]bool{}
 	for line := range bytes.Lines(content) {
@@ -254,7 +254,7 @@ func TestArchiveTornWriteCostsNoOperation(t *testing.T) {
 	}
 }
 
-// An archive that a crash has torn is gone on with on a line of its own.
+// If a crash has torn the archive's last line, the journal continues on a new line.
 func TestArchiveTornByACrashGoesOn(t *testing.T) {
 	for name, before := range map[string]string{"new": "", "whole": "{\"id\":\"before\"}\n", "torn": "{\"id\":\"before\"}\n{\"id\":\"to"} {
 		dir := t.TempDir()

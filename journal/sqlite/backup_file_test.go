@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// swapped is a disk on which a backup that is being made becomes a folder, once it was closed so many times.
+// swapped is a disk that replaces an unfinished backup by a folder, once the backup was closed that many times.
 type swapped struct {
 	careless
 	mu   sync.Mutex
@@ -42,7 +42,7 @@ func (d *swapped) closed(uintptr) {
 	}
 }
 
-// A backup that can't be marked as one, or synced, is none.
+// A backup that can't be marked as one, or synced, fails and leaves no file.
 func TestBackupThatIsTakenAway(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
@@ -69,7 +69,7 @@ func TestBackupThatIsTakenAway(t *testing.T) {
 	require.ErrorContains(t, err, "is the backup that was made at")
 }
 
-// What a path begins from that is none any more is an error that names it.
+// If a relative path's working directory is gone, the error names the path.
 func TestBackupFromNowhere(t *testing.T) {
 	if !alone(t) {
 		return

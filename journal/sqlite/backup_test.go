@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A backup of a journal in use has what was reported before it.
+// A backup of a journal in use contains every event that was reported before it.
 func TestBackupOfAJournalInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 	require.Empty(t, verify(t, copied))
 }
 
-// A backup with nothing open is still to be adopted.
+// A backup without an open operation still has to be adopted.
 func TestBackupWithNothingOpen(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")
@@ -81,14 +81,14 @@ func TestBackupWithNothingOpen(t *testing.T) {
 		require.ErrorIs(t, err, journal.ErrRestored, "however often it is opened")
 		require.NoError(t, copied.Close())
 	}
-	// Put back in the journal's place, beside its sidecar, though nothing was missing.
+	// The backup is put back in the journal's place, beside its sidecar, though nothing was missing.
 	copyFile(t, to, path)
 	j = open(t, path)
 	_, err := j.Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, j.Adopt(t.Context()))
 	goOn(t, j, "after")
-	// A backup of what was adopted is one of its own.
+	// A backup of an adopted journal is a backup of its own.
 	again := filepath.Join(dir, "again.db")
 	require.NoError(t, j.Backup(t.Context(), again))
 	copied := open(t, again)
@@ -118,7 +118,7 @@ func TestBackupNeverOverwrites(t *testing.T) {
 	require.ErrorIs(t, j.Backup(t.Context(), to), journal.ErrClosed)
 }
 
-// A backup keeps what the application has in the file.
+// A backup keeps the application's tables in the file.
 func TestBackupKeepsTheApplicationsTables(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
@@ -143,7 +143,7 @@ func TestABackupToARelativePathIsMadeBesideIt(t *testing.T) {
 	goOn(t, j, "invoice-1")
 	dir := t.TempDir()
 	t.Chdir(dir)
-	t.Setenv("TMPDIR", filepath.Join(dir, "none")) // else it might be on another device
+	t.Setenv("TMPDIR", filepath.Join(dir, "none")) // otherwise it might be on another device
 	cutOff, journals := filepath.Join(dir, "backup.db.part-123"), filepath.Join(dir, "backup.db.part-123-journal")
 	theirs := filepath.Join(dir, "backup.db.part-two")
 	alone, made := filepath.Join(dir, "backup.db.part-7-journal"), filepath.Join(dir, "backup.db.part-8")
@@ -170,7 +170,7 @@ func TestABackupToARelativePathIsMadeBesideIt(t *testing.T) {
 	assert.Len(t, names, 2)
 }
 
-// One that is given up leaves nothing.
+// A backup whose context ends leaves no file.
 func TestBackupThatIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, filepath.Join(dir, "journal.db"))
@@ -195,7 +195,7 @@ func TestBackupThatIsGivenUp(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(dir, "backup.db"), "it ended as the copy was made")
 }
 
-// endsSoon is a context that has ended when it is asked for the second time.
+// endsSoon is a context that ends when its error is read for the second time.
 type endsSoon struct {
 	context.Context
 	asked atomic.Int32
@@ -208,7 +208,7 @@ func (c *endsSoon) Err() error {
 	return nil
 }
 
-// One that can't be read, or put in its place, is an error.
+// A backup fails if the journal can't be read, or if the backup can't be put in its place.
 func TestBackupThatCantBeMade(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "journal.db"), filepath.Join(dir, "backup.db")

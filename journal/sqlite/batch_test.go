@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What is told of an operation is not told with a request or an answer that is not the one it was stored with.
+// A replay is an error if the operation's request or answer is not the one that was stored with it.
 func TestReplayNeedsItsOwnAnswer(t *testing.T) {
 	for name, damage := range map[string]string{
 		"another's answer":       "UPDATE onceward_answers SET (answer, body) = (SELECT answer, body FROM onceward_answers WHERE handle = 2) WHERE handle = 1",
@@ -42,7 +42,7 @@ func TestReplayNeedsItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// The answer that somebody resolves an operation with is of the generation that was sent.
+// If a person resolves an operation with an answer, the answer belongs to the generation that was sent.
 func TestResolvedAnswerHasItsGeneration(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -60,8 +60,7 @@ func TestResolvedAnswerHasItsGeneration(t *testing.T) {
 	assert.Equal(t, begun.Operation.Generation, op.Answer.Generation)
 }
 
-// What begins is kept from by nobody's names, nor by its own second one: what was cancelled begins again with the key that it
-// came with.
+// A cancelled operation begins again with its original key. Neither unused names nor its own second name prevent that.
 func TestBeginAgainWithItsOwnKey(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -78,7 +77,7 @@ func TestBeginAgainWithItsOwnKey(t *testing.T) {
 	}
 }
 
-// Who is told that an operation is due later is told of it as it is recorded.
+// With the decision Later a caller gets the operation as it is recorded.
 func TestLaterDecisionIsAsRecorded(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -97,7 +96,7 @@ func TestLaterDecisionIsAsRecorded(t *testing.T) {
 	assert.Equal(t, op.UpdatedAt, result.Operation.UpdatedAt)
 }
 
-// What is heard of an operation in a block, by its handle, is recorded as of any other.
+// An event for an operation in a block, by its handle, is recorded like any other event.
 func TestSecondEffectOfAnOperationInABlock(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))

@@ -22,11 +22,10 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// BenchmarkBeginAndComplete measures operations, two durable commits each, by callers
-// that each wait for their own: through the journal, with generated keys, with random
-// keys that requests carry, and with references and objects to be recognised by; and through SQLite as one would use it at first, with a transaction for every write
-// (WAL, synchronous=FULL, one connection). It needs a real disk: set TMPDIR where
-// /tmp is memory. Compare only within one run.
+// BenchmarkBeginAndComplete measures operations, two durable commits each, by callers that each wait for their own. It
+// uses the journal, with generated keys, with random keys that requests carry, and with references and objects as
+// marks. It also uses SQLite in the naive way, with a transaction for every write (WAL, synchronous=FULL, one
+// connection). It needs a real disk: set TMPDIR if /tmp is memory. Compare only within one run.
 func BenchmarkBeginAndComplete(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, false)) })
@@ -38,7 +37,7 @@ func BenchmarkBeginAndComplete(b *testing.B) {
 	}
 }
 
-// run has callers do b.N operations.
+// run makes callers do b.N operations.
 func run(b *testing.B, callers int, operation func(key string) error) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
@@ -62,7 +61,7 @@ func run(b *testing.B, callers int, operation func(key string) error) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what this process has used.
+// processorTime is the processor time of this process so far.
 func processorTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))

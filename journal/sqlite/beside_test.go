@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// belongings are what is written behind a journal's name for the files that belong to it.
+// belongings are the suffixes of the files that belong to a journal.
 var belongings = []string{"-journal", "-wal", "-shm", "-sidecar", "-sidecar-12", "-sidecars", "-session-", "-session-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "-session-wal"}
 
 // A backup is never given the name of a file that belongs to a journal, by whatever path.
@@ -42,7 +42,7 @@ func TestBackupBesideAJournal(t *testing.T) {
 	goOn(t, open(t, path), "invoice-3")
 }
 
-// What is left of an older file would be taken for the backup's own.
+// A backup is refused beside files of an older database, which would count as its own.
 func TestBackupBesideLeftoverFiles(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, suffix := range []string{"-journal", "-wal"} {
@@ -54,7 +54,7 @@ func TestBackupBesideLeftoverFiles(t *testing.T) {
 	}
 }
 
-// A journal is not made, or opened, under such a name.
+// A journal is neither made nor opened under the name of a file that belongs to another journal.
 func TestJournalBesideAnother(t *testing.T) {
 	path := madeAndClosed(t)
 	copied := contents(t, path)[path]
@@ -77,10 +77,10 @@ func TestJournalBesideAnother(t *testing.T) {
 	goOn(t, open(t, alone), "invoice-1")
 }
 
-// A name is refused at once if those of the files beside it would be too long.
+// Open refuses a name at once if the names of the files beside it would be too long.
 func TestNameThatIsTooLong(t *testing.T) {
 	name := func(length int) string { return filepath.Join(t.TempDir(), strings.Repeat("j", length)) }
-	for _, length := range []int{221, 225, 230, 240, 255} { // 255 bytes have the names of files, and 35 are written behind this one
+	for _, length := range []int{221, 225, 230, 240, 255} { // the name of a file has up to 255 bytes, and the longest suffix has 35
 		path := name(length)
 		_, err := sqlite.Open(path, sqlite.Options{})
 		require.ErrorIs(t, err, sqlite.ErrNotJournal)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A block that can't be wiped is not removed either.
+// A block that can't be wiped is not removed.
 func TestReapOfABlockThatCantBeWiped(t *testing.T) {
 	path, j, s := joined(t)
 	old := time.Now().Add(-1000 * time.Hour)

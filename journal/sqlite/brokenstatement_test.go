@@ -24,8 +24,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// scene is a journal as a killed process has left it, with operations and flows in all states:
-// some in rows and blocks, others in the log alone.
+// scene is a journal as a killed process has left it, with operations and flows in all states. Some are in rows and
+// blocks, others in the log alone.
 type scene struct {
 	path  string
 	now   time.Time
@@ -37,12 +37,12 @@ type scene struct {
 	looks    looks
 }
 
-// looks is how a journal is looked at.
+// looks says how a journal is opened.
 type looks int
 
 const (
-	writing     looks = iota // it is not only looked at
-	looksBeside              // by one who can't write, beside one who can
+	writing     looks = iota // for reading and writing
+	looksBeside              // read-only, beside a process that writes
 	looksAlone
 )
 
@@ -51,8 +51,8 @@ func newScene(t *testing.T) *scene {
 	return newSceneAfter(t, 0, 0)
 }
 
-// newSceneAfter is newScene in a journal in which so many others were begun and completed before, of
-// which the first were reaped.
+// newSceneAfter is newScene in a journal in which that many other operations were completed before. The first of them
+// were reaped.
 func newSceneAfter(t *testing.T, others, reaped int) *scene {
 	t.Helper()
 	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now().Truncate(time.Millisecond)}
@@ -106,7 +106,7 @@ func newSceneAfter(t *testing.T, others, reaped int) *scene {
 		require.NoError(t, err)
 		require.Equal(t, reaped, n)
 		require.NoError(t, s.End(t.Context()))
-		require.NoError(t, j.Close()) // which leaves no WAL that is large to copy
+		require.NoError(t, j.Close()) // this leaves no large WAL to copy
 		j = open(t, lived)
 		s, err = j.Join(t.Context())
 		require.NoError(t, err)
@@ -154,7 +154,7 @@ func newSceneAfter(t *testing.T, others, reaped int) *scene {
 	return sc
 }
 
-// stage is a journal that was opened on a scene.
+// stage is a journal opened on a scene.
 type stage struct {
 	*sqlite.Journal
 	*scene
@@ -202,7 +202,7 @@ func (st *stage) open() {
 	st.Journal = j
 }
 
-// told is what can be read of it all.
+// told returns everything that can be read of the journal.
 func (st *stage) told() string {
 	st.t.Helper()
 	var b strings.Builder
@@ -236,11 +236,11 @@ func (st *stage) applyFlow(ev journal.FlowEvent) error {
 	return err
 }
 
-// deed is something that is asked of a journal, in which statements fail.
+// deed is a call of a journal in which statements fail.
 type deed = func(st *stage) error
 
-// breaks has statements of the deeds fail, one at a time: each that differs from all before it, and in the soak each one.
-// The deed then returns an error, and done again it comes to the same as a deed without a failure.
+// breaks makes statements of the deeds fail, one at a time: each distinct statement, and in the soak every one. The
+// deed then returns an error. Repeated, it has the same result as a deed without a failure.
 func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 	b := newBreakerIn(t, filepath.Dir(sc.path))
 	broken := make(map[string]bool)
@@ -260,7 +260,7 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 				wrote = b.anyWrote()
 				stop()
 				want := ""
-				if sc.looks == writing { // else nothing changes
+				if sc.looks == writing { // otherwise nothing changes
 					want = st.told()
 				}
 				require.NoError(t, st.Close())
@@ -275,7 +275,7 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 	}
 }
 
-// breaksAt has the statement of that number fail.
+// breaksAt makes the statement with that number fail.
 func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed, want string) {
 	st := sc.enter(t)
 	stop := func() { freeForOthers(t, st.path) }
@@ -300,14 +300,14 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 	require.NoError(t, st.Close())
 }
 
-// freeForOthers has another process begin to write.
+// freeForOthers makes another process begin to write.
 func freeForOthers(t *testing.T, path string) {
 	t.Helper()
 	_, err := anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; ROLLBACK")
 	require.NoError(t, err, "a transaction was left open")
 }
 
-// An event of which a statement fails is not taken for recorded.
+// An event does not count as recorded if one of its statements fails.
 func TestBrokenStatementOfAnEvent(t *testing.T) {
 	t.Parallel()
 	sc := newScene(t)
@@ -370,7 +370,7 @@ func TestBrokenStatementOfAnEvent(t *testing.T) {
 
 // A claim that fails in its only transaction claims nothing.
 func TestBrokenStatementOfAClaim(t *testing.T) {
-	defer sqlite.ClaimInOneGo()() // of one that fails after its first transaction the asker has what that has claimed, and no error
+	defer sqlite.ClaimInOneGo()() // a claim that fails after its first transaction returns that one's operations, and no error
 	newScene(t).breaks(t, map[string]deed{
 		"claim": func(st *stage) error {
 			ev := claim(st.s)
@@ -386,7 +386,7 @@ func reaps(st *stage) error {
 	return err
 }
 
-// What is looked for and heard of which a statement fails is not taken for recorded.
+// Look-ups and webhook events do not count as recorded if a statement fails.
 func TestBrokenStatementOfALook(t *testing.T) {
 	t.Parallel()
 	hears := func(name string) deed {
@@ -418,7 +418,7 @@ func TestBrokenStatementOfALook(t *testing.T) {
 	})
 }
 
-// Where a segment ends, what was begun in it is found and reaped whatever statement fails.
+// At the end of a segment, its operations are found and reaped, whatever statement fails.
 func TestBrokenStatementOfASegment(t *testing.T) {
 	t.Parallel()
 	begins := func(name string) deed {
@@ -450,7 +450,7 @@ func TestBrokenStatementOfASegment(t *testing.T) {
 	}
 }
 
-// Who only looks at a journal, beside one who writes or not, is told where a statement fails.
+// A read-only journal, beside a writer or alone, returns an error if a statement fails.
 func TestBrokenStatementOfAReadOnlyJournal(t *testing.T) {
 	t.Parallel()
 	sc := newSceneAfter(t, 1000, 990)
@@ -468,7 +468,7 @@ func TestBrokenStatementOfAReadOnlyJournal(t *testing.T) {
 	}
 }
 
-// Upkeep of which a statement fails is not taken for done.
+// Upkeep does not count as done if one of its statements fails.
 func TestBrokenStatementOfUpkeep(t *testing.T) {
 	t.Parallel()
 	newScene(t).breaks(t, map[string]deed{
@@ -487,7 +487,7 @@ func TestBrokenStatementOfUpkeep(t *testing.T) {
 	})
 }
 
-// What a transaction of the application's has enqueued is taken in whole, or not yet.
+// The operations that an application's transaction has enqueued are taken in completely, or not yet.
 func TestBrokenStatementOfTakingIn(t *testing.T) {
 	t.Parallel()
 	enqueues := func(ref journal.Ref) deed {
@@ -541,7 +541,7 @@ func TestBrokenStatementOfTakingIn(t *testing.T) {
 	})
 }
 
-// What can't be archived for a failed statement stays.
+// An operation stays if a failed statement prevents its archiving.
 func TestBrokenStatementOfTheArchive(t *testing.T) {
 	t.Parallel()
 	sc := newScene(t)
@@ -549,7 +549,7 @@ func TestBrokenStatementOfTheArchive(t *testing.T) {
 	sc.breaks(t, map[string]deed{"reap": reaps})
 }
 
-// A reader of which a statement fails says so.
+// A reader returns an error if one of its statements fails.
 func TestBrokenStatementOfAReader(t *testing.T) {
 	t.Parallel()
 	newScene(t).breaks(t, readings())
@@ -613,7 +613,8 @@ func finds(by journal.By, value string) deed {
 	return func(st *stage) error { _, err := st.FindBy(st.t.Context(), "ledger", by, value); return err }
 }
 
-// What can't be looked for is not taken for what is not there. All of its statements, also with -short: they are few.
+// A failed look-up does not count as "not found". The test breaks all of its statements, also with -short: they are
+// few.
 func TestBrokenStatementOfAFind(t *testing.T) {
 	t.Parallel()
 	newScene(t).breaks(t, map[string]deed{
@@ -623,7 +624,7 @@ func TestBrokenStatementOfAFind(t *testing.T) {
 	})
 }
 
-// A flow's event of which a statement fails is not taken for recorded.
+// A flow's event does not count as recorded if one of its statements fails.
 func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
 	t.Parallel()
 	event := func(ev journal.FlowEvent) deed {
@@ -675,7 +676,7 @@ func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
 	})
 }
 
-// A restored journal is not adopted where a statement fails, nor one whose sessions were copied.
+// A restored journal, or one with copied sessions, is not adopted if a statement fails.
 func TestBrokenStatementOfAnAdoption(t *testing.T) {
 	t.Parallel()
 	adopts := map[string]deed{"adopt": func(st *stage) error { return st.Adopt(st.t.Context()) }}
@@ -689,7 +690,7 @@ func TestBrokenStatementOfAnAdoption(t *testing.T) {
 		sc.restored = files == "-sidecar"
 		return sc
 	}
-	// Nothing in it is without an answer.
+	// Every operation in it has an answer.
 	settled := &scene{path: filepath.Join(t.TempDir(), "journal.db"), names: []string{"done"}}
 	j := open(t, settled.path)
 	goOn(t, j, "done")
@@ -705,8 +706,8 @@ func TestBrokenStatementOfAnAdoption(t *testing.T) {
 	}
 }
 
-// newSceneAhead is a journal that operations were begun in by a clock that was ahead, which is back for long enough
-// to be believed.
+// newSceneAhead is a journal with operations that a clock ahead has begun. The clock has been right again for long
+// enough to be confirmed.
 func newSceneAhead(t *testing.T) *scene {
 	t.Helper()
 	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now()}
@@ -732,7 +733,7 @@ func newSceneAhead(t *testing.T) *scene {
 	return sc
 }
 
-// What fails as a journal is opened or closed is an error and loses nothing.
+// If a statement fails while a journal is opened or closed, the call returns an error and loses nothing.
 func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 	t.Parallel()
 	sc := newScene(t)
@@ -756,7 +757,7 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 				require.NoError(t, st.Close())
 			}
 			broke := b.disarm()
-			if broke != "SELECT identity, epoch FROM onceward_journal" { // of the file alone: what can't be read is left to others
+			if broke != "SELECT identity, epoch FROM onceward_journal" { // of the file alone: if it can't be read, other checks decide
 				assert.Equal(t, broke != "", err != nil, "statement %d: %s", n, broke)
 			}
 			failed = broke != ""
@@ -769,7 +770,7 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 	}
 }
 
-// A delivery rides on past a statement that fails.
+// A delivery is written by a later commit if a statement fails.
 func TestBrokenStatementBesideADelivery(t *testing.T) {
 	t.Parallel()
 	sc := newScene(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// An epoch ends as the WAL grows, so that an older file put in place while the journal is open is told by its own.
+// An epoch ends as the WAL grows. An older file that is put in place of an open journal's is recognised by its epoch.
 func TestEpochEndsAsTheWALGrows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -35,7 +35,7 @@ func TestEpochEndsAsTheWALGrows(t *testing.T) {
 	assert.NotEqual(t, before, epoch())
 }
 
-// It does so too as transactions of the application's have the WAL grow.
+// An epoch also ends as transactions of the application grow the WAL.
 func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
 	path, j, _ := joined(t)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
@@ -52,12 +52,12 @@ func TestEpochEndsAsTransactionsGrowTheWAL(t *testing.T) {
 	goOn(t, j, "invoice-2")
 	require.Equal(t, before, epoch())
 	writes(10 << 20)
-	writes(1) // which finds the WAL long
+	writes(1) // this finds the WAL long
 	goOn(t, j, "invoice-3")
 	assert.NotEqual(t, before, epoch())
 }
 
-// An epoch that a commit was to begin which failed, or couldn't begin it, is begun by the next.
+// If a commit that should begin an epoch fails, or can't begin it, the next commit begins it.
 func TestEpochAfterACommitThatFailed(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{"INSERT ON onceward_log", "UPDATE ON onceward_journal"} {
@@ -67,7 +67,7 @@ func TestEpochAfterACommitThatFailed(t *testing.T) {
 		goOn(t, j, "invoice-1")
 		before := epoch()
 		writeNote(t, j, 10<<20)
-		writeNote(t, j, 1) // which finds the WAL long
+		writeNote(t, j, 1) // this finds the WAL long
 		stop := refuse(t, path, refused)
 		_, err := j.Apply(t.Context(), begin("invoice-2", s))
 		require.ErrorContains(t, err, "refused by the test", refused)
@@ -80,7 +80,7 @@ func TestEpochAfterACommitThatFailed(t *testing.T) {
 	}
 }
 
-// What transactions of the application's have written is moved into the file without anybody else's commit.
+// The writes of application transactions are moved into the file without any commit of the journal.
 func TestTransactionsWALIsMoved(t *testing.T) {
 	path, j, _ := joined(t)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
@@ -95,7 +95,7 @@ func TestTransactionsWALIsMoved(t *testing.T) {
 	until(t, func() bool { return sizeOf(t, path) > before+4<<20-1 })
 }
 
-// A row of the log that is damaged is not what the sidecar says.
+// The sidecar does not take over a damaged row of the log.
 func TestSidecarBesideADamagedLog(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))

@@ -78,7 +78,7 @@ func TestFileWithOtherPagesKeepsThem(t *testing.T) {
 	}
 }
 
-// The WAL is cut after something kept it from starting over.
+// The WAL is cut once nothing keeps it from starting over any more.
 func TestWALIsCutAfterItWasKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -114,7 +114,7 @@ func TestWALIsCutAfterItWasKept(t *testing.T) {
 	}
 }
 
-// Where another program moves the WAL, it is not moved by an Open that makes the journal, either.
+// If another program moves the WAL, an Open that makes the journal does not move it either.
 func TestOpenLeavesTheWALToItsCheckpointer(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal.db")

@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// moveWAL has another process move the WAL into the file, and waits for others that do. SQLite does not wait for them by
-// itself (https://sqlite.org/c3ref/wal_checkpoint_v2.html).
+// moveWAL makes another process move the WAL into the file, and waits for other checkpoints. SQLite does not wait for
+// them by itself (https://sqlite.org/c3ref/wal_checkpoint_v2.html).
 func moveWAL(t *testing.T, path, mode string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(60000)")
@@ -34,7 +34,7 @@ func moveWAL(t *testing.T, path, mode string) {
 	require.NoError(t, db.Close())
 }
 
-// holdWAL has another process read, which keeps the WAL from being moved, until it is let go.
+// holdWAL makes another process read, which keeps the WAL from being moved until let is called.
 func holdWAL(t *testing.T, path string) (let func()) {
 	t.Helper()
 	other := anotherProcess(t, path)
@@ -47,7 +47,7 @@ func holdWAL(t *testing.T, path string) (let func()) {
 	}
 }
 
-// writeNote has a transaction of the application's write so many bytes.
+// writeNote makes a transaction of the application write that many bytes.
 func writeNote(t *testing.T, j *sqlite.Journal, bytes int) {
 	t.Helper()
 	tx, err := j.BeginSQL(t.Context())
@@ -57,8 +57,8 @@ func writeNote(t *testing.T, j *sqlite.Journal, bytes int) {
 	require.NoError(t, tx.Commit())
 }
 
-// What the checkpointer can't move of a long WAL the next commit does, so that it starts over under constant load, too. A
-// short one costs no commit anything.
+// If the checkpointer can't move all of a long WAL, the next commit does, so that it starts over under constant load
+// too. A short WAL costs no commit anything.
 func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -75,7 +75,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 		}, true},
 		"short": {func(t *testing.T, _ string, j *sqlite.Journal, _ journal.Session) {
 			writeNote(t, j, 3<<20)
-			writeNote(t, j, 1) // which finds it so
+			writeNote(t, j, 1) // this finds the WAL long
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 	}
 }
 
-// writtenBefore is how many pages each connection that is opened is to have written already.
+// writtenBefore is the number of pages that each new connection counts as written already.
 var writtenBefore uint32
 
 func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
@@ -114,8 +114,8 @@ func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// Epochs end, and the WAL is moved, however many pages were written: SQLite counts up to two billion of them, and begins again.
-// No test runs beside this one: its connections would count so, too.
+// Epochs end, and the WAL is moved, however many pages were written. SQLite counts up to two billion pages, and begins
+// again. No test runs beside this one, since its connections would count in the same way.
 func TestWALAfterTwoBillionPages(t *testing.T) {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -140,7 +140,7 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	}
 }
 
-// The first commit has the sidecar name it at once, since it names the WAL with it.
+// The sidecar names the first commit at once, since it names the WAL together with it.
 func TestSidecarAfterTheFirstCommit(t *testing.T) {
 	t.Cleanup(sqlite.MarkAfter(time.Hour))
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -154,7 +154,7 @@ func TestSidecarAfterTheFirstCommit(t *testing.T) {
 	until(t, func() bool { return named(t, path) == number })
 }
 
-// A sidecar that can't be written is written later, without another commit. While nothing is committed, none is.
+// A sidecar that can't be written is written later, without another commit. Without a commit, no sidecar is written.
 func TestSidecarThatIsWrittenLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSidecarThatIsWrittenLater(t *testing.T) {
 		assert.Equal(t, latest(t, path), named(t, path))
 
 		require.NoError(t, os.Remove(path+"-sidecar"))
-		require.NoError(t, sqlite.Flush(j)) // which has nothing to write
+		require.NoError(t, sqlite.Flush(j)) // this has nothing to write
 		later(time.Minute)
 		assert.NoFileExists(t, path+"-sidecar")
 		require.NoError(t, j.Close())
@@ -185,7 +185,7 @@ func TestSidecarThatIsWrittenLater(t *testing.T) {
 	})
 }
 
-// The sidecar says nothing of a log that can't be read, and all of one that can be again.
+// The sidecar stays as it is while the log can't be read, and follows once it can be read again.
 func TestSidecarBesideALogThatIsAway(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -201,7 +201,7 @@ func TestSidecarBesideALogThatIsAway(t *testing.T) {
 	assert.Equal(t, latest(t, path), named(t, path))
 }
 
-// Nothing is moved into a file over which an older copy was written.
+// The WAL is not moved into a file over which an older copy was written.
 func TestWALIsNotMovedIntoAnOlderCopy(t *testing.T) {
 	for name, bytes := range map[string]int{"beside the writer": 3 << 20, "by the writer": 10 << 20} {
 		t.Run(name, func(t *testing.T) {

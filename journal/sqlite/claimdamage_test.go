@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A damaged body strands nothing that is claimed with it.
+// A damaged body does not prevent the claim of other operations.
 func TestClaimBesideADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -45,8 +45,7 @@ func TestClaimBesideADamagedBody(t *testing.T) {
 	}
 }
 
-// A damaged flow strands none that is claimed with it.
-// A flow that can't be read, nor one of its steps, is nobody's, and keeps no other.
+// A flow is not claimed if it, or one of its steps, can't be read. It does not prevent the claim of others.
 func TestClaimBesideADamagedFlow(t *testing.T) {
 	for name, damage := range map[string]string{
 		"its input": "UPDATE onceward_flows SET input = x'00' WHERE id = 'b'",
@@ -81,7 +80,7 @@ func aDamagedFlowStrandsNone(t *testing.T, damage string) {
 	assert.Equal(t, "a c", held, "the damaged one is nobody's")
 }
 
-// An outcome whose answer can't be read is offered to nobody, and strands none beside it.
+// An outcome with an unreadable answer is not delivered, and does not block others.
 func TestClaimBesideADamagedAnswer(t *testing.T) {
 	for _, damage := range []string{"body = CAST('not what was paid' AS BLOB)", "body = NULL", "answer = (SELECT answer FROM onceward_answers WHERE handle = 1)"} {
 		path, j, s := joined(t)

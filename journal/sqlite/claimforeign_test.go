@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A backlog of another provider's is gone through in commits of some hundreds, so that others record in between; what is
-// of the asker's providers is found wherever it is.
+// A claim goes through another provider's backlog in commits of some hundreds, so that other writers record in between.
+// It finds operations of the asker's providers wherever they are.
 func TestClaimBesideAForeignBacklog(t *testing.T) {
 	defer sqlite.ClaimInOneGo()()
 	defer sqlite.ClaimScans(100)()
@@ -49,7 +49,7 @@ func TestClaimBesideAForeignBacklog(t *testing.T) {
 	assert.Equal(t, [][]string{{"0", "99"}, {"100"}, nil, {"350"}, nil, {"599"}, nil}, pages)
 }
 
-// Claim itself goes through all of it, until it has as many as it was asked for.
+// Claim itself goes through the whole backlog, until it has as many operations as its limit.
 func TestClaimThroughAForeignBacklog(t *testing.T) {
 	defer sqlite.ClaimScans(100)()
 	path, j, s := joined(t)

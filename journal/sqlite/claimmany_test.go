@@ -18,7 +18,7 @@ import (
 // A claim that passes over thousands lets others write meanwhile.
 func TestClaimPastThousandsLetsOthersWrite(t *testing.T) {
 	var asked atomic.Int64
-	var commits []int64 // how many were asked by each that was made meanwhile; the writer's
+	var commits []int64 // the number of requests of each commit meanwhile; only the writer uses it
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Committed: func(int, time.Duration) {
 		if n := asked.Load(); n > 0 {
 			commits = append(commits, n)

@@ -25,7 +25,7 @@ func claimed(t *testing.T, j *sqlite.Journal, ev journal.Event, limit int) (hand
 	return handles
 }
 
-// What is claimed is the oldest however many are due.
+// A claim takes the oldest operations, however many are due.
 func TestClaimTakesTheOldest(t *testing.T) {
 	for _, many := range []int{30, 400, 700} {
 		j := open(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -53,7 +53,7 @@ func TestClaimTakesTheOldest(t *testing.T) {
 	}
 }
 
-// A turn of a claim that takes too long ends but not the claim.
+// If a turn of a claim takes too long, the turn ends, but the claim goes on.
 func TestClaimsTurnThatTakesTooLongEnds(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
@@ -83,7 +83,7 @@ func TestClaimsTurnThatTakesTooLongEnds(t *testing.T) {
 	assert.GreaterOrEqual(t, commits()-before, int64(5), "others may write between them")
 }
 
-// What is claimed is the oldest whatever is the reason, and wherever it is kept.
+// A claim takes the oldest operations, for whatever reason they are claimed and wherever they are kept.
 func TestClaimTakesTheOldestOfAllKinds(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 100} {
 		j := open(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -116,7 +116,7 @@ func TestClaimTakesTheOldestOfAllKinds(t *testing.T) {
 				require.NoError(t, sqlite.Fold(j))
 			}
 		}
-		require.NoError(t, s.End(t.Context())) // nobody waits for its answers
+		require.NoError(t, s.End(t.Context())) // no caller waits for its answers
 		sqlite.Kill(dead)
 		s, err = j.Join(t.Context())
 		require.NoError(t, err)

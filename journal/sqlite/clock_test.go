@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// seenAt is the journal's latest time once an asker's clock was seen.
+// seenAt shows the journal an asker's clock, and returns the result.
 func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
 	t.Helper()
 	result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: at})
@@ -19,7 +19,7 @@ func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
 	return result
 }
 
-// A jump of the clock is known to whoever comes after.
+// Later processes know of a jump of the clock.
 func TestClockJumpIsKnownToLaterProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -58,7 +58,7 @@ func TestAClockThatIsResetStaysSo(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// A damaged operation keeps no other's window open.
+// A damaged operation does not keep another operation's window open.
 func TestClockBesideADamagedOperation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -94,7 +94,7 @@ func TestClockBesideADamagedOperation(t *testing.T) {
 	assert.True(t, result.Operation.WindowClosed)
 }
 
-// What is begun behind keeps its window, though others write.
+// An operation that is begun by a clock behind keeps its window, though others write.
 func TestBegunBehindWhileOthersWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -121,14 +121,14 @@ func TestBegunBehindWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A reset is written though nothing else is.
+// A reset of the clock is written even if nothing else is.
 func TestClockResetWithNothingToWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	now := time.Now().Truncate(time.Millisecond).UTC()
 	seenAt(t, j, now)
 	seenAt(t, j, now.Add(20*time.Hour))
-	_, err := j.Join(t.Context()) // a commit, which writes that
+	_, err := j.Join(t.Context()) // this commits the clock
 	require.NoError(t, err)
 	require.NoError(t, j.ResetClock(t.Context(), now))
 	copied := filepath.Join(t.TempDir(), "journal.db")
@@ -141,7 +141,7 @@ func TestClockResetWithNothingToWrite(t *testing.T) {
 	assert.Equal(t, now.Add(time.Second), result.Last)
 }
 
-// What this process alone has seen of the clock is not forgotten for what another commits.
+// If another process commits, this one still knows the clock that only it has seen.
 func TestClockSeenBesideAnotherCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

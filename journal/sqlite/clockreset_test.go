@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// childResets resets the clock to now, by somebody's word.
+// childResets resets the clock to now, as a person would.
 func childResets(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -25,7 +25,7 @@ func childResets(path string) error {
 	return errors.Join(j.ResetClock(context.Background(), time.Now()), j.Close())
 }
 
-// A clock that another process resets stays so.
+// After another process resets the clock, it stays reset.
 func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Truncate(time.Millisecond).UTC().Add(365 * 24 * time.Hour)
@@ -52,7 +52,7 @@ func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 				result := seenAt(t, j, now)
 				assert.Equal(t, now, result.Last)
 				assert.Zero(t, result.Unconfirmed)
-				goOn(t, j, "invoice-3") // writes what it takes for the latest time
+				goOn(t, j, "invoice-3") // writes its own latest time
 				require.NoError(t, j.Close())
 				j = open(t, path)
 				now = time.Now().Truncate(time.Millisecond).UTC()
@@ -61,7 +61,7 @@ func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 	}
 }
 
-// After a reset, what this process alone has seen of the clock since is not forgotten by what others write.
+// After a reset, the writes of other processes do not erase the clock that only this process has seen since.
 func TestClockSeenAfterAReset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Nothing is done by a journal that was closed or for a context that has ended.
+// A journal that was closed, or a call whose context has ended, does nothing.
 func TestClosedJournalOrEndedContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, closed := open(t, path), open(t, path) // one file, whose writer goes on
@@ -110,7 +110,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 	require.NoError(t, s.End(t.Context()), "the file is open yet")
 }
 
-// A session that is being started as its journal is closed is nobody's.
+// A session that is starting while its journal is closed fails, and leaves neither a row nor a file.
 func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, other := open(t, path), open(t, path)

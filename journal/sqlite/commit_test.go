@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// slow is a journal whose commits take as long as the test likes.
+// slow is a journal whose commits take as long as the test wants.
 type slow struct {
 	*sqlite.Journal
 	journal.Session
@@ -26,7 +26,7 @@ type slow struct {
 	disk *disk
 
 	syncing chan struct{} // receives when the WAL is about to be synced
-	results chan int32    // what that returns
+	results chan int32    // the sync's result
 }
 
 func openSlow(t *testing.T, opts sqlite.Options) *slow {
@@ -38,7 +38,7 @@ func openSlow(t *testing.T, opts sqlite.Options) *slow {
 	t.Cleanup(func() { _ = j.Close() })
 	session, err := j.Join(t.Context())
 	require.NoError(t, err)
-	require.False(t, has(t, j, "anything")) // from now on, who looks for an ID does not wait for the writer
+	require.False(t, has(t, j, "anything")) // from now on, a look-up of an ID does not wait for the writer
 	s := &slow{Journal: j, Session: session, t: t, path: path, disk: disk, syncing: make(chan struct{}), results: make(chan int32)}
 	fault := func(what diskDid, file string) int32 {
 		if what != synced || file != "-wal" {
@@ -51,10 +51,10 @@ func openSlow(t *testing.T, opts sqlite.Options) *slow {
 	return s
 }
 
-// quick ends that.
+// quick makes commits quick again.
 func (s *slow) quick() { s.disk.fault.Store(nil) }
 
-// ask applies an event beside the test, and returns where its result will be.
+// ask applies an event in another goroutine. The result arrives in the returned value.
 func (s *slow) ask(ctx context.Context, ev journal.Event) *asked {
 	a := &asked{done: make(chan struct{})}
 	go func() {
@@ -83,7 +83,7 @@ func until(t *testing.T, done func() bool) {
 	}
 }
 
-// alone has an event committed by itself.
+// alone commits an event by itself.
 func (s *slow) alone(ev journal.Event) journal.Operation {
 	s.t.Helper()
 	a := s.ask(s.t.Context(), ev)
@@ -94,7 +94,7 @@ func (s *slow) alone(ev journal.Event) journal.Operation {
 	return result.Operation
 }
 
-// together has events committed together, by a commit that is under way when it returns.
+// together commits events together. Their commit is under way when it returns.
 func (s *slow) together(evs ...journal.Event) (all []*asked) {
 	s.t.Helper()
 	first := s.ask(s.t.Context(), generate("first", s))
@@ -110,7 +110,7 @@ func (s *slow) together(evs ...journal.Event) (all []*asked) {
 	return all
 }
 
-// reopens closes the journal, opens it again, and finds it whole.
+// reopens closes the journal, opens it again, and finds it intact.
 func (s *slow) reopens() *sqlite.Journal {
 	s.t.Helper()
 	require.NoError(s.t, s.Close())
@@ -119,7 +119,7 @@ func (s *slow) reopens() *sqlite.Journal {
 	return j
 }
 
-// What another process began under a handle of a commit that failed is found by its name.
+// If another process begins an operation under the handle of a failed commit, it is found by its name.
 func TestHandleOfAFailedCommitIsReused(t *testing.T) {
 	s := openSlow(t, sqlite.Options{})
 	theirs := s.elsewhere("theirs", 1)
@@ -148,8 +148,8 @@ func (s *slow) replays(id string) {
 	s.reopens()
 }
 
-// elsewhere returns what has another process begin and complete an operation, as the next
-// after newest.
+// elsewhere returns a function with which another process begins and completes an operation, under the handle after
+// newest.
 func (s *slow) elsewhere(id string, newest int64) func() {
 	s.t.Helper()
 	rows := rowsOf(s.t, newest, id)
@@ -164,8 +164,8 @@ func (s *slow) elsewhere(id string, newest int64) func() {
 	}
 }
 
-// rowsOf are the records of the log's rows by which another process begins and completes
-// an operation, where newest handles were given out before.
+// rowsOf returns the records of the log's rows by which another process begins and completes an operation, if newest
+// handles were given out before.
 func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -193,7 +193,7 @@ func rowsOf(t *testing.T, newest int64, id string) (rows [][]byte) {
 	return rows
 }
 
-// A step that was reported is read though its commit is under way.
+// A reported step can be read while its commit is under way.
 func TestStepIsReadDuringItsCommit(t *testing.T) {
 	s := openSlow(t, sqlite.Options{})
 	slowly := s.disk.fault.Load()
@@ -225,7 +225,7 @@ func TestStepIsReadDuringItsCommit(t *testing.T) {
 	<-read
 }
 
-// What is large goes into as many commits as it takes, though its operations have rows of their own.
+// Large events go into as many commits as they need, though their operations have rows of their own.
 func TestBatchIsBoundedByItsBytes(t *testing.T) {
 	t.Parallel()
 	s := openSlow(t, sqlite.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Large bodies come back as they were however they are stored.
+// Large bodies come back unchanged, however they are stored.
 func TestLargeBodiesComeBack(t *testing.T) {
 	repeats := bytes.Repeat([]byte(`{"id":"ch_1","amount":100}`), 10_000)
 	random := make([]byte, 100_000)

@@ -24,18 +24,18 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// contention is what one of several processes does with names that all of them use.
+// contention is the activity of one of several processes with names that all of them use.
 type contention struct {
 	journal *sqlite.Journal
 	session journal.Session
 	say     func(...any)
 }
 
-// childSeed is the seed of what a child draws.
+// childSeed is the environment variable with the seed of a child's random numbers.
 const childSeed = "ONCEWARD_SQLITE_SEED"
 
-// childContends says which operations it executed, while some of its writes and syncs
-// fail, and what it finds wrong.
+// childContends prints the operations that it executed, while some of its writes and syncs fail, and every fault that
+// it finds.
 func childContends(path string) error {
 	ctx := context.Background()
 	d := &disk{path: path, open: make(map[uintptr]*handle)}
@@ -82,7 +82,7 @@ func childContends(path string) error {
 	return errors.Join(s.End(ctx), j.Close())
 }
 
-// operation begins one and completes it, if it is this caller's.
+// operation begins an operation, and completes it if this caller executes it.
 func (c *contention) operation(ctx context.Context, random *rand.Rand, unique string) {
 	ev := begin(fmt.Sprint("name-", random.IntN(300)), c.session)
 	if random.IntN(3) > 0 {
@@ -109,7 +109,7 @@ func (c *contention) operation(ctx context.Context, random *rand.Rand, unique st
 	ev = complete(begun.Operation, c.session)
 	for done := (journal.Result{}); ; {
 		if done, err = c.journal.Apply(ctx, ev); err != nil {
-			continue // its disk
+			continue // its own disk fails
 		}
 		if done.Decision != journal.Recorded && done.Decision != journal.Replay {
 			c.say("wrong:", done.Decision, begun.Operation.ID)

@@ -17,14 +17,14 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A list by scope or provider reads no segment that has none of it, whichever way it goes. One of an older
-// release, which nothing is known of, is read.
+// A list by scope or provider reads no segment without matches, in either order. It reads a segment of an older
+// release, whose contents are unknown.
 func TestContentsSpareSegments(t *testing.T) {
 	t.Parallel()
 	const many = 4*format.SegmentSize + 100
 	path, j, s := joined(t)
 	rare := int64(2 * format.SegmentSize) // the first of its segment
-	var changes journal.Event             // which is begun by another table than later
+	var changes journal.Event             // begun under another provider than later
 	for n := int64(1); n <= many; n++ {
 		ev := begin(fmt.Sprint("op-", n), s)
 		switch n {
@@ -81,7 +81,7 @@ func TestContentsSpareSegments(t *testing.T) {
 	require.ErrorIs(t, damaged, format.ErrDamaged, "these are not read by the others")
 }
 
-// What a segment has, and who says that it has not, Verify knows.
+// Verify knows the contents of a segment, and names a record that leaves some of them out.
 func TestContentsAreVerified(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -109,7 +109,7 @@ func TestContentsAreVerified(t *testing.T) {
 	assert.Len(t, handlesOf(t, j, journal.Filter{Provider: "ledger"}), format.SegmentSize-1, "what is not believed is not gone by")
 }
 
-// Of a segment that is not sealed nobody goes by what is written down of it so far, and Verify does not either.
+// Lists and Verify do not rely on the contents that are recorded of an unsealed segment.
 func TestContentsOfAnUnsealedSegment(t *testing.T) {
 	_, j, s := joined(t)
 	cancelled(t, j, begin("invoice-1", s), s)
@@ -126,8 +126,8 @@ func TestContentsOfAnUnsealedSegment(t *testing.T) {
 	assert.Equal(t, []int64{2}, handlesOf(t, j, journal.Filter{Provider: "ledger"}))
 }
 
-// A row that is damaged stops neither who begins an operation again with another provider nor who begins the
-// segment's last one, and hides nothing.
+// A damaged row does not stop a begin under another provider, nor the begin of the segment's last operation. It hides
+// nothing.
 func TestDamagedContentsBlockNoBegin(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -167,7 +167,7 @@ func TestDamagedContentsBlockNoBegin(t *testing.T) {
 	assert.Contains(t, says[0], "the contents of the segment that begins with operation 0 are as they were written")
 }
 
-// Of a segment of which nothing is left nothing is kept but its row.
+// If nothing is left of a segment, only its row stays.
 func TestContentsAreReapedWithTheirSegment(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -202,8 +202,8 @@ func TestContentsAreReapedWithTheirSegment(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// A segment of which nothing is known, since an older release has sealed it, is not left out for what one of its
-// operations has become.
+// If an older release has sealed a segment, its contents are unknown. Lists still read it when one of its operations
+// changes.
 func TestContentsOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -233,7 +233,7 @@ func TestContentsOfAnOlderRelease(t *testing.T) {
 	assert.Equal(t, []int64{1}, handlesOf(t, j, journal.Filter{Provider: "renamed"}))
 }
 
-// A list of what has more than a page in each of some segments has all of it, whichever way it goes.
+// A list whose matches fill more than a page in each of some segments has all of them, in either order.
 func TestContentsOfMoreThanAPage(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)

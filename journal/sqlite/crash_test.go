@@ -25,8 +25,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// childVariable names what this test binary does instead of testing, and childPath
-// the journal that it does it with.
+// childVariable names the task of this test binary as a child, and childPath the journal that the child uses.
 const (
 	childVariable = "ONCEWARD_SQLITE_CHILD"
 	childPath     = "ONCEWARD_SQLITE_PATH"
@@ -48,14 +47,14 @@ func TestMain(m *testing.M) {
 	os.Exit(tempfiles.InMemory(m.Run))
 }
 
-// start is startTalking for a child that is told nothing more.
+// start is startTalking for a child that gets no further input.
 func start(t *testing.T, what, path string, environment ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd, _, out := startTalking(t, what, path, environment...)
 	return cmd, out
 }
 
-// startTalking starts this test binary as a child that does what is named, and listens.
+// startTalking starts this test binary as a child with that task, and reads its output.
 func startTalking(t *testing.T, what, path string, environment ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -116,7 +115,7 @@ func TestAPausedProcessKeepsItsSession(t *testing.T) {
 	assert.Equal(t, id, results[0].Operation.ID)
 }
 
-// A copy of a session's file that was put in its place says nothing of who has the lock of the other.
+// If a copy replaces a session's file, it proves nothing about the lock of the original.
 func TestSessionFileReplacedIsNotDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	_, lines := start(t, "hold", path)
@@ -143,8 +142,8 @@ func TestSessionFileReplacedIsNotDead(t *testing.T) {
 	assert.Len(t, claimed, 1, "by then nobody has it, as who adopts it says")
 }
 
-// What a session held whose process was killed is taken over where the journal was moved to, with
-// all that lies beside it, and likewise where an older release has left its file.
+// Other sessions take over the operations of a killed process. This holds if the journal was moved with all files
+// beside it, and if an older release has left the session's file.
 func TestSessionOfAKilledProcessIsDead(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T, path string) string{
 		"moved": func(t *testing.T, path string) string {
@@ -199,9 +198,9 @@ func TestProcessesOpenANewFileTogether(t *testing.T) {
 	assert.ElementsMatch(t, held, ids)
 }
 
-// childFillsTheDisk writes until no file may grow any more, and then until they may.
+// childFillsTheDisk writes until files can't grow any more, and then until they can again.
 func childFillsTheDisk(path string) error {
-	signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
+	signal.Ignore(syscall.SIGXFSZ) // the test wants the write's own error
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return err
@@ -253,7 +252,7 @@ func childFillsTheDisk(path string) error {
 	return j.Close()
 }
 
-// A full disk fails writes closed and it goes on when there is room.
+// On a full disk writes fail closed. The journal goes on when there is room again.
 func TestFullDiskFailsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	cmd, lines := start(t, "fill", path)
@@ -274,8 +273,8 @@ func TestFullDiskFailsClosed(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// childLives opens, uses and closes a journal again and again, and leaves something
-// in flight every time. Its sidecar is written as often as possible.
+// childLives opens, uses and closes a journal again and again, and leaves an operation in flight every time. Its
+// sidecar is written as often as possible.
 func childLives(path string) error {
 	sqlite.MarkAlways()
 	ctx := context.Background()
@@ -316,7 +315,7 @@ func TestKilledNeverLooksRestored(t *testing.T) {
 	path := filepath.Join(dir, "journal.db")
 	closed := 0
 	for n := range kills {
-		if n%3 == 0 { // a new one, so that its first moments are hit as well
+		if n%3 == 0 { // a new journal, so that kills hit its first moments as well
 			path = filepath.Join(dir, fmt.Sprint(n, ".db"))
 		}
 		// Two at a time, so that they get in each other's way.
@@ -350,7 +349,7 @@ func TestKilledNeverLooksRestored(t *testing.T) {
 	t.Logf("%d kills, %d times closed before them", kills, closed)
 	text, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
-	// Nothing is filed where one WAL outlasted them all: that is so if always one of them had the journal open.
+	// Nothing is filed if one WAL outlasted all processes, because one of them always had the journal open.
 	assert.Regexp(t, `^onceward-sidecar 2 [A-Z2-7]+ [1-9]\d* [0-9a-f]{16} [1-9]\d* \d+ [0-9a-f]{8}\n$`, string(text))
 	names, err := filepath.Glob(path + "*")
 	require.NoError(t, err)
@@ -384,7 +383,7 @@ func TestAdoptionCountsForOpenProcesses(t *testing.T) {
 	goOn(t, open(t, path), "after it was opened again")
 }
 
-// So it does for transactions of the application's, however often they were refused before.
+// An adoption also counts for transactions of the application, however often they were refused before.
 func TestAdoptionCountsForTransactions(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
 	j := open(t, path)

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// failing is a fault: what is chosen fails with code.
+// failing is a fault: the chosen calls fail with code.
 func failing(code int32, chosen func(what diskDid, file string) bool) *func(diskDid, string) int32 {
 	f := func(what diskDid, file string) int32 {
 		if chosen(what, file) {
@@ -34,8 +34,8 @@ func failing(code int32, chosen func(what diskDid, file string) bool) *func(disk
 	return &f
 }
 
-// inWAL chooses what is written there. A sync that failed for the checkpointer would be owed to the next commit,
-// after the fault.
+// inWAL chooses writes to the WAL. A failed sync of the checkpointer would be reported to the next commit, after the
+// fault.
 func inWAL(what diskDid, file string) bool { return what == wrote && file == "-wal" }
 
 // A fault fails closed with a clear error and loses nothing once it is gone.
@@ -96,7 +96,7 @@ func TestFaultFailsClosed(t *testing.T) {
 			d.fault.Store(nil)
 			hears(t.Context(), j, s)
 			goOn(t, j, "after")
-			// Commits fail while operations are folded and segments are sealed, too.
+			// Commits also fail while operations are folded and segments are sealed.
 			l.name = "again"
 			sixtieth := oneIn(60)
 			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
@@ -139,10 +139,10 @@ func TestCommitThatFailsAsItSeals(t *testing.T) {
 	}
 }
 
-// A journal that may not be written any more says so.
+// If a journal is no longer writable, its errors say so.
 func TestJournalThatMayNotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // else user nobody does not even get there
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // otherwise user nobody can't reach it
 	path := filepath.Join(dir, "journal.db")
 	leave(t, path)
 	modes := map[string]os.FileMode{path: 0o400, path + "-sidecar": 0o400, dir: 0o500}
@@ -169,7 +169,7 @@ func TestJournalThatMayNotBeWritten(t *testing.T) {
 	goOn(t, open(t, path), "after")
 }
 
-// A file that is removed or replaced while it is open is noticed.
+// The journal notices that its open file was removed or replaced.
 func TestFileRemovedOrReplacedWhileOpen(t *testing.T) {
 	t.Parallel()
 	remove := func(t *testing.T, name string) { require.NoError(t, os.Remove(name)) }
@@ -204,7 +204,7 @@ func TestFileRemovedOrReplacedWhileOpen(t *testing.T) {
 			assert.ErrorContains(t, err, path)
 			_ = j.Close()
 
-			// SQLite may have saved it: the WAL into the file, or for the file.
+			// SQLite may have saved it, by moving the WAL into the file or by keeping the WAL.
 			j, err = sqlite.Open(path, sqlite.Options{})
 			if err == nil {
 				t.Cleanup(func() { _ = j.Close() })
@@ -237,7 +237,7 @@ func TestAFileThatIsMovedAwayAndPutBackGoesOn(t *testing.T) {
 	goOn(t, open(t, path), "after it was opened again")
 }
 
-// A bit that flips somewhere is noticed where it is read, or is in what is not used.
+// A flipped bit is noticed when it is read, or lies in an unused place.
 func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -263,7 +263,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 	dir := t.TempDir()
 	flips := soak.Times(10, 40)
 	noticed, tried := 0, 0
-	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few may all be in what is empty
+	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few flips may all hit unused space
 		damaged := append([]byte(nil), whole...)
 		at := random.IntN(len(whole))
 		damaged[at] ^= 1 << random.IntN(8)
@@ -281,7 +281,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 	assert.Positive(t, noticed)
 }
 
-// view is all that can be read of a journal, and then be claimed.
+// view is everything that can be read of a journal, and then be claimed.
 type view struct {
 	operations map[string]journal.Operation
 	listed     map[string]journal.Operation
@@ -339,9 +339,8 @@ func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) 
 	return v, err
 }
 
-// A bit that flips in a row is an error or named by Verify or changes nothing.
-// A bit that flips in what is kept of open operations and of flows is noticed where it
-// is read, is named by Verify, or changes nothing that can be read or claimed.
+// A bit flips in the rows of open operations or flows. It is noticed when it is read, is named by Verify, or changes
+// nothing that can be read or claimed.
 func TestBitThatFlipsInARow(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -424,7 +423,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 	noticed := 0
 	flips := soak.Times(15, 150)
 	tried := 0
-	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few may all be in what is empty
+	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few flips may all hit unused space
 		damaged := append([]byte(nil), whole...)
 		at := (pages[random.IntN(len(pages))]-1)*pageSize + random.IntN(pageSize)
 		damaged[at] ^= 1 << random.IntN(8)

@@ -24,7 +24,7 @@ func openAs(t *testing.T, path, deployment string) *sqlite.Journal {
 	return j
 }
 
-// cloned is production's journal with an operation that was cancelled, and a copy of its whole folder.
+// cloned is production's journal with a cancelled operation, and a copy of its whole folder.
 func cloned(t *testing.T) (original, clone string) {
 	t.Helper()
 	original, clone = filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
@@ -45,7 +45,7 @@ func cloned(t *testing.T) (original, clone string) {
 	return original, clone
 }
 
-// A clone of the whole folder looks whole, and is refused all the same under another name, or none.
+// A clone of the whole folder looks intact, and is still refused under another deployment's name, or under none.
 func TestCloneOfTheWholeFolder(t *testing.T) {
 	_, clone := cloned(t)
 	before := contents(t, clone)
@@ -60,7 +60,7 @@ func TestCloneOfTheWholeFolder(t *testing.T) {
 	goOn(t, openAs(t, clone, "prod"), "invoice-2")
 }
 
-// Programs that look need no name, and send nothing.
+// Read-only programs and an operator's programs need no deployment's name, and send nothing.
 func TestReadersNeedNoDeployment(t *testing.T) {
 	_, clone := cloned(t)
 	for name, opts := range map[string]sqlite.Options{"read-only": {ReadOnly: true}, "existing": {Existing: true, NoMigration: true}} {
@@ -83,12 +83,12 @@ func TestReadersNeedNoDeployment(t *testing.T) {
 	}
 }
 
-// Without a name everything is as it was, until one is given.
+// A journal without a deployment's name works as before, until it gets one.
 func TestDeploymentThatIsNamedLater(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	named := openAs(t, path, "prod") // within one process they share the file
+	named := openAs(t, path, "prod") // both share the file, since they are in one process
 	goOn(t, named, "invoice-2")
 	_, err = j.Apply(t.Context(), begin("invoice-3", s))
 	require.NoError(t, err, "a session that was begun goes on")
@@ -103,7 +103,7 @@ func TestDeploymentThatIsNamedLater(t *testing.T) {
 	goOn(t, openAs(t, path, "prod"), "invoice-4")
 }
 
-// A file of a release that knew no deployments is given a name as it is migrated.
+// A file of a release without deployments gets its name as it is migrated.
 func TestDeploymentOfAnOlderFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -113,7 +113,7 @@ func TestDeploymentOfAnOlderFile(t *testing.T) {
 	require.ErrorIs(t, err, sqlite.ErrDeployment)
 }
 
-// A backup has the name, too.
+// A backup has the deployment's name too.
 func TestDeploymentOfABackup(t *testing.T) {
 	original, _ := cloned(t)
 	copied := filepath.Join(t.TempDir(), "backup.db")
@@ -127,7 +127,7 @@ func TestDeploymentOfABackup(t *testing.T) {
 	goOn(t, j, "invoice-2")
 }
 
-// The name is changed by AdoptAs alone, after which what has no answer counts as sent, though the journal was whole.
+// Only AdoptAs changes the name. Then operations without an answer count as sent, though the journal was intact.
 func TestAdoptAs(t *testing.T) {
 	original, clone := cloned(t)
 	j, err := sqlite.Open(clone, sqlite.Options{Existing: true})
@@ -148,7 +148,8 @@ func TestAdoptAs(t *testing.T) {
 	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
-// Another machine is warned of, once; a machine that has booted since, or containers of one, are not.
+// The journal warns once if it is opened on another machine. It does not warn of the same machine after a boot, or of
+// another container on it.
 func TestJournalOnAnotherMachine(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -178,7 +179,7 @@ func TestJournalOnAnotherMachine(t *testing.T) {
 				return log.String()
 			}
 			assert.Empty(t, opened(opts))
-			warns := row.warns && number(t, path, "SELECT machine <> '' FROM onceward_owner") == 1 // else this machine can't tell
+			warns := row.warns && number(t, path, "SELECT machine <> '' FROM onceward_owner") == 1 // otherwise this machine can't tell
 			alter(t, path, "UPDATE onceward_owner SET machine = "+row.machine+", boot = "+row.boot)
 			for _, existing := range []bool{true, false} {
 				opts.Existing = existing

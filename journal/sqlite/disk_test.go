@@ -22,17 +22,16 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// disk remembers, in order, what SQLite did to the files of one journal, when it had
-// them synced, what lay beside them, and what callers were told meanwhile. So it can
-// say what a loss of power at any moment would have left.
+// disk remembers, in order, the changes by SQLite to the files of one journal, and its syncs. It also remembers the
+// files beside them, and the results that callers got meanwhile. From that it computes what a loss of power at any
+// moment would have left.
 //
-// The sidecar and the sessions' files are not SQLite's: they are looked at whenever
-// something happens to those that are.
+// SQLite does not write the sidecar and the sessions' files. disk checks them whenever SQLite changes its own files.
 type disk struct {
 	path  string
 	stop  func()
-	first map[string][]byte // what was there before
-	lay   []diskEvent       // what lay beside it
+	first map[string][]byte // the files' contents at the start
+	lay   []diskEvent       // the files beside it at the start
 
 	mu       sync.Mutex
 	happened *sync.Cond
@@ -40,13 +39,12 @@ type disk struct {
 	side     string
 	others   string // names of sessions' files
 
-	// fault, if there is one, returns another code than SQLITE_OK for what is to
-	// fail. A sync that fails takes with it what was not synced before: the kernel
-	// does not keep it for the next one, but reports it once to everybody who has the
-	// file open (https://lwn.net/Articles/752063/).
+	// fault, if set, returns another code than SQLITE_OK for a call that is to fail. A sync that fails loses the writes
+	// that were not synced before. The kernel does not keep them for the next sync, but reports the failure once to
+	// every process that has the file open (https://lwn.net/Articles/752063/).
 	fault atomic.Pointer[func(what diskDid, file string) int32]
 	open  map[uintptr]*handle
-	// lies tells which syncs report success and do nothing.
+	// lies reports which syncs report success and do nothing.
 	lies func(file string) bool
 }
 
@@ -56,8 +54,8 @@ const (
 	wrote diskDid = iota
 	truncated
 	removed
-	synced    // what was done before the event since
-	notSynced // likewise: that sync failed
+	synced    // a sync of the changes before the event since
+	notSynced // such a sync that failed
 	lay       // the sidecar, and sessions' files, from here on
 	told      // a caller
 )
@@ -74,13 +72,13 @@ type diskEvent struct {
 	say      func(known map[string]promise) // told
 }
 
-// record has a disk remember what is done to the journal at path from now on, until
-// the test ends. What is there already is durable.
+// record makes a disk that remembers every change to the journal at path from now on, until the test ends. The present
+// contents count as durable.
 func record(t *testing.T, path string) *disk {
 	t.Helper()
 	d := &disk{path: path, open: make(map[uintptr]*handle)}
 	d.happened = sync.NewCond(&d.mu)
-	d.first = map[string][]byte{"": nil} // it is made, and durable, before SQLite gets to see it
+	d.first = map[string][]byte{"": nil} // the file is made, and durable, before SQLite opens it
 	for _, suffix := range []string{"", "-wal", "-journal"} {
 		if content, err := os.ReadFile(path + suffix); err == nil {
 			d.first[suffix] = content
@@ -104,7 +102,7 @@ func (d *disk) append(e diskEvent) {
 	d.happened.Broadcast()
 }
 
-// look notes what lies beside the journal, if it has changed.
+// look notes changes to the files beside the journal.
 func (d *disk) look() {
 	side, _ := os.ReadFile(d.path + "-sidecar")
 	entries, _ := os.ReadDir(filepath.Dir(d.path))
@@ -122,14 +120,14 @@ func (d *disk) look() {
 	d.events = append(d.events, diskEvent{did: lay, side: d.side, sessions: sessions})
 }
 
-// tell notes what a caller was told.
+// tell notes the result that a caller got.
 func (d *disk) tell(say func(known map[string]promise)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.append(diskEvent{did: told, say: say})
 }
 
-// more waits until so much more has happened, or the context ends.
+// more waits until that many further events have happened, or the context ends.
 func (d *disk) more(ctx context.Context, events int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +145,7 @@ func (d *disk) more(ctx context.Context, events int) bool {
 
 type handle struct {
 	file string
-	owed int32 // what its next sync reports
+	owed int32 // the error that its next sync reports
 }
 
 func (d *disk) opened(address uintptr, name string) {
@@ -170,8 +168,7 @@ func (d *disk) failing(what diskDid, file string) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// change does something to a file, and notes it afterwards: a sync that begins then
-// covers it.
+// change changes a file, and notes it afterwards, so that a sync that begins then covers it.
 func (d *disk) change(name string, e diskEvent, do func() int32) int32 {
 	e.file, _ = beside(d.path, name)
 	if rc := d.failing(e.did, e.file); rc != sqlite3.SQLITE_OK {
@@ -228,7 +225,7 @@ func (d *disk) sync(address uintptr, name string) int32 {
 	defer d.mu.Unlock()
 	if rc = d.open[address].owed; rc != sqlite3.SQLITE_OK {
 		d.open[address].owed = sqlite3.SQLITE_OK
-		return rc // another sync failed meanwhile, maybe of what this one was to cover
+		return rc // another sync failed meanwhile, maybe for writes that this one should cover
 	}
 	d.append(e)
 	return rc
@@ -238,7 +235,7 @@ func (d *disk) sync(address uintptr, name string) int32 {
 type platter struct {
 	files    map[string]*diskFile
 	side     string
-	before   string // the sidecar that it replaced: the rename may not be durable
+	before   string // the sidecar before, since the rename may not be durable
 	sessions []string
 	gone     []string // sessions' files whose removal may not be durable
 	known    map[string]promise
@@ -264,7 +261,7 @@ func (d *disk) platter(known map[string]promise) *platter {
 	return p
 }
 
-// does takes over the n-th event.
+// does applies the n-th event.
 func (p *platter) does(n int, e diskEvent) {
 	switch e.did {
 	case told:
@@ -304,7 +301,7 @@ func (p *platter) does(n int, e diskEvent) {
 		}
 		f.pending, f.at = f.pending[n:], f.at[n:]
 		if e.did == synced && !f.named {
-			// SQLite has the directory synced with a new file (unixSync).
+			// SQLite syncs the directory with a new file (unixSync).
 			for _, f := range p.files {
 				f.named, f.ghost = true, nil
 			}
@@ -312,7 +309,7 @@ func (p *platter) does(n int, e diskEvent) {
 	}
 }
 
-// on is what a file with this content becomes.
+// on returns the content after the event.
 func (e diskEvent) on(content []byte) []byte {
 	if e.did == truncated {
 		return content[:min(int64(len(content)), e.offset)]
@@ -324,14 +321,14 @@ func (e diskEvent) on(content []byte) []byte {
 	return content
 }
 
-// sectorSize is what a disk writes as a whole or not at all.
+// sectorSize is the unit that a disk writes completely or not at all.
 const sectorSize = 512
 
-// loss says what becomes of what was done and not synced, in a loss of power.
+// loss decides about the unsynced changes in a loss of power.
 type loss struct {
 	random *rand.Rand
-	odds   float64 // that a sector was written, or a file truncated; 0: nothing was, 1: everything
-	order  bool    // what was done first was written first
+	odds   float64 // of a written sector or a truncated file; 0 means none, 1 means all
+	order  bool    // changes are written in their order
 }
 
 func (l loss) strikes() bool { return l.odds < 1 && l.random.Float64() >= l.odds }
@@ -350,7 +347,7 @@ func (l loss) leaves(f *diskFile) (content []byte, there bool) {
 			content = f.pending[rest].on(content)
 			rest++
 		}
-		if rest < len(f.pending) { // one is half done
+		if rest < len(f.pending) { // one change is half done
 			content = l.part(f.pending[rest], content)
 		}
 		return content, true
@@ -361,7 +358,7 @@ func (l loss) leaves(f *diskFile) (content []byte, there bool) {
 	return content, true
 }
 
-// part does some of e's sectors.
+// part applies some of e's sectors.
 func (l loss) part(e diskEvent, content []byte) []byte {
 	if e.did == truncated {
 		if l.strikes() {
@@ -379,8 +376,7 @@ func (l loss) part(e diskEvent, content []byte) []byte {
 	return content
 }
 
-// leave makes the files that are found after a loss of power, in a directory of
-// their own, and returns the journal's path.
+// leave writes the files as found after a loss of power, to a directory of their own, and returns the journal's path.
 func (p *platter) leave(t testing.TB, dir string, l loss) string {
 	t.Helper()
 	path := filepath.Join(dir, "journal.db")
@@ -390,7 +386,7 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 			put(suffix, content)
 		}
 	}
-	if l.odds < 1 { // what was shared memory is on the disk too
+	if l.odds < 1 { // the -shm file holds garbage
 		garbage := make([]byte, 32<<10)
 		for i := range garbage {
 			garbage[i] = byte(l.random.Uint32())
@@ -415,21 +411,21 @@ func (p *platter) leave(t testing.TB, dir string, l loss) string {
 	return path
 }
 
-// hearings numbers what hears begins.
+// hearings numbers the operations that hears begins.
 var hearings atomic.Int64
 
-// hears commits: a sync that failed beside the writer, in the checkpointer, is reported to the writer too, once, which is
-// to whoever commits next. The checkpointer has no more to sync by then.
+// hears commits something. A sync that failed in the checkpointer is reported once to the writer too, at its next
+// commit. The checkpointer has no more to sync by then.
 func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
 	sqlite.Checkpointed(j)
 	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", s.ID(), "-", hearings.Add(1)), s))
 }
 
-// identityOf is the journal's, in a sidecar's text.
+// identityOf returns the journal's identity from a sidecar's text.
 func identityOf(side string) string { return strings.Fields(side)[2] }
 
-// careless is a disk in a directory that nothing is synced to. No test cuts the machine's own power, and a killed process
-// loses nothing that it has written. TestMain has one for all directories.
+// careless is a disk in a directory that syncs nothing. No test cuts the machine's own power, and a killed process
+// loses none of its writes. TestMain uses one for all directories.
 type careless struct{ dir string }
 
 func (c careless) watches(name string) bool { return strings.HasPrefix(name, c.dir) }

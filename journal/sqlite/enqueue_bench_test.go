@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// BenchmarkEnqueueTx measures transactions that enqueue a number of operations each: what one operation takes is
-// to be the same in all of them.
+// BenchmarkEnqueueTx measures transactions that enqueue a number of operations each. The time for one operation should
+// be the same in all of them.
 func BenchmarkEnqueueTx(b *testing.B) {
 	for _, many := range []int{1000, 2000, 4000, 8000} {
 		b.Run(fmt.Sprint(many), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What each that is enqueued asks the outbox is found by an index, so that many in one transaction take no longer each.
+// The outbox queries of an enqueue use an index, so that an enqueue takes no longer in a large transaction.
 func TestOutboxIsReadByItsIndices(t *testing.T) {
 	path, _, _ := joined(t)
 	for query, args := range map[string][]any{
@@ -37,7 +37,7 @@ func TestOutboxIsReadByItsIndices(t *testing.T) {
 	}
 }
 
-// What another process has written since is read once in a transaction, and known to all that is enqueued in it.
+// A transaction reads the writes of another process once, and all of its enqueues know them.
 func TestEnqueueOfManyBesideAnotherProcess(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)

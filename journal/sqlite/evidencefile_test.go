@@ -16,13 +16,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// evidenceFile has a journal with evidence of every kind, of the schema's version 6. Each later release has to go on with it. A later file
-// with more in it gets another name: delete none.
+// evidenceFile has a journal with evidence of every kind, of the schema's version 6. Each later release has to go on
+// with it. A later file with more evidence gets another name: delete none.
 //
 //	go test ./journal/sqlite -run TestEvidenceFile -schemafile
 const evidenceFile = "testdata/evidence.db"
 
-// evident makes operations with evidence, and keeps what was recorded of each.
+// evident makes operations with evidence, and keeps the recorded results.
 type evident struct {
 	t  *testing.T
 	j  *sqlite.Journal
@@ -134,7 +134,7 @@ func writeEvidenceFile(t *testing.T) {
 	packJournal(t, e.j, path, evidenceFile, evidenceIn(t, e.j))
 }
 
-// evidenceIn is what the journal holds of evidence, a line for each operation and each evidence.
+// evidenceIn returns the journal's evidence, a line for each operation and each evidence.
 func evidenceIn(t *testing.T, j *sqlite.Journal) string {
 	t.Helper()
 	var lines []string
@@ -153,7 +153,7 @@ func evidenceIn(t *testing.T, j *sqlite.Journal) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// A journal with evidence of every kind, as an earlier release left it, is opened with nothing lost, and goes on.
+// A journal with evidence of every kind, from an earlier release, is opened without a loss, and goes on.
 func TestEvidenceFile(t *testing.T) {
 	if _, err := os.Stat(evidenceFile + ".zst"); *makeSchemaFile && os.IsNotExist(err) {
 		writeEvidenceFile(t)
@@ -167,7 +167,7 @@ func TestEvidenceFile(t *testing.T) {
 	e.s, err = e.j.Join(t.Context())
 	require.NoError(t, err)
 
-	// An object proves one operation, and a candidate is a person's to take.
+	// An object proves one operation. A person decides about a candidate.
 	assert.Equal(t, journal.StateUnknown, e.shows(e.get("contradicted"), journal.FindingTookEffect, journal.BasisKey, "charge ch_3").State)
 	_, err = e.resolves(e.get("candidates"), journal.Executed, "charge ch_3")
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
@@ -182,7 +182,8 @@ func TestEvidenceFile(t *testing.T) {
 		assert.Equal(t, state, e.apply(ev).State, id)
 	}
 
-	// What is held and what never left are settled by no evidence. What was heard in flight settles once its session is dead.
+	// Evidence settles neither an operation on hold nor one that was never sent. Evidence that arrived in flight
+	// settles its operation once the session is dead.
 	assert.Equal(t, journal.StateUnknown, e.shows(e.get("held"), journal.FindingTookEffect, journal.BasisKey, "charge ch_5").State)
 	assert.Equal(t, journal.StateUnknown, e.shows(e.get("never left"), journal.FindingTookEffect, journal.BasisKey, "charge ch_6").State)
 	ev := claim(e.s)
@@ -192,7 +193,7 @@ func TestEvidenceFile(t *testing.T) {
 	assert.Equal(t, "charge ch_7", e.get("heard in flight").Object)
 	assert.Equal(t, journal.StateCompleted, e.get("heard in flight").State)
 
-	// The second absence proves it, and the round that was proven absent has its effect all the same, if that shows late.
+	// The second absence proves that it is absent. If the absent round turns out to have taken effect, that counts too.
 	assert.Equal(t, journal.StateCancelled, e.nothing("absent once").State)
 	late := e.evidence(e.get("absent twice"), journal.FindingTookEffect, journal.BasisKey, "charge ch_8")
 	late.Generation = 0

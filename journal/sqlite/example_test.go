@@ -35,8 +35,7 @@ func ExampleOpen() {
 	// Output: journal: no such operation
 }
 
-// Somebody put a backup in the place of the journal, and says that it is the one to
-// go on with.
+// An operator has put a backup in the place of the journal, and confirms that the service goes on with it.
 func ExampleJournal_Adopt() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -65,7 +64,7 @@ func ExampleJournal_Adopt() {
 	// <nil>
 }
 
-// A copy is made while the journal is in use, and looked at before it is relied upon.
+// A copy is made while the journal is in use, and verified before it is relied upon.
 func ExampleJournal_Backup() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

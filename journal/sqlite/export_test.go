@@ -30,64 +30,63 @@ func Dial(path, pragmaName, value, want string) error {
 // SegmentSize is how many operations make a segment.
 const SegmentSize = format.SegmentSize
 
-// KeepRows is how many rows the log has at most, and KeepRowsBytes how large they are.
+// KeepRows is the maximum number of the log's rows, and KeepRowsBytes their maximum size.
 const (
 	KeepRows      = keepRows
 	KeepRowsBytes = keepRowsBytes
 )
 
-// SchemaVersion is the latest one.
+// SchemaVersion is the latest version of the schema.
 var SchemaVersion = len(schema.Migrations)
 
-// Mark has the sidecar name the latest commit, as it is done every few seconds.
+// Mark makes the sidecar name the latest commit, as happens every few seconds.
 func Mark(j *Journal) error { return j.file.checkpoint.Mark() }
 
-// Checkpointed returns once the checkpointer has done what it was woken for.
+// Checkpointed returns once the checkpointer has finished the work that it was woken for.
 func Checkpointed(j *Journal) { j.file.checkpoint.Idle() }
 
-// MarkAlways has that done as often as possible, in journals opened from now on, until
-// restore is called.
+// MarkAlways makes journals that are opened from now on mark as often as possible, until restore is called.
 func MarkAlways() (restore func()) { return MarkAfter(0) }
 
-// MarkAfter has that done for commits of that age.
+// MarkAfter makes them mark commits of that age.
 func MarkAfter(age time.Duration) (restore func()) {
 	before := checkpoint.SidecarAfter
 	checkpoint.SidecarAfter = age
 	return func() { checkpoint.SidecarAfter = before }
 }
 
-// MarkNever has that done by Mark alone.
+// MarkNever leaves marking to Mark.
 func MarkNever() (restore func()) {
 	first, later := checkpoint.SidecarFirst, checkpoint.SidecarAfter
 	checkpoint.SidecarFirst, checkpoint.SidecarAfter = time.Hour, time.Hour
 	return func() { checkpoint.SidecarFirst, checkpoint.SidecarAfter = first, later }
 }
 
-// ClaimInOneGo has a claim be one transaction, however slow the machine is, until restore is called.
+// ClaimInOneGo makes a claim one transaction, however slow the machine is, until restore is called.
 func ClaimInOneGo() (restore func()) {
 	before := claimFor
 	claimFor = time.Hour
 	return func() { claimFor = before }
 }
 
-// Fold leaves nothing in the log that has no row or is in no block.
+// Fold gives every operation a row or a place in a block, so that none is in the log alone.
 func Fold(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
 }
 
-// Flush commits what rides.
+// Flush commits the events that wait for another commit.
 func Flush(j *Journal) error { return j.file.writer.flush() }
 
-// Preloaded returns once what is read in the background after Open was read.
+// Preloaded returns once the background reads after Open have ended.
 func Preloaded(j *Journal) { j.file.loading.Wait() }
 
-// Queued is how many requests wait that the writer has not taken.
+// Queued is the number of requests that the writer has not taken yet.
 func Queued(j *Journal) int { return len(j.file.writer.queue) }
 
-// Turns is how many transactions of the application's wait to begin.
+// Turns is the number of application transactions that wait to begin.
 func Turns(j *Journal) int { return len(j.file.writer.turns) }
 
-// Hold has the writer be in a batch, which commits something once release is called.
+// Hold keeps the writer in a batch, which commits something once release is called.
 func Hold(j *Journal) (release func()) {
 	held, let := make(chan struct{}), make(chan struct{})
 	j.file.writer.queue <- &request{done: make(chan error, 1), do: func(b *batch) error {
@@ -100,7 +99,7 @@ func Hold(j *Journal) (release func()) {
 	return func() { close(let) }
 }
 
-// HoldTurn has the writer wait before it begins a batch, until release is called.
+// HoldTurn makes the writer wait before it begins a batch, until release is called.
 func HoldTurn(j *Journal) (release func()) {
 	t := &turn{granted: make(chan struct{}), over: make(chan struct{})}
 	j.file.writer.turns <- t
@@ -108,10 +107,10 @@ func HoldTurn(j *Journal) (release func()) {
 	return func() { close(t.over) }
 }
 
-// ClaimFor is for how long a claim keeps the writer.
+// ClaimFor is how long a claim keeps the writer.
 var ClaimFor = claimFor
 
-// Refuse has the writer refuse a request whose asker is back at once, until ctx ends.
+// Refuse keeps the writer busy with a request that it refuses, and that is repeated at once, until ctx ends.
 func Refuse(ctx context.Context, j *Journal) {
 	queue := j.file.writer.queue
 	var ask func()
@@ -126,7 +125,7 @@ func Refuse(ctx context.Context, j *Journal) {
 	ask()
 }
 
-// Change has an operation that has a row become something else, as another process would.
+// Change changes the row of an operation, as another process would.
 func Change(path string, ref journal.Ref, become func(*journal.Operation)) error {
 	c, err := conn.Dial(path, []conn.Pragma{conn.Patience})
 	if err != nil {
@@ -148,21 +147,21 @@ func Change(path string, ref journal.Ref, become func(*journal.Operation)) error
 	return errors.Join(err, c.Close())
 }
 
-// Release is a release to come, with one more migration, until restore is called.
+// Release adds one more migration, as a later release would, until restore is called.
 func Release(migration string) (restore func()) {
 	before := schema.Migrations
 	schema.Migrations = append(schema.Migrations[:len(schema.Migrations):len(schema.Migrations)], migration)
 	return func() { schema.Migrations = before }
 }
 
-// Impatient has no Open wait for others, until restore is called.
+// Impatient lets no Open wait for others, until restore is called.
 func Impatient() (restore func()) {
 	before := conn.Patience
 	conn.Patience = conn.Pragma{"busy_timeout", "0", "0"}
 	return func() { conn.Patience = before }
 }
 
-// Make makes a journal as the release had it whose schema had that version.
+// Make makes a journal as the release with that schema version did.
 func Make(path string, version int) error {
 	c, err := conn.Dial(path, []conn.Pragma{conn.Patience, {"journal_mode", "WAL", "wal"}})
 	if err != nil {
@@ -175,12 +174,12 @@ func Make(path string, version int) error {
 	return errors.Join(err, c.Close())
 }
 
-// FailCommit has one commit fail.
+// FailCommit makes one commit fail.
 func FailCommit(j *Journal) {
 	_ = j.file.writer.do(context.Background(), func(b *batch) error { return b.giveUp(format.ErrDamaged) })
 }
 
-// FailEverySecondCommit has commits fail, with all that is in them, until ctx ends.
+// FailEverySecondCommit makes every second commit fail, with everything in it, until ctx ends.
 func FailEverySecondCommit(ctx context.Context, j *Journal) {
 	fails := func(b *batch) error {
 		b.broken = format.ErrDamaged
@@ -194,13 +193,13 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 	}
 }
 
-// Candidates are the operations that may have this name, by its hash: others, too, by chance.
+// Candidates returns the operations that may have this name, by its hash. Others may be among them by chance.
 func Candidates(j *Journal, ref journal.Ref) []int64 {
 	handles, _ := j.file.writer.segments.Find(ref)
 	return handles
 }
 
-// Objects are what operations are found by that only the log has, and which ones, as far as it is kept in memory.
+// Objects returns the objects of operations that only the log has, with their handles, as far as memory holds them.
 func Objects(j *Journal) (objects map[string][]int64) {
 	_ = j.file.writer.do(context.Background(), func(b *batch) error {
 		objects = maps.Clone(b.memtable.ByObject)
@@ -209,8 +208,7 @@ func Objects(j *Journal) (objects map[string][]int64) {
 	return objects
 }
 
-// LeaveOpen has the writer's connection be in a transaction after a commit, as a rollback
-// that failed leaves it.
+// LeaveOpen leaves the writer's connection in a transaction after a commit, as a rollback that failed does.
 func LeaveOpen(j *Journal) error {
 	return j.file.writer.do(context.Background(), func(b *batch) error {
 		b.committed = append(b.committed, func() { _, _ = b.sql.Begin.Exec() })
@@ -218,20 +216,20 @@ func LeaveOpen(j *Journal) error {
 	})
 }
 
-// NewestInOutbox and OutboxOf are what is asked of the outbox for each operation that is enqueued.
+// NewestInOutbox and OutboxOf are the queries of the outbox for each operation that is enqueued.
 const (
 	NewestInOutbox = newestInOutbox
 	OutboxOf       = outboxOf
 )
 
-// ClaimScans has a claim go through so many due operations in one commit, until restore is called.
+// ClaimScans makes a claim go through that many due operations in one commit, until restore is called.
 func ClaimScans(many int) (restore func()) {
 	before := claimScans
 	claimScans = many
 	return func() { claimScans = before }
 }
 
-// ClaimPage is the next commit of a claim: what it takes, and whether there is nothing more after it.
+// ClaimPage makes the next commit of a claim. It returns the operations taken, and whether nothing is left after them.
 func ClaimPage(j *Journal, ev journal.Event, limit int, after int64) (taken []string, through int64, done bool, err error) {
 	c := &claiming{after: after}
 	err = j.file.writer.do(context.Background(), func(b *batch) error {
@@ -244,28 +242,28 @@ func ClaimPage(j *Journal, ev journal.Event, limit int, after int64) (taken []st
 	return taken, c.after, c.done, err
 }
 
-// AdoptAtOnce has an adoption go through so many operations in one commit, until restore is called.
+// AdoptAtOnce makes an adoption go through that many operations in one commit, until restore is called.
 func AdoptAtOnce(many int) (restore func()) {
 	before := adoptAtOnce
 	adoptAtOnce = many
 	return func() { adoptAtOnce = before }
 }
 
-// AdoptPage is the first commit of an adoption.
+// AdoptPage makes the first commit of an adoption.
 func AdoptPage(j *Journal) (done bool, err error) {
 	a := new(adoption)
 	err = j.file.writer.do(context.Background(), func(b *batch) error { return b.adopt(a) })
 	return a.done, err
 }
 
-// SweepAtOnce has a sweep go through so many operations in one commit, until restore is called.
+// SweepAtOnce makes a sweep go through that many operations in one commit, until restore is called.
 func SweepAtOnce(many int) (restore func()) {
 	before := sweepAtOnce
 	sweepAtOnce = many
 	return func() { sweepAtOnce = before }
 }
 
-// Sweeping tells whether a sweep is under way.
+// Sweeping reports whether a sweep is under way.
 func Sweeping(j *Journal) (is bool) {
 	_ = j.file.writer.do(context.Background(), func(b *batch) error {
 		is = len(b.sweeps) > 0

@@ -2,8 +2,7 @@ package sqlite
 
 import "github.com/onceward/onceward/journal/sqlite/internal/conn"
 
-// SyncNormally has journals that are opened from now on work with synchronous=NORMAL,
-// until restore is called.
+// SyncNormally makes journals that are opened from now on use synchronous=NORMAL, until restore is called.
 func SyncNormally() (restore func()) {
 	for i, p := range writerPragmas {
 		if p[0] == "synchronous" {

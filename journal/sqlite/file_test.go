@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Without a BusyTimeout, and with one that is none, who writes waits for another process.
+// Without a BusyTimeout, or with a negative one, a writer waits for another process.
 func TestBusyTimeoutThatIsNone(t *testing.T) {
 	for _, opts := range []sqlite.Options{{}, {BusyTimeout: -1}} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -45,7 +45,7 @@ func TestBusyTimeoutThatIsNone(t *testing.T) {
 	}
 }
 
-// A journal of which nothing is there any more, and that has something to write as it ends, is closed with an error.
+// If all files of a journal are gone and it has something to write at its end, Close returns an error.
 func TestCloseWithoutAFile(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -57,7 +57,7 @@ func TestCloseWithoutAFile(t *testing.T) {
 	require.ErrorIs(t, j.Close(), journal.ErrClosed)
 }
 
-// The file of a session that could not begin is nobody's once its journal is closed, and goes with the next.
+// If a session could not begin, its file belongs to no session once the journal is closed. The next session removes it.
 func TestSessionNotBegunGoesWithTheNext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := &unsyncable{careless: careless{filepath.Dir(path)}}
@@ -75,7 +75,7 @@ func TestSessionNotBegunGoesWithTheNext(t *testing.T) {
 	assert.Len(t, sessionFiles(t, path), 1, "that of the new one")
 }
 
-// However long another process keeps the file, who writes waits for it no longer than ten seconds.
+// However long another process keeps the file, a writer waits no longer than ten seconds.
 func TestBusyTimeoutEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -92,10 +92,10 @@ func TestBusyTimeoutEnds(t *testing.T) {
 	})
 }
 
-// A file that another process makes first is the one that is opened.
+// If another process makes the file first, Open opens that file.
 func TestFileThatAnotherMakesFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	pipe := func() { require.NoError(t, syscall.Mkfifo(path+"-wal", 0o600)) } // whoever looks at it waits for who writes to it
+	pipe := func() { require.NoError(t, syscall.Mkfifo(path+"-wal", 0o600)) } // a reader of a pipe waits for its writer
 	pipe()
 	opened := make(chan error, 1)
 	go func() {
@@ -109,7 +109,7 @@ func TestFileThatAnotherMakesFirst(t *testing.T) {
 		wal, err := os.OpenFile(path+"-wal", os.O_WRONLY, 0)
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(path+"-wal"))
-		then() // it has seen that there is no file
+		then() // Open has seen that there is no file
 		require.NoError(t, wal.Close())
 	}
 	require.NoError(t, <-opened)

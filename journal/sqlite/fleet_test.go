@@ -28,8 +28,8 @@ import (
 
 const callersEach = 16
 
-// childShares lives operations from the first line on that it reads to the second,
-// and says how many there are, again and again, and how long the slowest write took.
+// childShares runs operations from the first input line to the second. It repeatedly prints their number, and how long
+// the slowest write took.
 func childShares(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -90,8 +90,8 @@ func childShares(path string) error {
 	return j.Close()
 }
 
-// No process that shares a file is starved: the test ends once each has done a fair part of the operations.
-// The log says how evenly they share, and how long a write waits at worst.
+// No process that shares a file is starved. The test ends once each has done a fair part of the operations. The log
+// says how evenly they share, and how long a write waits at worst.
 func TestFleetSharesFairly(t *testing.T) {
 	t.Parallel()
 	const processes = 4
@@ -168,7 +168,7 @@ func childFolds(path string) error {
 	return j.Close()
 }
 
-// What another process folded is no reason to fold more.
+// If another process folds operations, that gives no reason to fold more.
 func TestFoldedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -196,8 +196,7 @@ func TestFoldedByAnotherProcess(t *testing.T) {
 	assert.Zero(t, rows, "those are in the log")
 }
 
-// childTakes begins some operations, and then, for each line that it reads, takes over
-// what it can. It says which.
+// childTakes begins some operations, and then, for each input line, takes over all it can, and prints their names.
 func childTakes(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -233,8 +232,7 @@ func childTakes(path string) error {
 	return nil
 }
 
-// A killed process's operations are taken over at once each by one and a paused one's
-// are not.
+// A killed process's operations are taken over at once, each by one process. Those of a paused process are not.
 func TestFleetTakesOverFromTheKilledAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -264,7 +262,7 @@ func TestFleetTakesOverFromTheKilledAlone(t *testing.T) {
 	killed, paused, others := all[0], all[1], all[2:]
 	require.NoError(t, paused.cmd.Process.Signal(syscall.SIGSTOP))
 
-	// takeOver has the others take what they can, at the same time.
+	// takeOver makes the others take over all they can, at the same time.
 	takeOver := func() (taken []string) {
 		var mu sync.Mutex
 		var asking sync.WaitGroup

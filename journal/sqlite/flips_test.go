@@ -17,9 +17,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// completed leaves a closed journal with as many completed names, in blocks and in the
-// log, or in blocks alone. Some names were cancelled, or are tombstones of a spent
-// segment.
+// completed leaves a closed journal with that many completed names, in blocks and in the log, or in blocks alone. Some
+// names were cancelled, or are tombstones of a spent segment.
 func completed(t *testing.T, many int) (path string, names []string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
@@ -40,8 +39,8 @@ func completed(t *testing.T, many int) (path string, names []string) {
 	return path, names
 }
 
-// executed asks for completed names, in a copy of a journal that is damaged, and returns
-// those that would be executed again. Errors say that it is damaged.
+// executed asks for completed names in a copy of a damaged journal, and returns those that would be executed again.
+// Errors say that it is damaged.
 func executed(t *testing.T, path string, names []string) (again []string) {
 	t.Helper()
 	j, err := sqlite.Open(path, sqlite.Options{})
@@ -65,7 +64,7 @@ func executed(t *testing.T, path string, names []string) (again []string) {
 	return again
 }
 
-// A bit that flips in what decides executes no completed name again.
+// A flipped bit in the tables that decide executes no completed name again.
 func TestBitThatFlipsInWhatDecides(t *testing.T) {
 	t.Parallel()
 	path, names := completed(t, sqlite.SegmentSize+200)
@@ -110,7 +109,7 @@ func TestBitThatFlipsInWhatDecides(t *testing.T) {
 	}
 }
 
-// What decides is not believed once it is another.
+// The journal does not believe a changed value in the tables that decide.
 func TestWhatDecidesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	sound, names := completed(t, sqlite.SegmentSize+200)
@@ -146,7 +145,7 @@ func TestWhatDecidesIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A segment that is gone from before another is missed.
+// The journal notices a missing segment before another one.
 func TestSegmentThatIsGoneIsMissed(t *testing.T) {
 	path, names := completed(t, 2*sqlite.SegmentSize+50)
 	alter(t, path, "DELETE FROM onceward_segments WHERE first = 0")

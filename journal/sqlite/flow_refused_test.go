@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A flow's event that is refused gives nothing, not even what it was refused for.
+// A refused event of a flow returns nothing, not even the flow that it was refused for.
 func TestFlowEventThatIsRefused(t *testing.T) {
 	_, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")
@@ -25,7 +25,7 @@ func TestFlowEventThatIsRefused(t *testing.T) {
 	assert.Zero(t, result)
 }
 
-// Nobody begins a flow in a session that is not, or is over.
+// No flow begins in a session that does not exist, or is over.
 func TestFlowOfASessionThatIsNot(t *testing.T) {
 	_, j, s := joined(t)
 	require.NoError(t, s.End(t.Context()))
@@ -38,7 +38,7 @@ func TestFlowOfASessionThatIsNot(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// Of a session that can't be probed nobody can tell whether it runs a flow. Its own claim says enough.
+// If a session can't be probed, no process can tell whether it runs a flow. An event under its own claim is enough.
 func TestFlowOfASessionThatCantBeProbed(t *testing.T) {
 	path, j, s := joined(t)
 	died, err := j.Join(t.Context())
@@ -59,7 +59,7 @@ func TestFlowOfASessionThatCantBeProbed(t *testing.T) {
 	assert.Equal(t, journal.Recorded, result.Decision)
 }
 
-// Whatever is asked of flows whose tables are not whole fails, and goes no further.
+// Every call on flows fails if their tables are incomplete, and does nothing else.
 func TestFlowsWithoutATable(t *testing.T) {
 	path := waiting(t, 1)
 	alter(t, path, "DROP TABLE onceward_flow_steps")
@@ -78,7 +78,7 @@ func TestFlowsWithoutATable(t *testing.T) {
 	}
 }
 
-// However many are passed over, no more flows are reaped than were asked for.
+// However many flows are passed over, no more than the limit are reaped.
 func TestReapOfFlowsKeepsToItsLimit(t *testing.T) {
 	path, j, s := joined(t)
 	now := time.Now()

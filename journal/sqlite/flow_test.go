@@ -77,7 +77,7 @@ func TestStepRecordIsWrittenByTheNextCommit(t *testing.T) {
 	assert.Equal(t, 3, inFile(), "Close leaves nothing behind")
 }
 
-// Once a record is in the file, who looks at its flow waits for nobody who writes.
+// Once a record is in the file, a reader of its flow waits for no writer.
 func TestFlowIsReadBesideAWriter(t *testing.T) {
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{BusyTimeout: time.Nanosecond})
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestFlowsOfARestoredJournal(t *testing.T) {
 	assert.Equal(t, []string{"order-991"}, taken)
 }
 
-// Flows' events that lack something are refused.
+// Incomplete events of flows are refused.
 func TestIncompleteFlowEvents(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, err := range []error{
@@ -200,8 +200,8 @@ type nobody struct{ journal.Session }
 
 func (nobody) ID() string { return "nobody" }
 
-// A step whose writes SQLite has rolled back is not recorded.
-// database/sql knows nothing of it, and what follows would be commits of their own.
+// A step whose writes SQLite has rolled back is not recorded. database/sql does not know of the rollback, and later
+// statements would be commits of their own.
 func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 	write := func(statement string) func(context.Context, *sql.Tx) error {
 		return func(ctx context.Context, tx *sql.Tx) error {
@@ -213,7 +213,7 @@ func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 		"ON CONFLICT ROLLBACK": write("INSERT OR ROLLBACK INTO ledger VALUES (1, 1)"),
 		"a trigger":            write("INSERT INTO ledger VALUES (3, -1)"),
 		"broken off": func(ctx context.Context, tx *sql.Tx) error {
-			for after := time.Millisecond; ; after *= 2 { // until it has begun by then
+			for after := time.Millisecond; ; after *= 2 { // until the statement has begun before its context ends
 				soon, leave := context.WithTimeout(ctx, after)
 				err := write("INSERT INTO ledger WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i+1 FROM n) SELECT i, 0 FROM n")(soon, tx)
 				leave()

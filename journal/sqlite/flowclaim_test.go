@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// waiting leaves a closed journal with so many flows that are due, which have a step each.
+// waiting leaves a closed journal with that many due flows, with a step each.
 func waiting(t *testing.T, many int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
@@ -34,7 +34,7 @@ func waiting(t *testing.T, many int) (path string) {
 	return path
 }
 
-// takes claims flows, and tells which it was given: those that are its own, and others.
+// takes claims flows, and returns those that it got: its own, and others.
 func takes(t *testing.T, j *sqlite.Journal, s journal.Session, limit int, functions ...journal.FlowFunction) (mine, others []int64, err error) {
 	t.Helper()
 	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: functions}, limit)
@@ -110,7 +110,7 @@ func TestFlowClaimKeepsItsLimit(t *testing.T) {
 	assert.Equal(t, []int64{4}, others)
 }
 
-// A flow is not passed over for what SQLite refuses.
+// A claim does not pass over a flow because SQLite refuses a statement.
 func TestFlowIsNotPassedOver(t *testing.T) {
 	path := waiting(t, 2)
 	j := open(t, path)
@@ -125,7 +125,7 @@ func TestFlowIsNotPassedOver(t *testing.T) {
 	assert.Equal(t, []int64{1, 2}, mine)
 }
 
-// A flow that is damaged is an error to whoever reads it.
+// Reading a damaged flow is an error.
 func TestFlowThatIsDamagedIsAnError(t *testing.T) {
 	path := waiting(t, 2)
 	for _, damage := range []string{"UPDATE onceward_flows SET version = version + 1 WHERE handle = 1", "UPDATE onceward_flow_steps SET result = x'00' WHERE flow = 1"} {
@@ -165,7 +165,7 @@ func TestAListOfFlowsEndsWithItsContext(t *testing.T) {
 	assert.Equal(t, 200, n, "what was read before")
 }
 
-// Damaged flows that ended first keep none from being reaped, however few are asked for.
+// Damaged flows that ended first keep no other flow from being reaped, however low the limit.
 func TestReapPastDamagedFlows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -187,7 +187,7 @@ func TestReapPastDamagedFlows(t *testing.T) {
 	}
 }
 
-// A flow can be parked though its session lost its file or its steps are damaged.
+// A flow can be parked though its session lost its file, or its steps are damaged.
 func TestFlowIsParkedThoughDamaged(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")
@@ -201,7 +201,7 @@ func TestFlowIsParkedThoughDamaged(t *testing.T) {
 	assert.Equal(t, journal.Recorded, result.Decision)
 }
 
-// A flow that can't be read is there all the same, and is not begun beside itself.
+// An unreadable flow still exists, and is not begun a second time.
 func TestDamagedFlowIsNotBegunAgain(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")

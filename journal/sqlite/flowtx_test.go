@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// closing is a context whose end is asked for as the journal is being closed.
+// closing is a context whose Err is read as the journal is being closed.
 type closing struct {
 	context.Context
 	ask func()
@@ -24,7 +24,7 @@ type closing struct {
 
 func (c *closing) Err() error { c.ask(); return c.Context.Err() }
 
-// No transaction begins in a file that is being closed, though its writer lets others have their turn yet.
+// No transaction begins in a file that is being closed, though its writer still gives turns.
 func TestTransactionAsTheFileIsClosed(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	sqlite.Preloaded(j)
@@ -34,7 +34,7 @@ func TestTransactionAsTheFileIsClosed(t *testing.T) {
 	ctx := &closing{t.Context(), func() {
 		once.Do(func() {
 			go func() { closed <- j.Close() }()
-			for sqlite.Queued(j) == 0 { // that its writer is to stop
+			for sqlite.Queued(j) == 0 { // the request that stops the writer
 				runtime.Gosched()
 			}
 		})
@@ -52,7 +52,7 @@ func TestTransactionAsTheFileIsClosed(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
-// A transaction of the application's own is committed by itself or by the journal, alike.
+// The application's own transaction has the same result, whether the application or the journal commits it.
 func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")
@@ -93,8 +93,8 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 	})
 }
 
-// Behind a transaction that SQLite has rolled back, nothing is committed by a caller that goes on with it. The next transaction
-// is whole.
+// If SQLite has rolled a transaction back, a caller that goes on with it commits nothing. The next transaction is
+// intact.
 func TestTransactionThatGoesOnAfterItsRollback(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

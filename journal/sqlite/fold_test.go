@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// logOf is what the log has: how many rows, of how many bytes, and how many operations that are nowhere else.
+// logOf describes the log: its number of rows, their bytes, and the operations that are nowhere else.
 type logOf struct{ rows, bytes, unfolded int }
 
 func logIn(ctx context.Context, t *testing.T, c *sql.Conn) (is logOf) {
@@ -26,11 +26,11 @@ func logIn(ctx context.Context, t *testing.T, c *sql.Conn) (is logOf) {
 	return is
 }
 
-// An operation whose fold is refused is where it was, with all that it is found by.
+// An operation whose fold is refused stays where it was, with all its marks.
 func TestFoldThatIsRefused(t *testing.T) {
 	for what, row := range map[string]struct {
 		reference string
-		open      bool // it is in flight
+		open      bool // the operation is in flight
 	}{
 		"INSERT ON onceward_marks":      {"ref-1", false},
 		"INSERT ON onceward_blocks":     {"", false},
@@ -63,7 +63,7 @@ func TestFoldThatIsRefused(t *testing.T) {
 	}
 }
 
-// Where the oldest can't be folded nothing is begun any more, until they can.
+// If the oldest operations can't be folded, no operation begins until they can.
 func TestBeginWhereNothingCanBeFolded(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -86,7 +86,7 @@ func TestBeginWhereNothingCanBeFolded(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// The log has 512 operations that nothing else has, and no more than 32 that came before them.
+// The log has 512 operations that nothing else has, and at most 32 older ones.
 func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 	t.Parallel()
 	const keeps, atOnce = 512, 32
@@ -117,7 +117,7 @@ func TestLogHasNoMoreThanItKeeps(t *testing.T) {
 	})
 }
 
-// A log of too many rows is cut by its first ones: only what they speak of is folded.
+// A log of too many rows loses its first ones. Only the operations in them are folded.
 func TestLogOfTooManyRows(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -169,7 +169,7 @@ func TestLogOfTooManyBytes(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// What is cut of a log of too many bytes is half of what it may have, by the oldest.
+// A log of too many bytes loses half of the bytes that it may have, the oldest first.
 func TestLogOfTooManyBytesIsHalved(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -195,7 +195,7 @@ func TestLogOfTooManyBytesIsHalved(t *testing.T) {
 	assert.Greater(t, is.bytes, sqlite.KeepRowsBytes/2-4*large)
 }
 
-// A log that can't be cut takes nothing more.
+// A log that can't be cut accepts nothing more.
 func TestLogThatCantBeCut(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)

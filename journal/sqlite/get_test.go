@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What a row says that its sum does not fit is told to nobody.
+// If a row does not match its sum, no caller gets its content.
 func TestGetOfARowThatIsDamaged(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -32,7 +32,7 @@ func TestGetOfARowThatIsDamaged(t *testing.T) {
 	assert.Zero(t, op)
 }
 
-// An operation that the file has lost is not told to be none.
+// An operation that the file has lost is an error, and not "not found".
 func TestGetOfALostOperation(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -47,7 +47,8 @@ func TestGetOfALostOperation(t *testing.T) {
 	assert.False(t, has(t, j, "invoice-2"))
 }
 
-// What was begun again by a name is found by it and by no other, whatever was removed that had it before.
+// An operation that was begun again under a name is found by that name and by no other, whatever earlier holder was
+// removed.
 func TestGetByANameUsedAgain(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -88,7 +89,7 @@ func TestGetByANameUsedAgain(t *testing.T) {
 		assert.False(t, has(t, j, "first"))
 		alter(t, path, "CREATE TABLE IF NOT EXISTS others (id)") // the writer is asked
 	}
-	// It is so, too, where the file has lost what was removed.
+	// The same holds if the file has lost the list of removed operations.
 	alter(t, path, "DELETE FROM onceward_removed")
 	order(t, j, application(t, path), "order-1", (*sql.Tx).Commit)
 	there, err := j.Get(t.Context(), name)
@@ -100,7 +101,7 @@ func TestGetByANameUsedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// Who gets an operation does not wait for who writes, whatever is found and wherever.
+// Get does not wait for writers, whatever it finds and wherever.
 func TestGetDoesNotWaitForWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
@@ -129,7 +130,7 @@ func TestGetDoesNotWaitForWriters(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// An answer that is another's is told to nobody.
+// No caller gets the answer of another operation.
 func TestGetOfAnotherAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"order-1", "order-2"} {

@@ -52,7 +52,7 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, step.want, n)
 	}
-	others(t, j, s, "later") // over what the log's pages had
+	others(t, j, s, "later") // overwrites the contents of the log's pages
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	content, err := os.ReadFile(path)
@@ -63,7 +63,7 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 	assert.Contains(t, string(content), "blocks-7", "its name stays")
 }
 
-// What is reaped before anything else happened is gone from the log with it.
+// If an operation is reaped before anything else happens, its data is gone from the log too.
 func TestReapedDataIsGoneFromTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
