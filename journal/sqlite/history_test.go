@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Whatever happens, and in whichever of its places an operation is, the journal tells the same of it.
+// The journal gives the same answers whatever happens, and wherever an operation is stored.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []struct {
@@ -22,9 +22,9 @@ func TestLongHistory(t *testing.T) {
 		steps int
 	}{
 		{soak.Seed(t, 1), soak.Times(300, 1500)},
-		{15740741067116398134, 400}, // what may have run and has no window was left pending by a clock that had gone back
+		{15740741067116398134, 400}, // a clock that had gone back left an operation pending that may have run and has no window
 		{1471465738229, 300},        // likewise
-		{3198372648012, 300},        // the sidecar was written by a connection that a checkpoint used at the same time
+		{3198372648012, 300},        // a checkpoint used the connection that wrote the sidecar
 	} {
 		t.Run(strconv.FormatUint(seed.seed, 10), func(t *testing.T) { longHistory(t, seed.seed, seed.steps) })
 	}
@@ -54,7 +54,7 @@ func longHistory(t *testing.T, seed uint64, steps int) {
 	journaltest.LongHistory(t, h, steps)
 }
 
-// readBeside reads the journal as another program does, which sees the same.
+// readBeside reads the journal as another program does, and asserts that it sees the same.
 func readBeside(t *testing.T, path string, j *sqlite.Journal, n int) {
 	t.Helper()
 	require.NoError(t, sqlite.Flush(j))

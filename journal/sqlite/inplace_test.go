@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Who has lost the -shm file to somebody who opened the journal later writes nothing any
-// more, and leaves what that one wrote as it is, also when it is the last to close.
+// If the -shm file is removed and a later process opens the journal, the earlier process writes nothing any more. It
+// leaves the later one's writes as they are, even if it closes last.
 func TestShmRemovedAndOpenedAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -55,7 +55,7 @@ func TestShmRemovedAndOpenedAgain(t *testing.T) {
 	}
 }
 
-// A process that has lost the -shm file says so, too, if it can't read what others have written since.
+// A process that has lost the -shm file also says so if it can't read the later writes of others.
 func TestShmRemovedAndTheFilesWrittenOver(t *testing.T) {
 	for _, suffix := range []string{"-wal", ""} { // the first page is in the WAL
 		t.Run("journal.db"+suffix, func(t *testing.T) {
@@ -79,11 +79,11 @@ func TestShmRemovedAndTheFilesWrittenOver(t *testing.T) {
 	}
 }
 
-// An older copy that is written over the file is noticed before anything is recorded by it.
+// The journal notices an older copy that was written over its file before it records anything on top of it.
 func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 	for name, after := range map[string]func(t *testing.T, path string, j *sqlite.Journal){
 		"nobody else writes": func(*testing.T, string, *sqlite.Journal) {},
-		"others write": func(t *testing.T, path string, _ *sqlite.Journal) { // what is known is read again
+		"others write": func(t *testing.T, path string, _ *sqlite.Journal) { // the process reads its knowledge again
 			alter(t, path, "INSERT INTO app VALUES (1)")
 		},
 		"the sidecar is written": func(t *testing.T, _ string, j *sqlite.Journal) { require.NoError(t, sqlite.Mark(j)) },
@@ -122,8 +122,8 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 	}
 }
 
-// A WAL that is emptied where it lies is noticed before a success is reported that is not in it, and
-// before its zeros are moved into the file.
+// The journal notices a WAL that was emptied in place before it reports a success that is missing there. It also
+// notices before it moves the WAL's zeros into the file.
 func TestWALCutShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -150,7 +150,7 @@ func TestWALCutShort(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What others may do to the file is no older copy.
+// Legitimate writes of other processes do not look like an older copy.
 func TestOtherWritersAreNoOlderCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -164,8 +164,8 @@ func TestOtherWritersAreNoOlderCopy(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// Whoever opens next what was put in the file's place is told by the sidecar, which is brought up to the latest commit, whatever
-// WAL lies there; one of another journal is left alone.
+// If another file is put in place, the sidecar tells the next process. It is updated to the latest commit, whatever WAL
+// lies there. The sidecar of another journal is left alone.
 func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	for _, another := range []bool{false, true} {
@@ -205,7 +205,7 @@ func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 	}
 }
 
-// noted is what the sidecar says of the WAL and of epochs.
+// noted returns the sidecar's entries for the WAL and the epochs.
 func noted(t *testing.T, path string) []string {
 	t.Helper()
 	side, err := os.ReadFile(path + "-sidecar")
@@ -213,7 +213,7 @@ func noted(t *testing.T, path string) []string {
 	return strings.Fields(string(side))[4:7]
 }
 
-// An older copy is told by the sidecar, too, where that lagged behind what the file had come to.
+// The sidecar also detects an older copy if it lagged behind the file.
 func TestOlderCopyBesideALateSidecar(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -245,8 +245,8 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 	assert.ErrorContains(t, err, "remove "+path+"-wal")
 }
 
-// What this process has read and the log has no more is lost for good, though the log is put back: what it knows is of
-// another file.
+// If this process has read a row that the log no longer has, it refuses for good, even if the row is put back. Its
+// knowledge belongs to another file.
 func TestLogThatEndsEarlier(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -269,7 +269,7 @@ func TestLogThatEndsEarlier(t *testing.T) {
 	assert.False(t, has(t, j, "invoice-2"))
 }
 
-// vanishing is a disk on which something happens as a WAL is first written to.
+// vanishing is a disk that calls then at the first write to a WAL.
 type vanishing struct {
 	careless
 	once sync.Once
@@ -283,7 +283,7 @@ func (d *vanishing) write(name string, _ int64, _ []byte, do func() int32) int32
 	return do()
 }
 
-// A file that goes away while it is opened, or one of those beside it, is not open.
+// Open fails if the file, or one beside it, vanishes meanwhile.
 func TestOpenOfAVanishingFile(t *testing.T) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		path := filepath.Join(t.TempDir(), "journal.db")

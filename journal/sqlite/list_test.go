@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A list whose journal is closed, or whose context ends, goes no further than the page it is at, though the file is open yet.
+// A list ends with its present page if its journal is closed or its context ends, though the file is still open.
 func TestListThatEndsBeforeItsEnd(t *testing.T) {
 	for name, end := range map[string]struct {
 		by func(j *sqlite.Journal, cancel func())
@@ -45,7 +45,8 @@ func TestListThatEndsBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// An operation that needs attention is listed wherever it is kept. One that is looked for is not, until its look is overdue.
+// An operation that needs attention is listed wherever it is stored. One with a due look-up is not, until the look-up
+// is overdue.
 func TestListOfOperationsThatNeedAttention(t *testing.T) {
 	_, j, s := joined(t)
 	for _, id := range []string{"dead", "alive", "dead too", "done"} {
@@ -74,7 +75,7 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 	}
 }
 
-// A list of what was created since begins with the segment's first operation, though a clock that was behind began a later one.
+// A list by time of creation begins with the segment's first operation, though a clock behind began a later one.
 func TestListFromASegmentsFirst(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -100,7 +101,7 @@ func TestListFromASegmentsFirst(t *testing.T) {
 	assert.Len(t, listed, sqlite.SegmentSize-1, "what was created later is not read")
 }
 
-// What a list is not to have by its bounds it does not read: that may be damaged.
+// A list does not read blocks outside its bounds, which may be damaged.
 func TestListBesideADamagedBlock(t *testing.T) {
 	path, j, s := joined(t)
 	for n := range 30 {
@@ -127,7 +128,7 @@ func TestListBesideADamagedBlock(t *testing.T) {
 		assert.Len(t, handlesOf(t, j, journal.Filter{After: second - 1, Before: third, Newest: newest}), int(third-second), newest)
 	}
 	assert.Len(t, handlesOf(t, j, journal.Filter{Before: third, Newest: true, Limit: int(third - second)}), int(third-second))
-	// What is to be done, and what went wrong, has a row of its own.
+	// Operations that still need work, or went wrong, have rows of their own.
 	for name, f := range map[string]journal.Filter{
 		"pending":      {States: []journal.State{journal.StatePending}},
 		"by wake":      {ByWake: true},
@@ -141,7 +142,7 @@ func TestListBesideADamagedBlock(t *testing.T) {
 	}
 }
 
-// What a filter selects in parts of a journal that lie apart is listed whole, though each part is more than a page.
+// A list is complete if its matches lie in distant parts of the journal, each of more than a page.
 func TestListOfPartsThatLieApart(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)
@@ -168,7 +169,7 @@ func TestListOfPartsThatLieApart(t *testing.T) {
 	}
 }
 
-// An operation of which something can't be read ends a list with an error, wherever it is kept.
+// An operation that can't be read ends a list with an error, wherever it is stored.
 func TestListOfUnreadableOperations(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -192,7 +193,7 @@ func TestListOfUnreadableOperations(t *testing.T) {
 	}
 }
 
-// A list is read by pages, not by operations.
+// A list reads by pages, instead of by operations.
 func TestListReadsPages(t *testing.T) {
 	b := newBreaker(t)
 	_, j, s := joined(t)
@@ -211,7 +212,7 @@ func TestListReadsPages(t *testing.T) {
 	}
 }
 
-// What was just begun is listed up to where its filter ends, in its order, as far as its limit goes.
+// Operations that have just begun are listed within the filter's bounds, in its order, up to its limit.
 func TestListOfLoggedOperations(t *testing.T) {
 	_, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond)
@@ -246,7 +247,7 @@ func TestListOfLoggedOperations(t *testing.T) {
 	}
 }
 
-// What has a row, and lies behind more blocks than are read for a page, is listed once.
+// An operation with a row, behind more blocks than a page reads, is listed once.
 func TestListBehindManyBlocks(t *testing.T) {
 	path, j, s := joined(t)
 	first, err := j.Apply(t.Context(), begin("first", s))
@@ -262,7 +263,7 @@ func TestListBehindManyBlocks(t *testing.T) {
 	slices.Reverse(want)
 	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named, Newest: true}))
 
-	// The last one that is read for a page is no exception.
+	// This includes damage in the last block of a page.
 	for newest, order := range map[bool]string{false: "ASC", true: "DESC"} {
 		alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_blocks")
 		alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first = (SELECT first FROM onceward_blocks ORDER BY first "+order+" LIMIT 1 OFFSET 127)")

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// handlesOf lists the handles of what a filter selects.
+// handlesOf lists the handles of the operations that a filter selects.
 func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int64) {
 	t.Helper()
 	for op, err := range j.List(t.Context(), f) {
@@ -29,9 +29,8 @@ func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int
 	return handles
 }
 
-// A list has what its filter selects in its order.
-// However a list is cut into pages, whatever is in rows, in blocks and in the log alone, it has
-// what the filter selects, in its order, once.
+// However a list is cut into pages, and whatever is in rows, in blocks and in the log alone, it has the filter's
+// matches once, in its order.
 func TestListHasWhatItsFilterSelects(t *testing.T) {
 	t.Parallel()
 	const many = 2500 // two segments, and a part of one
@@ -132,7 +131,7 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 	}
 }
 
-// A list that is broken off or whose context ends goes no further.
+// A list that its caller breaks off, or whose context ends, goes no further.
 func TestListThatIsInterrupted(t *testing.T) {
 	_, j, s := joined(t)
 	others(t, j, s, "op")
@@ -145,7 +144,7 @@ func TestListThatIsInterrupted(t *testing.T) {
 	assert.Equal(t, 250, n)
 }
 
-// What is rare is found behind more than is read for a page, whichever comes first.
+// Rare operations are found behind more blocks than a page reads, in either order.
 func TestListOfRareOperations(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)
@@ -179,7 +178,7 @@ func TestListOfRareOperations(t *testing.T) {
 	}
 }
 
-// Whatever the limit, that many are reaped as long as there are.
+// A reap takes as many operations as its limit, as long as there are that many.
 func TestReapTakesAsManyAsItMay(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 7, 100, 150, 1500} {
@@ -189,7 +188,7 @@ func TestReapTakesAsManyAsItMay(t *testing.T) {
 			many = 12 * limit
 		}
 		ripe(t, j, many)
-		for left := many + 1; left > 0; { // and what was cancelled
+		for left := many + 1; left > 0; { // including the cancelled one
 			n, err := reap(t, j, limit)
 			require.NoError(t, err)
 			require.Equal(t, min(limit, left), n)
@@ -202,8 +201,8 @@ func TestReapTakesAsManyAsItMay(t *testing.T) {
 	}
 }
 
-// A list by time of creation begins and ends at the segments that have it, and reads no others; what
-// is rare among many is found in whichever block it is.
+// A list by time of creation begins and ends at the segments with matches, and reads no others. A rare match is found
+// in any block.
 func TestListOfASpanOfTime(t *testing.T) {
 	t.Parallel()
 	const many, each = 6 * format.SegmentSize, time.Minute

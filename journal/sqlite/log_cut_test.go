@@ -15,12 +15,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Where others have cut the log behind what this process has read of it, what is there now is read from its beginning.
+// If others have cut the log beyond the point that this process has read, it reads the log from its new beginning.
 func TestLogThatOthersCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "mine")
-	theirs := filepath.Join(t.TempDir(), "journal.db") // is what others make of it
+	theirs := filepath.Join(t.TempDir(), "journal.db") // the journal as others change it
 	copyAll(t, path, theirs)
 	others := open(t, theirs)
 	another, err := others.Join(t.Context())
@@ -50,10 +50,11 @@ func TestLogThatOthersCut(t *testing.T) {
 	result, err := j.Apply(t.Context(), begin("one more", s))
 	require.NoError(t, err)
 	assert.EqualValues(t, 84, result.Operation.Handle)
-	saysThat(t, verify(t, j), []string{"has its file"}) // theirs is elsewhere
+	saysThat(t, verify(t, j), []string{"has its file"}) // their session's file is elsewhere
 }
 
-// madeOf has the journal be what others have made of a copy of it, in one transaction of another process.
+// madeOf replaces the journal's rows by those of a copy that others have changed, in one transaction of another
+// process.
 func madeOf(t *testing.T, path, copied string) {
 	t.Helper()
 	statements := fmt.Sprintf("ATTACH '%s' AS theirs; BEGIN IMMEDIATE;", copied)
@@ -63,13 +64,14 @@ func madeOf(t *testing.T, path, copied string) {
 	alter(t, path, statements+"COMMIT; DETACH theirs")
 }
 
-// What others have begun and folded in one commit is in no row of the log: what they have begun since follows upon that.
+// Operations that others begin and fold in one commit are in no row of the log. Their later operations continue after
+// them.
 func TestLogOfOperationsFoldedAtOnce(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("mine", s))
 	require.NoError(t, err)
 	bounds := rowsIn(t, path, "max(seq)", "onceward_log")[0][0].(int64)
-	theirs := filepath.Join(t.TempDir(), "journal.db") // is what others make of it
+	theirs := filepath.Join(t.TempDir(), "journal.db") // the journal as others change it
 	copyAll(t, path, theirs)
 	others := open(t, theirs)
 	db := application(t, theirs)
@@ -80,7 +82,7 @@ func TestLogOfOperationsFoldedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit())
 		if n == 0 {
-			require.NoError(t, sqlite.Fold(others)) // and takes in
+			require.NoError(t, sqlite.Fold(others)) // and takes in the outbox
 		}
 	}
 	require.NoError(t, sqlite.Flush(others))
@@ -96,7 +98,7 @@ func TestLogOfOperationsFoldedAtOnce(t *testing.T) {
 	}
 }
 
-// A row that another process has written, and that is gone, is not passed over.
+// A missing row of another process is an error, and is not skipped.
 func TestLogWithAMissingRow(t *testing.T) {
 	for _, lacking := range []int{0, 1} {
 		path, j, s := joined(t)
@@ -113,7 +115,7 @@ func TestLogWithAMissingRow(t *testing.T) {
 	}
 }
 
-// What can't be understood of the log is damaged, for who opens it and for who goes on.
+// A log that can't be understood is damaged, both for a process that opens it and for one that goes on.
 func TestLogThatCantBeUnderstood(t *testing.T) {
 	for name, records := range map[string]string{
 		"a row that is not sealed": "x'00'",

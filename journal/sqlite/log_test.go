@@ -15,8 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// others begins and completes so many operations that those before them are not in
-// the log any more.
+// others completes that many operations that earlier ones are no longer in the log.
 func others(t *testing.T, j *sqlite.Journal, s journal.Session, name string) {
 	t.Helper()
 	sideBySide(1000, func(i int) {
@@ -28,7 +27,7 @@ func others(t *testing.T, j *sqlite.Journal, s journal.Session, name string) {
 	})
 }
 
-// An operation is found and goes on wherever it is kept.
+// An operation is found, and goes on, wherever it is stored.
 func TestOperationIsFoundWhereverItIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -108,7 +107,7 @@ func TestOperationIsFoundWhereverItIsKept(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// A list is in order wherever operations are kept.
+// A list is in order wherever its operations are stored.
 func TestListIsInOrderWhereverKept(t *testing.T) {
 	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -151,7 +150,7 @@ func TestListIsInOrderWhereverKept(t *testing.T) {
 	assert.Equal(t, []string{"rare", "rare too"}, []string{found[0].ID, found[1].ID})
 }
 
-// A look up waits for nobody once the hashes are loaded.
+// A look-up by name waits for no writer once the hashes are loaded.
 func TestNameLookupDoesNotWaitForWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -173,7 +172,7 @@ func TestNameLookupDoesNotWaitForWriters(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// A list needs no writer and sees what is in the log in its order.
+// A list needs no writer, and has the operations of the log in its order.
 func TestListNeedsNoWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -236,7 +235,8 @@ func TestListNeedsNoWriter(t *testing.T) {
 
 }
 
-// A log that says it has what it has not, or that what it needs is elsewhere, is damaged, however its rows are sealed.
+// A log is damaged if it claims operations that it lacks, or claims that the ones it needs are elsewhere, even if its
+// rows are sealed.
 func TestLogThatContradictsItself(t *testing.T) {
 	path, j, s := joined(t)
 	begins := func(ids ...string) {

@@ -77,7 +77,7 @@ func TestTheLogIsBoundedUnderAnyLoad(t *testing.T) {
 	}
 }
 
-// What is large is folded sooner, and what is small again after it is not.
+// Large operations are folded sooner. Small ones after them are not.
 func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -109,7 +109,7 @@ func TestLargeOperationsLeaveTheLogSooner(t *testing.T) {
 	assert.GreaterOrEqual(t, logIn(t.Context(), t, c).unfolded, 200)
 }
 
-// What is tried again and again counts once, by what it is now.
+// An operation that is tried again and again counts once, with its present size.
 func TestLogCountsEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -127,7 +127,7 @@ func TestLogCountsEachOperationOnce(t *testing.T) {
 	assert.Equal(t, 2, logIn(t.Context(), t, c).unfolded)
 }
 
-// A row that is larger than all that the log keeps goes with the next commit.
+// A row that is larger than the log's maximum leaves it with the next commit.
 func TestLogOfOneRowThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// doubted is an operation that nobody knows the outcome of, which can be recognised by a reference.
+// doubted is an operation with an unknown outcome, and a reference as its mark.
 func doubted(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Operation {
 	t.Helper()
 	ev := begin(id, s)
@@ -28,12 +28,12 @@ func doubted(t *testing.T, j *sqlite.Journal, s journal.Session, id string) jour
 	return result.Operation
 }
 
-// An operation is found by its object and its reference wherever it is kept, once, and one that can't be read is an error.
+// An operation is found once by its object and by its reference, wherever it is stored. An unreadable one is an error.
 func TestFindWhereverItIsKept(t *testing.T) {
 	path, j, s := joined(t)
 	op := doubted(t, j, s, "invoice-1")
 	doubted(t, j, s, "invoice-2")
-	for range 2 { // what is heard again is no other object
+	for range 2 { // the same evidence again is no other object
 		heard := tookEffect(op, "ch_1")
 		_, err := j.Apply(t.Context(), heard)
 		require.NoError(t, err)
@@ -57,7 +57,8 @@ func TestFindWhereverItIsKept(t *testing.T) {
 	}
 }
 
-// Those that have one object, in two accounts, are found in the order of their creation, and none of another provider.
+// Operations with one mark, in two accounts, are found in the order of their creation. Those of another provider are
+// not found.
 func TestFindIsInOrder(t *testing.T) {
 	_, j, s := joined(t)
 	var ops []journal.Operation
@@ -78,7 +79,7 @@ func TestFindIsInOrder(t *testing.T) {
 		require.Equal(t, journal.StateCompleted, result.Operation.State)
 	}
 	_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: ops[0].Ref, At: time.Now(), Outcome: journal.StateCompleted})
-	require.NoError(t, err) // it changes, and has its object yet
+	require.NoError(t, err) // it changes, and still has its object
 	require.NoError(t, sqlite.Flush(j))
 	for _, where := range []string{"in the log", "in their rows"} {
 		for by, value := range map[journal.By]string{journal.ByObject: "ch_1", journal.ByReference: "ref-1"} {
@@ -94,7 +95,7 @@ func TestFindIsInOrder(t *testing.T) {
 	}
 }
 
-// What one has that can't be read may be another's, whoever else has it: it is not recorded.
+// An unreadable operation may have an object already. No other operation gets that object.
 func TestKeyOfADamagedOperationStaysTaken(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"a", "b", "c"} {
@@ -123,7 +124,7 @@ func TestKeyOfADamagedOperationStaysTaken(t *testing.T) {
 	assert.Equal(t, journal.StateUnknown, op.State)
 }
 
-// What an operation was found by goes once it has an answer and nobody else tells of it.
+// An operation's marks go once it has an answer and no event can name it any more.
 func TestMarksGoWithAnAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -142,7 +143,7 @@ func TestMarksGoWithAnAnswer(t *testing.T) {
 	}
 }
 
-// What is not in the log alone any more is found once, whoever has it in the log beside it.
+// A folded operation is found once, though others with marks are still in the log.
 func TestFindOnceItIsFolded(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)
@@ -162,7 +163,7 @@ func TestFindOnceItIsFolded(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// What an answer names as its object is what the operation is found by, at once and later.
+// An operation is found by the object that its answer names, at once and later.
 func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -179,7 +180,7 @@ func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 	}
 }
 
-// What lies under the hash of what is looked for, and has something else, is not found.
+// An operation with the same hash, but another mark, is not found.
 func TestFindWithAHashCollision(t *testing.T) {
 	path, j, s := joined(t)
 	doubted(t, j, s, "invoice-1")
@@ -200,7 +201,7 @@ func TestFindWithAHashCollision(t *testing.T) {
 	}
 }
 
-// What has lost its answer is not found without one.
+// An operation that has lost its answer is an error, and is not found without it.
 func TestFindWithALostAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -232,7 +233,7 @@ func TestFindWithALostAnswer(t *testing.T) {
 	}
 }
 
-// What can't be taken from what an operation is found by keeps the operation.
+// If an operation's marks can't be removed, the operation stays.
 func TestMarksThatStay(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"in a row", "in a block"} {

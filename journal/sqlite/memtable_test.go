@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What was folded and has changed since is read as it is, by either of its names, by all who have it open.
+// An operation that changed after it was folded is read in its present state, by either of its names, in every process.
 func TestMemtableForgetsFoldedOperations(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -38,7 +38,7 @@ func TestMemtableForgetsFoldedOperations(t *testing.T) {
 	reads(journal.StateCompleted)
 }
 
-// A log whose first operations were folded is read from its first one on, by whoever opens it.
+// If a log's first operations were folded, a process that opens it reads it from its first row on.
 func TestMemtableOfALogThatWasCut(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -67,7 +67,7 @@ func TestMemtableOfALogThatWasCut(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// Of objects the memory has those that operations have now which only the log has, each once.
+// Memory holds the present objects of operations that only the log has, each once.
 func TestMemtableOfObjects(t *testing.T) {
 	path, j, s := joined(t)
 	want := make(map[string][]int64)
@@ -78,7 +78,7 @@ func TestMemtableOfObjects(t *testing.T) {
 		_, err := j.Apply(t.Context(), ev)
 		return err
 	}
-	for n := range 20 { // more than it keeps
+	for n := range 20 { // more than memory keeps
 		require.NoError(t, hears(fmt.Sprintf("ch_%d, ch_%d", n, n+1)))
 	}
 	kept, err := j.Get(t.Context(), op.Ref)

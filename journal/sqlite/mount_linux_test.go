@@ -13,8 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// mounted is a file system of its own, of one megabyte. That takes root, and a machine
-// on which one may mount: ONCEWARD_MOUNT says so.
+// mounted mounts a file system of one megabyte. That takes root, and a machine that allows mounts: set ONCEWARD_MOUNT.
 func mounted(t *testing.T) (dir string, remount func(flags uintptr) error) {
 	t.Helper()
 	if os.Getenv("ONCEWARD_MOUNT") == "" {
@@ -28,7 +27,7 @@ func mounted(t *testing.T) (dir string, remount func(flags uintptr) error) {
 	}
 }
 
-// A full file system fails writes closed and it goes on when there is room.
+// On a full file system writes fail closed. The journal goes on when there is room again.
 func TestFullFileSystemFailsClosed(t *testing.T) {
 	dir, _ := mounted(t)
 	path := filepath.Join(dir, "journal.db")
@@ -59,7 +58,7 @@ func TestFullFileSystemFailsClosed(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// A file system that is remounted read only fails writes closed.
+// On a file system that is remounted read-only, writes fail closed.
 func TestReadOnlyFileSystemFailsClosed(t *testing.T) {
 	dir, remount := mounted(t)
 	path := filepath.Join(dir, "journal.db")

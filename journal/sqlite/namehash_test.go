@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// colliding are 1,024 names with one 32-bit FNV-1a hash: ten pairs of parts that collide
-// one after the other, in all combinations.
+// colliding returns 1,024 names with one 32-bit FNV-1a hash: ten pairs of colliding parts in a row, in all
+// combinations.
 func colliding(t *testing.T) []string {
 	t.Helper()
 	names := []string{""}
@@ -47,7 +47,7 @@ func colliding(t *testing.T) []string {
 	return names
 }
 
-// Names that a stranger makes collide are not looked for among each other.
+// Names that a stranger makes collide share no bucket of the hashes.
 func TestNamesThatCollideOnPurpose(t *testing.T) {
 	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -93,7 +93,7 @@ func TestNothingIsExecutedAgainOnceAdopted(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// Without the key that names are hashed with nothing is found, and nobody opens the journal.
+// Without the key of the name hashes nothing is found, and Open fails.
 func TestNamesWhoseKeyIsGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -116,7 +116,7 @@ func TestNamesWhoseKeyIsGone(t *testing.T) {
 	}
 }
 
-// A name that has another's hash, by chance, is nobody's.
+// A name that has another name's hash by chance belongs to no operation.
 func TestNamesThatCollide(t *testing.T) {
 	path, j, s := joined(t)
 	others(t, j, s, "other")

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// inItsOwnMounts runs the test again in a process with a mount namespace of its own, and
-// tells whether this is that process.
+// inItsOwnMounts runs the test again in a process with a mount namespace of its own. It reports whether this is that
+// process.
 func inItsOwnMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childTest) == t.Name() {
@@ -74,7 +74,7 @@ func TestFileMountedByItselfIsRefused(t *testing.T) {
 		}
 	}
 
-	// Its folder may be mounted, and a folder below one.
+	// Its folder may be a mount, or lie below one.
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	s, err := j.Join(t.Context())

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What a newer release has recorded of an operation is there after this one has written it.
+// Fields that a newer release has recorded survive a write by this one.
 func TestFieldsOfANewerReleaseAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

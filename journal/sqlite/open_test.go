@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// alter runs a statement on a file. Where a journal has it open, it waits for that.
+// alter runs a statement on a file. If a journal has the file open, alter waits for it.
 func alter(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -73,7 +73,7 @@ func TestOpenNamesUnwritablePaths(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, filepath.Join(dir, "earlier.db")).Close())
 	require.NoError(t, os.Chmod(dir, 0o555))
-	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // else user nobody does not even get there
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // otherwise user nobody can't reach it
 	asNobody(t)
 	_, err = sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrPermission)
@@ -91,7 +91,7 @@ func TestOpenReportsADamagedFile(t *testing.T) {
 
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for i := 8192; i < len(content); i++ { // all pages but the first
+	for i := 8192; i < len(content); i++ { // all pages except the first
 		content[i] = 0xa5
 	}
 	require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -160,7 +160,7 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	second := open(t, link)
 	s, err := first.Join(t.Context())
 	require.NoError(t, err)
-	// Only the writer that a session was started in knows it to be its own.
+	// Only the writer in which a session was started recognises it as its own.
 	result, err := second.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	assert.Equal(t, journal.Execute, result.Decision)
@@ -177,7 +177,7 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing else is left beside it")
 }
 
-// A file has one writer by whatever name it is opened.
+// A file has one writer, whatever name it is opened by.
 func TestFileHasOneWriterByAnyName(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.Symlink(dir, other))

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// full is a disk that takes so many writes, and no more.
+// full is a disk that accepts that many writes, and no more.
 type full struct {
 	careless
 	left atomic.Int64
@@ -28,7 +28,7 @@ func (d *full) write(_ string, _ int64, _ []byte, do func() int32) int32 {
 	return do()
 }
 
-// A full disk fails an open which says what to do.
+// On a full disk Open fails, and its error says what to do.
 func TestFullDiskFailsAnOpen(t *testing.T) {
 	t.Parallel()
 	failed := 0
@@ -47,12 +47,12 @@ func TestFullDiskFailsAnOpen(t *testing.T) {
 		failed++
 		require.ErrorContains(t, err, "can be opened again")
 		assert.ErrorContains(t, err, path)
-		goOn(t, open(t, path), "invoice-1") // that is so, wherever it had come to
+		goOn(t, open(t, path), "invoice-1") // this holds wherever the failed Open had stopped
 	}
 	assert.Positive(t, failed)
 }
 
-// A disk that has no room for the -shm is full, though SQLite calls that an I/O error.
+// A disk without room for the -shm is reported as full, though SQLite calls it an I/O error.
 func TestFullDiskFailsTheSHM(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := &noRoomForSHM{careless{filepath.Dir(path)}}
@@ -61,14 +61,14 @@ func TestFullDiskFailsTheSHM(t *testing.T) {
 	require.ErrorContains(t, err, "the disk is full")
 }
 
-// noRoomForSHM is a disk that answers each write as SQLite does where the -shm can't grow.
+// noRoomForSHM is a disk that fails each write as SQLite does if the -shm can't grow.
 type noRoomForSHM struct{ careless }
 
 func (*noRoomForSHM) write(string, int64, []byte, func() int32) int32 {
 	return sqlite3.SQLITE_IOERR_SHMSIZE
 }
 
-// unsyncable is a disk that can't be synced.
+// unsyncable is a disk whose syncs fail.
 type unsyncable struct {
 	careless
 	fails atomic.Bool

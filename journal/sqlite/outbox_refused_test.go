@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// wouldEnqueue enqueues in a transaction that comes to nothing.
+// wouldEnqueue enqueues in a transaction that is rolled back.
 func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev journal.Event) (res journal.Result, rows int, err error) {
 	t.Helper()
 	tx, err := db.Begin()
@@ -31,7 +31,7 @@ func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev journal.Event)
 	return res, rows, err
 }
 
-// undelivered is an operation whose outcome is to be delivered, and the event that says it was.
+// undelivered is an operation with an undelivered outcome, and the event that marks it as delivered.
 func undelivered(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Event {
 	t.Helper()
 	begun, err := j.Apply(t.Context(), begin(id, s))
@@ -43,7 +43,7 @@ func undelivered(t *testing.T, j *sqlite.Journal, s journal.Session, id string) 
 	return journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: time.Now(), Outcome: journal.StateCompleted}
 }
 
-// Where SQLite has rolled a transaction back, nothing is recorded, though each of its statements is done since.
+// If SQLite has rolled a transaction back, nothing is recorded, though later statements of it succeed.
 func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -72,7 +72,7 @@ func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
 	assert.False(t, op.Delivered)
 }
 
-// Nothing is enqueued in a file that a newer release has migrated meanwhile.
+// If a newer release has migrated the file meanwhile, nothing is enqueued.
 func TestEnqueueOfANewerRelease(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -82,7 +82,7 @@ func TestEnqueueOfANewerRelease(t *testing.T) {
 	assert.Zero(t, rows)
 }
 
-// What is cancelled and was given a key by its asker is enqueued again by its own names, which are recorded once.
+// A cancelled operation with its asker's key is enqueued again under its own names, which are recorded once.
 func TestEnqueueAgainWithItsKey(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -111,7 +111,7 @@ func TestEnqueueAgainWithItsKey(t *testing.T) {
 	assert.Equal(t, journal.Recorded, res.Decision)
 	assert.Equal(t, 1, rows, "it has both names")
 
-	// By either name it is what it has become in the same transaction.
+	// By either name the transaction sees its own change.
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	defer tx.Rollback()
@@ -125,7 +125,7 @@ func TestEnqueueAgainWithItsKey(t *testing.T) {
 	}
 }
 
-// Who enqueues is told the latest time that was seen, though it is not written each time.
+// An enqueue returns the latest time that the journal has seen, though that is not written each time.
 func TestEnqueueKnowsTheLatestTime(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -138,7 +138,7 @@ func TestEnqueueKnowsTheLatestTime(t *testing.T) {
 	assert.Equal(t, later, res.Last)
 }
 
-// An operation that the file has lost is not enqueued anew.
+// An operation that the file has lost is not enqueued again.
 func TestEnqueueOfALostOperation(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -150,7 +150,8 @@ func TestEnqueueOfALostOperation(t *testing.T) {
 	assert.Zero(t, rows)
 }
 
-// A row of the outbox that can't be read, or is of another operation than it says, is no reason to go by what else there is.
+// If a row of the outbox can't be read, or names another operation, an enqueue fails, and does not decide by the other
+// rows.
 func TestEnqueueBesideADamagedRow(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -183,7 +184,7 @@ func TestEnqueueBesideADamagedRow(t *testing.T) {
 	}
 }
 
-// What another process has begun is known to who has enqueued since, though nobody else has asked.
+// An enqueue learns what another process has begun, though no other call has asked.
 func TestEnqueueCatchesUp(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -200,7 +201,7 @@ func TestEnqueueCatchesUp(t *testing.T) {
 	}
 }
 
-// What nobody could send later, or find again, is not enqueued.
+// An operation that no process could send later, or find again, is not enqueued.
 func TestEnqueueOfAnInvalidIntent(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -217,7 +218,7 @@ func TestEnqueueOfAnInvalidIntent(t *testing.T) {
 	}
 }
 
-// What was enqueued by two names, and can't be read, is not enqueued anew by the second.
+// An operation that was enqueued under two names and can't be read is not enqueued again under the second.
 func TestEnqueueByTheSecondNameOfADamagedRow(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -237,7 +238,7 @@ func TestEnqueueByTheSecondNameOfADamagedRow(t *testing.T) {
 	assert.Equal(t, 3, rows)
 }
 
-// Where others have begun what this process has not seen, a statement that fails is no reason to enqueue it anew.
+// If a statement fails while an enqueue catches up with other processes, their operations are not enqueued again.
 func TestEnqueueOfAnUnreadableName(t *testing.T) {
 	b := newBreaker(t)
 	path, j, _ := joined(t)
@@ -265,7 +266,7 @@ func TestEnqueueOfAnUnreadableName(t *testing.T) {
 	}
 }
 
-// However much a transaction enqueues, what others have written is caught up with once.
+// However much a transaction enqueues, it catches up with other processes once.
 func TestEnqueueCatchesUpOnce(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -288,7 +289,7 @@ func TestEnqueueCatchesUpOnce(t *testing.T) {
 	})
 }
 
-// What may be of one that came with the same key, and can't be read, is not enqueued beside it.
+// If an unreadable operation may have the same carried key, an operation with that key is not enqueued.
 func TestEnqueueBesideADamagedOperationWithItsKey(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -310,7 +311,7 @@ func TestEnqueueBesideADamagedOperationWithItsKey(t *testing.T) {
 	assert.Equal(t, 2, rows)
 }
 
-// A name of which a segment that was reaped still knows is not enqueued anew where the file has lost what it was of.
+// If the file has lost a tombstone whose name its reaped segment still knows, that name is not enqueued again.
 func TestEnqueueOfALostTombstone(t *testing.T) {
 	t.Parallel()
 	path, j, _ := joined(t)
@@ -334,7 +335,7 @@ func TestEnqueueOfALostTombstone(t *testing.T) {
 	}
 }
 
-// A transaction that something can't be enqueued in goes on: nothing of the journal's is under way in it.
+// A transaction goes on after a failed enqueue, which leaves no statement of the journal open.
 func TestEnqueueThatFailsLeavesNothingOpen(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)

@@ -32,7 +32,7 @@ type noSession struct{ journal.Session }
 
 func (noSession) ID() string { return "" }
 
-// application is a database of the application's own on the journal's file, with a table of orders.
+// application is the application's own database on the journal's file, with a table of orders.
 func application(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_txlock=immediate&_pragma=busy_timeout(60000)")
@@ -97,16 +97,14 @@ func operationsOf(t *testing.T, j *sqlite.Journal) (ops []journal.Operation) {
 	return ops
 }
 
-// left is how much is in the outbox.
+// left is the number of rows in the outbox.
 func left(t *testing.T, db *sql.DB) (n int) {
 	t.Helper()
 	require.NoError(t, db.QueryRow("SELECT count(*) FROM onceward_outbox").Scan(&n))
 	return n
 }
 
-// Whoever begins by a name, in whatever process, goes by what was enqueued under it, and the other way
-// round: wherever the operation is kept by then.
-// What was enqueued since a savepoint is undone with it, and its name is free again.
+// A rollback to a savepoint undoes the enqueues since then, and frees their names.
 func TestEnqueueWithinASavepoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "payments.db")
 	j := open(t, path)
@@ -185,8 +183,8 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// Where a transaction enqueues finds what others have recorded since this process last looked: in the log, in
-// blocks, in sealed segments, and what was reaped.
+// An enqueue finds the operations that others have recorded since this process last looked: in the log, in blocks, in
+// sealed segments, and reaped.
 func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -221,14 +219,14 @@ func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 	}
 	require.Equal(t, journal.Recorded, asks("op-new"))
 	require.NoError(t, others.Close())
-	others = open(t, path) // nothing is in memory
+	others = open(t, path) // with nothing in memory
 	for _, i := range []int{0, 500, sqlite.SegmentSize - 2, sqlite.SegmentSize + 3, many - 1} {
 		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
 	}
 	require.Equal(t, journal.Recorded, asks("op-new"))
 }
 
-// What was cancelled is enqueued anew under the same name, in its place.
+// A cancelled operation is enqueued again under the same name, in its place.
 func TestEnqueueAfterACancel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -256,7 +254,7 @@ func TestEnqueueAfterACancel(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// One transaction enqueues many, and one of them twice; more than one batch takes in.
+// One transaction enqueues many operations, one of them twice. More than one batch takes them in.
 func TestATransactionEnqueuesMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -319,7 +317,7 @@ func TestEnqueueRefusesOtherTransactions(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
 }
 
-// A transaction that read before others wrote can't go on to write, and says so.
+// A transaction that read before others wrote can't go on to write, and its error says so.
 func TestEnqueueAfterAnOldRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -408,7 +406,7 @@ func TestDeliverWithTheHandlersWrites(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, journal.Recorded, was.Decision)
 	assert.Equal(t, 1, booked())
-	was, err = j.DeliverTx(t.Context(), deliver, book(nil)) // nobody has taken the first one in yet
+	was, err = j.DeliverTx(t.Context(), deliver, book(nil)) // the first delivery is not taken in yet
 	require.NoError(t, err)
 	assert.Equal(t, journal.Ignored, was.Decision)
 	op, err := open(t, path).Get(t.Context(), res.Operation.Ref)
@@ -420,7 +418,7 @@ func TestDeliverWithTheHandlersWrites(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// A transaction is not reported as recorded that went into a file which is not in its place any more.
+// A transaction that wrote to a file which is no longer in its place is not reported as recorded.
 func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
 	replace := func(t *testing.T, path string) { require.NoError(t, os.Rename(path+"-shm", path+"-shm.old")) }
 	for name, does := range map[string]func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error{
@@ -461,8 +459,8 @@ func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
 	}
 }
 
-// A row of the outbox that is not as it was written is taken in by nobody, and nothing is recorded until somebody
-// has seen to it: the name in it may be anybody's.
+// A damaged row of the outbox is not taken in. Nothing is recorded until a person has repaired it, since its name may
+// be any operation's.
 func TestDamagedOutboxIsNotTakenIn(t *testing.T) {
 	for _, column := range []string{"record = zeroblob(length(record))", "id = 'another'", "handle = handle + 1", "kind = 2"} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -501,8 +499,8 @@ func TestGoroutinesShareATransaction(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// An error means that nothing was recorded, whenever the context has ended, and the transaction goes on: one that ends
-// as the statement is done is no error.
+// An error means that nothing was recorded, whenever the context has ended, and the transaction goes on. If the context
+// ends as the statement is done, there is no error.
 func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -519,7 +517,7 @@ func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
 			cancel()
 			told[id] = err == nil
 		}
-		committed := tx.Commit() == nil // else SQLite has rolled it back
+		committed := tx.Commit() == nil // otherwise SQLite has rolled it back
 		for id, ok := range told {
 			_, err := j.Get(t.Context(), journal.Ref{ID: id})
 			require.Equal(t, ok && committed, err == nil, id)
@@ -528,7 +526,8 @@ func TestEnqueueGivenUpIsNotRecorded(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// Two that came with one key are not two operations, within one transaction and before anybody has taken the first in.
+// Two enqueues with one carried key do not make two operations, within one transaction and before the first is taken
+// in.
 func TestEnqueueOfOneKeyTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -561,7 +560,7 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 	}
 }
 
-// A name is free again once its cancelled operation was reaped with all of its segment, though its hash is in memory.
+// A name is free again once its cancelled operation was reaped with its whole segment, though its hash is in memory.
 func TestEnqueueAfterItsSegmentWasReaped(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -594,7 +593,7 @@ func TestEnqueueAfterItsSegmentWasReaped(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// Nothing is enqueued or delivered where the file is not in its place, nor while another process has it.
+// Nothing is enqueued or delivered while the file is not in its place, or while another process has it locked.
 func TestEnqueueWhereTheFileIsNot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})

@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// counter is where a till stands.
+// counter is a till with its journal and database.
 type counter struct {
 	*till.Till
 	j  *sqlite.Journal
@@ -108,7 +108,7 @@ func TestKilledAtEachStepOfAnOutbox(t *testing.T) {
 	till.KilledAtEachStep(t, func(t *testing.T) till.Shop { return &shop{path: filepath.Join(t.TempDir(), "journal.db")} })
 }
 
-// childTrades orders and settles without end.
+// childTrades orders and settles forever.
 func childTrades(path string) error {
 	s, err := openTill(path, func(string) {})
 	if err != nil {
@@ -126,7 +126,7 @@ func childTrades(path string) error {
 	}
 }
 
-// Several processes enqueue and settle in one file, and are killed at any moment.
+// Several processes enqueue and settle in one file, and are killed at any moment. Each order is booked once.
 func TestKilledTradersBookEachOrderOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

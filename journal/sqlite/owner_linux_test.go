@@ -16,7 +16,7 @@ import (
 
 const nobodysID = 65534
 
-// What is made beside the journal is for whoever may use it.
+// The files that a process makes beside the journal belong to the journal's owner.
 func TestOwnerOfFilesBesideTheJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -46,7 +46,7 @@ func TestOwnerOfFilesBesideTheJournal(t *testing.T) {
 	goOn(t, open(t, path), "invoice-2")
 }
 
-// A file that its group may use is taken by its group.
+// A process of the group may take a file that its group may use.
 func TestOwnersGroupTakesItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -73,7 +73,7 @@ func TestOwnersGroupTakesItsFile(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "its owner takes back what others were allowed")
 }
 
-// Root looks at the file of another user's service, which then goes on and starts again.
+// If root looks at the file of another user's service, the service goes on and starts again.
 func TestReadOnlyLeavesTheOwner(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -125,7 +125,7 @@ func TestReadOnlyLeavesTheOwner(t *testing.T) {
 	goOn(t, open(t, path), "invoice-after")
 }
 
-// A file that all others may read, which who opens it can't change, is not used.
+// A file that all others may read is refused, if the process that opens it can't change that.
 func TestOwnerThatLetsOthersRead(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root has files that it can let another user have")

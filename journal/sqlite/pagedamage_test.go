@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// toldOf is what a journal says of all that everything leaves: to each question an answer, or
-// "error". Each question is asked by itself, so that no error hides another.
+// toldOf asks a journal everything about the contents of everything. Each question has an answer, or "error". Each is
+// asked by itself, so that no error hides another.
 func toldOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	told := map[string]string{}
@@ -94,7 +94,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 	return told
 }
 
-// pagesOf are the first pages of the journal's tables and indices, by their names.
+// pagesOf returns the first pages of the journal's tables and indices, by their names.
 func pagesOf(t *testing.T, path string) (size int, roots map[string]int) {
 	t.Helper()
 	db := anotherProcess(t, path)
@@ -112,11 +112,9 @@ func pagesOf(t *testing.T, path string) (size int, roots map[string]int) {
 	return size, roots
 }
 
-// A page that can't be read is an error and never an absence.
-// What lies on a page that can't be read is an error wherever it is asked for: it never
-// counts as absent.
+// Contents of an unreadable page are an error in every query. They never count as absent.
 func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
-	t.Cleanup(sqlite.ClaimInOneGo()) // one of several commits would come to less than all of it on a slow machine
+	t.Cleanup(sqlite.ClaimInOneGo()) // a claim of several commits might take only some operations on a slow machine
 	path := everything(t)
 	pageSize, roots := pagesOf(t, path)
 	whole, err := os.ReadFile(path)
@@ -133,7 +131,7 @@ func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
 		require.NotEqual(t, "error", says, question)
 	}
 	var noticed atomic.Int32
-	t.Run("without", func(t *testing.T) { // which returns once all of its subtests have
+	t.Run("without", func(t *testing.T) { // returns once all of its subtests have ended
 		for name, page := range roots {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -152,7 +150,7 @@ func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
 	assert.Positive(t, noticed.Load())
 }
 
-// What a dead session held is an error where it can't be found.
+// If the operations of a dead session can't be found, that is an error.
 func TestPageOfADeadSessionsOperations(t *testing.T) {
 	for _, damaged := range []string{"onceward_operations_held", "onceward_flows_held", ""} {
 		path := filepath.Join(t.TempDir(), "journal.db")

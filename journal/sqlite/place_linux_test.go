@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// locksOf are those that this process has of a file, by several looks: beside others that lock and unlock, one look may
-// pass over a lock, or show it twice.
+// locksOf returns this process's locks on a file, from several reads: while other processes lock and unlock, one read
+// may miss a lock or show it twice.
 func locksOf(t *testing.T, path string) (locks []string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -34,7 +34,7 @@ func locksOf(t *testing.T, path string) (locks []string) {
 	return slices.Compact(locks)
 }
 
-// A file that was made here stays locked for as long as it is open, and no longer.
+// A file that this process made stays locked for as long as it is open, and no longer.
 func TestPlaceOfAFileThatWasMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -42,7 +42,7 @@ func TestPlaceOfAFileThatWasMade(t *testing.T) {
 	locks := locksOf(t, path)
 	require.NotEmpty(t, locks)
 	for range 50 {
-		runtime.GC() // which closes what nobody has
+		runtime.GC() // this closes unreachable files
 		runtime.Gosched()
 	}
 	assert.Equal(t, locks, locksOf(t, path))

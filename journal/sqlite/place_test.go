@@ -17,13 +17,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// hanging is a disk on which a write does not come back, until it is released, or for so
-// long that whoever waits for it has failed.
+// hanging is a disk on which a write does not return until it is released, or until any caller that waits for it has
+// failed.
 type hanging struct {
 	careless
 	hangs, released chan struct{}
 	once            sync.Once
-	gaveUp          atomic.Bool // of all writes, once it did of one
+	gaveUp          atomic.Bool // for all writes, once one gave up
 }
 
 func (d *hanging) write(_ string, _ int64, _ []byte, do func() int32) int32 {
@@ -39,7 +39,7 @@ func (d *hanging) write(_ string, _ int64, _ []byte, do func() int32) int32 {
 	return do()
 }
 
-// An open on a disk that hangs holds up no other journal.
+// An Open on a hanging disk does not block other journals.
 func TestOpenOnADiskThatHangs(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	before := open(t, filepath.Join(elsewhere, "before.db"))
@@ -97,7 +97,7 @@ func TestAFileIsOpenedAndClosedByManyAtOnce(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// A file is another name's as long as anybody here has it open by the one it had, and no longer.
+// While this process has a file open under its old name, the file is refused under another one, and no longer.
 func TestPlaceIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "journal.db"), filepath.Join(dir, "moved.db")
@@ -124,6 +124,6 @@ func TestPlaceIsLeft(t *testing.T) {
 	}
 	j = open(t, moved)
 	assert.True(t, has(t, j, "invoice-2"))
-	goOn(t, open(t, path), "of another journal") // where that one was
+	goOn(t, open(t, path), "of another journal") // in the place of the moved one
 	assert.False(t, has(t, j, "of another journal"))
 }

@@ -28,13 +28,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// promise is what a caller was told of an operation: that it was begun, and what
-// became of it, if it was told.
+// promise is the result that a caller got of an operation: that it was begun, and its outcome, if it got one.
 type promise struct {
-	outcome journal.State // StateAbsent: none yet
+	outcome journal.State // StateAbsent means none yet
 }
 
-// bodyOf is the body of the request that is named id. Some fill several pages.
+// bodyOf is the body of the request with that id. Some bodies fill several pages.
 func bodyOf(id string) []byte {
 	n := 20
 	if strings.HasSuffix(id, "7") {
@@ -43,7 +42,7 @@ func bodyOf(id string) []byte {
 	return bytes.Repeat([]byte(id+" "), n)
 }
 
-// life is a process's use of a journal, that says what it was told.
+// life is a process's use of a journal. It reports the results that it got.
 type life struct {
 	journal *sqlite.Journal
 	session journal.Session
@@ -51,8 +50,7 @@ type life struct {
 	told    func(id string, p promise)
 }
 
-// operation begins one operation and has something become of it, by chance. What
-// fails is nobody's promise.
+// operation begins one operation and gives it a random end. A failed call makes no promise.
 func (l *life) operation(ctx context.Context, id string, chance int) {
 	ev := begin(id, l.session)
 	if chance%2 == 0 {
@@ -93,8 +91,8 @@ func (l *life) operation(ctx context.Context, id string, chance int) {
 	}
 }
 
-// live has callers begin operations side by side, with names of this life's, and
-// does other things in between. Operations of several lives may be in the journal.
+// live makes callers begin operations side by side, with names of this life, and makes other calls in between. The
+// journal may hold operations of several lives.
 func (l *life) live(ctx context.Context, random *rand.Rand, callers, operations int) {
 	var wg sync.WaitGroup
 	for g := range callers {
@@ -124,7 +122,7 @@ type unlikeError struct{ id, what string }
 
 func (e *unlikeError) Error() string { return e.id + ": its " + e.what + " is not what it was" }
 
-// inspect opens the journal at path and says in what it breaks a promise.
+// inspect opens the journal at path and reports the promises that it breaks.
 func inspect(ctx context.Context, path string, known map[string]promise) (err error) {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -148,7 +146,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 	for i, id := range slices.Sorted(maps.Keys(known)) {
 		p := known[id]
 		if found[id] == p.outcome && i%4 > 0 {
-			continue // reading all would take long
+			continue // reading all of them would take long
 		}
 		op, err := j.Get(ctx, journal.Ref{ID: id})
 		if err != nil {
@@ -195,8 +193,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 	return sound(ctx, j)
 }
 
-// recorded is a disk on which several lives were led, in a journal with these options.
-// fault is what fails, by chance, while they are led.
+// recorded runs several lives on a disk, in a journal with these options. fault makes calls fail at random meanwhile.
 func recorded(t *testing.T, random *rand.Rand, opts sqlite.Options, d *disk, fault func(diskDid, string) int32) *disk {
 	for n := range 3 {
 		d.lead(t, random, fmt.Sprint("life-", n), opts, fault)
@@ -205,7 +202,7 @@ func recorded(t *testing.T, random *rand.Rand, opts sqlite.Options, d *disk, fau
 	return d
 }
 
-// lead has a process live, and closes the journal in the end.
+// lead runs one life, and closes the journal at its end.
 func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Options, fault func(diskDid, string) int32) {
 	j, err := sqlite.Open(d.path, opts)
 	require.NoError(t, err)
@@ -230,7 +227,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	require.NoError(t, j.Close())
 }
 
-// checkpointOften has the WAL start over more often than it would by itself.
+// checkpointOften makes the WAL start over more often than by itself.
 func checkpointOften(t *testing.T, d *disk) (stop func()) {
 	other := anotherProcess(t, d.path)
 	ctx, enough := context.WithCancel(t.Context())
@@ -251,7 +248,7 @@ func checkpointOften(t *testing.T, d *disk) (stop func()) {
 
 // cut is a moment at which the power is lost.
 type cut struct {
-	after int // how many events
+	after int // number of events
 	loss  loss
 }
 
@@ -259,7 +256,7 @@ func (c cut) String() string {
 	return fmt.Sprintf("after %d events, %.0f %% of what was not synced, in order: %v", c.after, 100*c.loss.odds, c.loss.order)
 }
 
-// cuts are n moments, most of them just before or after a sync.
+// cuts returns n moments, most of them just before or after a sync.
 func (d *disk) cuts(random *rand.Rand, n int) (all []cut) {
 	var syncs []int
 	for i, e := range d.events {
@@ -283,8 +280,8 @@ func (d *disk) cuts(random *rand.Rand, n int) (all []cut) {
 	return all
 }
 
-// after calls f with what is wrong with what the disk leaves at each cut, which are in
-// order. known is what was told before the disk's first event.
+// after calls f at each cut, in order, with the faults of the files that the disk leaves. known is what callers knew
+// before the disk's first event.
 func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(cut, error) (goOn bool)) {
 	type left struct {
 		cut
@@ -322,7 +319,7 @@ func (d *disk) after(t *testing.T, known map[string]promise, cuts []cut, f func(
 	wg.Wait()
 }
 
-// A loss of power loses nothing that anybody was told.
+// A loss of power loses nothing that a caller was promised.
 func TestPowerLossLosesNoAcknowledgedCommit(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	random := seeded(t)
@@ -332,7 +329,7 @@ func TestPowerLossLosesNoAcknowledgedCommit(t *testing.T) {
 	t.Logf("%d events, %d cuts", len(d.events), len(cuts))
 }
 
-// A loss of power soon after another loses nothing that anybody was told.
+// A loss of power soon after another one loses nothing that a caller was promised.
 func TestPowerLossSoonAfterAnother(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	random := seeded(t)
@@ -355,12 +352,12 @@ func TestPowerLossSoonAfterAnother(t *testing.T) {
 	}
 }
 
-// Writes and syncs that fail and a loss of power lose nothing that anybody was told.
+// Failed writes and syncs, together with a loss of power, lose nothing that a caller was promised.
 func TestPowerLossAndWritesThatFail(t *testing.T) {
 	t.Cleanup(sqlite.MarkAlways())
 	n := soak.Times(8, 40)
 	random := seeded(t)
-	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // the disk's: it is not asked by this goroutine
+	chance := rand.New(rand.NewPCG(random.Uint64(), random.Uint64())) // only the disk uses it, in another goroutine
 	faults := 0
 	var mu sync.Mutex
 	d := recorded(t, random, sqlite.Options{}, record(t, filepath.Join(t.TempDir(), "journal.db")), func(what diskDid, _ string) int32 {
@@ -380,13 +377,13 @@ func TestPowerLossAndWritesThatFail(t *testing.T) {
 		}
 		return []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_FULL}[chance.IntN(2)]
 	})
-	require.Greater(t, faults, 5) // some 40: how many writes there are depends on how many share a commit
+	require.Greater(t, faults, 5) // about 40: the number of writes depends on how many events share a commit
 	cuts := d.cuts(random, n)
 	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
 	t.Logf("%d events, %d faults, %d cuts", len(d.events), faults, len(cuts))
 }
 
-// A loss of power is noticed where nothing is synced.
+// The tests notice a loss of power if nothing is synced.
 func TestPowerLossWhereNothingIsSynced(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{"by a checkpoint": "", "but the file itself": "-wal"} {
@@ -398,18 +395,20 @@ func TestPowerLossWhereNothingIsSynced(t *testing.T) {
 	}
 }
 
-// A loss of power is noticed where no commit is synced. No test runs beside this one: its commits would not be, either.
+// The tests notice a loss of power if no commit is synced. No test runs beside this one, since its commits would not be
+// synced either.
 func TestPowerLossWhereNoCommitIsSynced(t *testing.T) {
 	t.Cleanup(sqlite.SyncNormally())
 	record(t, filepath.Join(t.TempDir(), "journal.db")).losesSomething(t)
 }
 
-// losesSomething leads lives on a disk that does not sync everything. After a loss of power, something is missing that was acknowledged.
+// losesSomething runs lives on a disk that does not sync everything. After a loss of power, an acknowledged event is
+// missing.
 func (d *disk) losesSomething(t *testing.T) {
 	t.Helper()
 	random := seeded(t)
 	recorded(t, random, sqlite.Options{}, d, nil)
-	// Something was acknowledged before each of these.
+	// Before each of these cuts, an event was acknowledged.
 	var cuts []cut
 	for _, c := range d.cuts(random, 100) {
 		if c.loss.odds = 0; c.after > len(d.events)/10 {

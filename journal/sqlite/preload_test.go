@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What can't be read in the background as a journal is opened is an error for who asks for what may be there.
+// If the background read after Open fails, a call that may need the missing part returns an error.
 func TestPreloadOfADamagedSegment(t *testing.T) {
 	path, j, s := joined(t)
 	sideBySide(sqlite.SegmentSize, func(i int) {

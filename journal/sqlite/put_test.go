@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// cancelled begins an operation and gives it up unsent.
+// cancelled begins an operation and cancels it unsent.
 func cancelled(t *testing.T, j *sqlite.Journal, ev journal.Event, s journal.Session) journal.Operation {
 	t.Helper()
 	begun, err := j.Apply(t.Context(), ev)
@@ -26,7 +26,7 @@ func cancelled(t *testing.T, j *sqlite.Journal, ev journal.Event, s journal.Sess
 	return ended.Operation
 }
 
-// What a row became last is what the next event by its handle finds.
+// An event by a handle finds the latest state of the row.
 func TestPutInARowIsFoundByItsHandle(t *testing.T) {
 	_, j, s := joined(t)
 	cancelled(t, j, begin("invoice-1", s), s)
@@ -46,7 +46,7 @@ func TestPutInARowIsFoundByItsHandle(t *testing.T) {
 	assert.Equal(t, "paid invoice-1", string(op.Answer.Body), "the first answer stays")
 }
 
-// The window that an operation has since it was begun again counts, wherever it is kept.
+// If an operation was begun again with a window, that window counts, wherever the operation is stored.
 func TestPutOfOneThatHasAWindowNow(t *testing.T) {
 	for where, folded := range map[string]bool{"in the log": false, "in a row": true} {
 		t.Run(where, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPutOfOneThatHasAWindowNow(t *testing.T) {
 	}
 }
 
-// What goes to rows counts among the bytes of a commit, too: what comes after too many is in the next.
+// Bytes that go to rows count in a commit's limit too. Later events go into the next commit.
 func TestPutOfMuchInRows(t *testing.T) {
 	t.Parallel()
 	sizes := []int{33 << 20, 1} // the first is over the limit
@@ -104,7 +104,7 @@ func TestPutOfMuchInRows(t *testing.T) {
 	}
 }
 
-// A tombstone has nothing of its answer, not even a sum.
+// A tombstone keeps nothing of its answer, not even a sum.
 func TestPutOfATombstone(t *testing.T) {
 	for where, row := range map[string]struct{ folded, twice bool }{
 		"from the log": {false, false},

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// closes is a context of which it is asked whether it has ended just before the journal is closed.
+// closes is a context that closes the journal just before it says whether it has ended.
 type closes struct {
 	context.Context
 	j *sqlite.Journal
@@ -24,7 +24,7 @@ type closes struct {
 func (c *closes) Err() error            { _ = c.j.Close(); return nil }
 func (c *closes) Done() <-chan struct{} { return nil }
 
-// Who reads as the journal is closed is told so, and waits for nobody.
+// A reader gets ErrClosed while the journal is being closed, and waits for nothing.
 func TestReadersOfAJournalThatIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -54,7 +54,7 @@ func TestReadersOfAJournalThatIsClosed(t *testing.T) {
 	}
 }
 
-// A table that is gone is an error for who reads it.
+// A missing table is an error for readers.
 func TestReadersOfATableThatIsGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -65,7 +65,7 @@ func TestReadersOfATableThatIsGone(t *testing.T) {
 	require.ErrorContains(t, err, "onceward_backup", "each time")
 }
 
-// A file that was taken away can't be opened for reading by more of its connections, which is an error.
+// If a file was moved away, opening further connections for reading is an error.
 func TestReadersOfAFileThatIsGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open can't be moved")

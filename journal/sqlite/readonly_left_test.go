@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What is left of a journal's files by whoever had it open is read as it is.
+// A reader takes a journal's leftover files as they are.
 func TestReadOnlyOfLeftoverFiles(t *testing.T) {
 	lived := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, lived)
@@ -59,7 +59,7 @@ func TestReadOnlyOfLeftoverFiles(t *testing.T) {
 	}
 }
 
-// A file that is gone is told from one that another took the place of.
+// A missing file and a replaced file are different errors.
 func TestReadOnlyOfARemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
@@ -75,7 +75,7 @@ func TestReadOnlyOfARemovedFile(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Files beside it of which can't be told whether they are there are no absence.
+// If it can't be read whether a file beside the journal exists, that is an error, and not an absence.
 func TestReadOnlyBesideALoop(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -89,12 +89,12 @@ func TestReadOnlyBesideALoop(t *testing.T) {
 	}
 }
 
-// What may not be read any more is an error each time, beside who writes and alone.
+// If reading is no longer permitted, each call is an error, beside a writer and alone.
 func TestReadOnlyWithoutPermission(t *testing.T) {
 	for name, alone := range map[string]bool{"beside": false, "alone": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			for _, name := range []string{dir, filepath.Dir(dir)} { // what is in it can be looked up
+			for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
 				require.NoError(t, os.Chmod(name, 0o755))
 			}
 			path := filepath.Join(dir, "journal.db")
@@ -116,7 +116,7 @@ func TestReadOnlyWithoutPermission(t *testing.T) {
 	}
 }
 
-// Where the -wal file was taken away that a connection went by, it reads on without.
+// If the -wal file of a connection was removed, the connection reads on without it.
 func TestReadOnlyAfterTheLastWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	w := open(t, path)
@@ -143,7 +143,7 @@ func TestReadOnlyAfterTheLastWriter(t *testing.T) {
 	assert.NoFileExists(t, path+"-wal")
 }
 
-// What may be what is looked for, and can't be read, is an error for who only looks.
+// If the searched operation may be in an unreadable part, a read-only look-up is an error.
 func TestReadOnlyOfADamagedFile(t *testing.T) {
 	for name, row := range map[string]struct {
 		many   int
@@ -171,7 +171,7 @@ func TestReadOnlyOfADamagedFile(t *testing.T) {
 	}
 }
 
-// A path that can't be told, and a file that has two names, are refused.
+// A path that can't be resolved, and a file with two names, are refused.
 func TestReadOnlyRefusesAPath(t *testing.T) {
 	if !alone(t) {
 		return
@@ -191,7 +191,7 @@ func TestReadOnlyRefusesAPath(t *testing.T) {
 	require.ErrorContains(t, err, "getwd")
 }
 
-// The file of an older release is refused, and left as it is.
+// The file of an older release is refused, and stays as it is.
 func TestReadOnlyOfAnOlderSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -205,12 +205,12 @@ func TestReadOnlyOfAnOlderSchema(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// A file that is gone by the time it is opened is told of as one that is not there.
+// A file that vanishes before it is opened gives the error of a missing file.
 func TestReadOnlyOfAVanishingFile(t *testing.T) {
 	k := hit(t)
 	path := k.put(t, k.after)
 	b := newBreaker(t)
-	b.meanwhile(func(string) { // the file alone is looked at first
+	b.meanwhile(func(string) { // the first statement checks the file alone
 		b.meanwhile(nil)
 		assert.NoError(t, os.Rename(path, path+"-elsewhere"))
 	})
@@ -218,7 +218,7 @@ func TestReadOnlyOfAVanishingFile(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// What the log alone has is found by who only looks, as what has a row.
+// A read-only journal finds operations that only the log has, like those with rows.
 func TestReadOnlyOfTheLog(t *testing.T) {
 	path, j, s := joined(t)
 	looking, err := sqlite.Open(path, readOnly)

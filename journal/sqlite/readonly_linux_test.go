@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Links may lead where no path leads without them: what lies beside such a file could not be told by its name.
+// Links can lead to a file whose direct path would be too long. The files beside it could not be named, so it is
+// refused.
 func TestOpenWherePathsAreTooLong(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {

@@ -19,11 +19,10 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// served is how many operations a child begins before it says that it serves: more than a segment has.
+// served is the number of operations that a child begins before it prints that it serves: more than a segment.
 const served = sqlite.SegmentSize + 100
 
-// childServes begins and completes operations until it is killed, and says so once the first
-// are there.
+// childServes begins and completes operations until it is killed. It prints a line once the first are there.
 func childServes(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -48,26 +47,26 @@ func childServes(path string) error {
 	}
 }
 
-// surroundings are what lies beside a journal: names, inodes, owners and modes.
+// surroundings describes the files beside a journal: names, inodes, owners and modes.
 func surroundings(t *testing.T, path string) map[string]string {
 	t.Helper()
 	there := make(map[string]string)
 	for _, name := range filesOf(t, path) {
 		info, err := os.Stat(name)
 		if err != nil {
-			continue // its process has swept it away meanwhile
+			continue // its process has removed it meanwhile
 		}
 		sys := info.Sys().(*syscall.Stat_t)
 		inode := sys.Ino
 		if name == path+"-sidecar" {
-			inode = 0 // whoever writes the journal puts a new one in its place now and then
+			inode = 0 // the writing process replaces it now and then
 		}
 		there[filepath.Base(name)] = fmt.Sprint(inode, " ", sys.Uid, " ", sys.Gid, " ", info.Mode())
 	}
 	return there
 }
 
-// whatever reads all that a Journal that is read alone has to read.
+// whatever calls everything that reads a read-only Journal.
 func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
 	t.Helper()
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
@@ -78,7 +77,7 @@ func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
 			require.NoError(t, err)
 			assert.Equal(t, op.Handle, whole.Handle)
 		}
-		if listed%501 == 1 && op.State == journal.StateInFlight { // those that are completed are not found by their keys
+		if listed%501 == 1 && op.State == journal.StateInFlight { // completed operations are not found by their keys
 			found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, op.Key)
 			require.NoError(t, err)
 			require.Len(t, found, 1)
@@ -112,8 +111,8 @@ func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
 	return listed
 }
 
-// A process that looks at the file of another one that writes, of one that was killed, and of
-// none: nothing is made, or another's, and nothing of the sidecar changes.
+// A process looks at the file of a writing process, of a killed one, and of none. It makes no file, changes no other
+// process's files, and leaves the sidecar as it is.
 func TestReadOnlyBesideAProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -158,7 +157,7 @@ func TestReadOnlyBesideAProcess(t *testing.T) {
 	assert.Equal(t, content, again)
 }
 
-// Who reads is open before whoever writes, and stays so until after that.
+// A reader is open before a writer, and stays open until after it.
 func TestReadOnlyAroundAnOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -217,7 +216,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	assert.Equal(t, before, surroundings(t, path))
 }
 
-// A path with a slip in it makes nothing.
+// A mistyped path makes no file.
 func TestExistingMakesNothing(t *testing.T) {
 	for name, opts := range map[string]sqlite.Options{"existing": {Existing: true}, "read-only": readOnly} {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +260,7 @@ func TestExistingMakesNothing(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// The file of another release is neither migrated nor misread, and the process that has it
-// open goes on.
+// The file of another release is neither migrated nor misread. The process that has it open goes on.
 func TestReadOnlyLeavesTheSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -293,7 +291,7 @@ func listOf(t *testing.T, j *sqlite.Journal) (n int) {
 	return n
 }
 
-// What a file is replaced by while it is looked at is another journal.
+// If another file replaces the journal's while a reader has it open, the reader refuses it as another journal.
 func TestReadOnlySeesAReplacement(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "journal.db"), filepath.Join(dir, "other.db")
@@ -312,7 +310,7 @@ func TestReadOnlySeesAReplacement(t *testing.T) {
 	require.ErrorContains(t, err, "-shm")
 }
 
-// rewritten is a file that is written to, in place, as somebody opens it.
+// rewritten is a file that is written in place as it is opened.
 type rewritten struct {
 	careless
 	path  string
@@ -327,7 +325,7 @@ func (r *rewritten) opened(_ uintptr, name string) {
 	}
 }
 
-// What is written while it is read without a lock is read again, though it has its size.
+// If the file is written while it is read without a lock, it is read again, even if its size is the same.
 func TestReadOnlyReadsChangedPagesAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)

@@ -14,10 +14,10 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// longAgo is when what these tests reap was settled.
+// longAgo is when the operations of these tests were settled.
 var longAgo = time.Now().Add(-1000 * time.Hour)
 
-// ended begins an operation long ago and ends it so.
+// ended begins an operation long ago, and ends it by an event of that kind.
 func ended(t *testing.T, j *sqlite.Journal, s journal.Session, ev journal.Event, kind journal.EventKind) {
 	t.Helper()
 	ev.At = longAgo
@@ -31,7 +31,7 @@ func ended(t *testing.T, j *sqlite.Journal, s journal.Session, ev journal.Event,
 	require.NoError(t, err)
 }
 
-// No commit of the reaper has more than it may, and none has much less.
+// No commit of the reaper has more operations than its bound, and none has far fewer.
 func TestReapCommitsAFewAtATime(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -63,7 +63,7 @@ func TestReapCommitsAFewAtATime(t *testing.T) {
 	}
 }
 
-// What is not to be reaped yet takes no place of what is.
+// Operations that are not due to be reaped take no place of those that are.
 func TestReapSkipsKeptOperations(t *testing.T) {
 	_, j, s := joined(t)
 	for n := range 6 {
@@ -80,7 +80,7 @@ func TestReapSkipsKeptOperations(t *testing.T) {
 	assert.Equal(t, 3, n)
 }
 
-// What is pending stays in the log while others are reaped, as it is likely to go on.
+// A pending operation stays in the log while others are reaped, since it is likely to change soon.
 func TestReapLeavesTheLogAlone(t *testing.T) {
 	path, j, s := joined(t)
 	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
@@ -100,12 +100,12 @@ func TestReapTakesNothingButAReap(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 }
 
-// A segment is spent once nothing in it is to be reaped any more, and not before: neither for one that is kept, nor
-// for those that are in the log yet.
+// A segment is spent once nothing in it is left to reap, and not before. Operations that are kept, or still in the log,
+// delay that.
 func TestReapSpendsASegment(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		kept  int // how many of the segment's last are kept
+		kept  int // number of the segment's last operations that are kept
 		spent bool
 	}{"whole": {0, true}, "all but one": {1, false}, "all but those in the log": {100, false}} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestReapSpendsASegment(t *testing.T) {
 	}
 }
 
-// What comes after a sealed segment is reaped too, though something in that is damaged.
+// Operations after a sealed segment are reaped too, though the segment contains a damaged one.
 func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -152,7 +152,7 @@ func TestReapAfterASegmentThatIsDamaged(t *testing.T) {
 	assert.Equal(t, sqlite.SegmentSize-1, n)
 }
 
-// The tombstones of a segment that is spent are listed by whatever they are asked for.
+// The tombstones of a spent segment are listed by every filter that matches them.
 func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -180,7 +180,7 @@ func TestReapLeavesTombstonesToBeListed(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// What is damaged after it was archived is an error, and stays.
+// An operation that is damaged after it was archived is an error, and stays.
 func TestReapOfAnOperationDamagedMeanwhile(t *testing.T) {
 	path, j, s, archive := archiving(t)
 	ended(t, j, s, begin("cancelled", s), journal.EventCancel)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// reapable is a journal with operations of each kind that is to be reaped, some of which have marks.
+// reapable is a journal with operations of each reapable kind, some of them with marks.
 func reapable(t *testing.T, folded bool) *scene {
 	t.Helper()
 	sc := &scene{path: filepath.Join(t.TempDir(), "journal.db"), now: time.Now().Truncate(time.Millisecond), names: []string{"named", "generated", "late", "cancelled", "unmarked"}}
@@ -52,14 +52,14 @@ func reapable(t *testing.T, folded bool) *scene {
 	late := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "late"}, At: then, Outcome: journal.StateCompleted}
 	_, err = j.Apply(t.Context(), late)
 	require.NoError(t, err)
-	seenAt(t, j, sc.now.Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, sc.now.Add(-journal.Confirmation)) // so that now is no jump
 	seenAt(t, j, sc.now)
 	require.NoError(t, sqlite.Mark(j))
 	copyAll(t, lived, sc.path)
 	return sc
 }
 
-// What is reaped by its name, and a statement fails, is there as it was, or gone in whole.
+// If a statement of a reap by name fails, the operation is there as it was, or gone completely.
 func TestBrokenStatementOfAReap(t *testing.T) {
 	t.Parallel()
 	for where, folded := range map[string]bool{"of the log": false, "of rows and blocks": true} {
@@ -77,7 +77,7 @@ func TestBrokenStatementOfAReap(t *testing.T) {
 	}
 }
 
-// No more is reaped than was asked for, though more is to be reaped by a clock that comes to be believed after what is found.
+// A reap keeps to its limit, though its clock is confirmed during the reap and makes more operations due.
 func TestReapByAClockBelievedMeanwhile(t *testing.T) {
 	b := newBreaker(t)
 	path, j, s := joined(t)
@@ -97,7 +97,7 @@ func TestReapByAClockBelievedMeanwhile(t *testing.T) {
 	at, limit := longAgo.Add(100*time.Hour), format.BlockSize+1
 	believed := false
 	b.meanwhile(func(statement string) {
-		if !believed && strings.Contains(statement, "AND tombstone = 0") { // those in blocks were found
+		if !believed && strings.Contains(statement, "AND tombstone = 0") { // the reap has found those in blocks
 			believed = true
 			seenAt(t, j, at.Add(journal.Confirmation))
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What is damaged keeps no other from being reaped, and its segment is looked at again.
+// A damaged operation keeps no other from being reaped, and its segment is examined again.
 func TestReapBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -51,7 +51,7 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 	}
 }
 
-// What is beyond the limit stays as it is, though it is in a block beside others that are reaped.
+// Operations beyond the limit stay as they are, though their block has others that are reaped.
 func TestReapOfABlockAndNoMore(t *testing.T) {
 	path, j, s := joined(t)
 	then := time.Now().Add(-1000 * time.Hour)
@@ -81,7 +81,7 @@ func TestReapOfABlockAndNoMore(t *testing.T) {
 	}
 }
 
-// meanwhile is an archive that has something be done as it is written to, once.
+// meanwhile is an archive that calls do at the first write.
 type meanwhile struct{ do func() }
 
 func (w *meanwhile) Write(p []byte) (int, error) {
@@ -92,7 +92,7 @@ func (w *meanwhile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// archiving is a journal whose archive does something as it is written to.
+// archiving is a journal with such an archive.
 func archiving(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, archive *meanwhile) {
 	t.Helper()
 	path, archive = filepath.Join(t.TempDir(), "journal.db"), new(meanwhile)
@@ -104,7 +104,7 @@ func archiving(t *testing.T) (path string, j *sqlite.Journal, s journal.Session,
 	return path, j, s, archive
 }
 
-// Where another process has reaped a block meanwhile, the one before it stays.
+// If another process has reaped a block meanwhile, the block before it stays.
 func TestReapOfABlockThatAnotherReaped(t *testing.T) {
 	path, j, s, archive := archiving(t)
 	then := time.Now().Add(-1000 * time.Hour)
