@@ -29,8 +29,8 @@ func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int
 	return handles
 }
 
-// However a list is cut into pages, and whatever is in rows, in blocks and in the log alone, it has the filter's
-// matches once, in its order.
+// A list has the filter's matches once, in its order. Neither its pages nor the places of the operations (rows, blocks,
+// the log alone) matter.
 func TestListHasWhatItsFilterSelects(t *testing.T) {
 	t.Parallel()
 	const many = 2500 // two segments, and a part of one

@@ -95,7 +95,8 @@ func TestFindIsInOrder(t *testing.T) {
 	}
 }
 
-// An unreadable operation may have an object already. No other operation gets that object.
+// An unreadable operation may be the one that has an object. No other operation gets that object then, even if a
+// readable one has it too.
 func TestKeyOfADamagedOperationStaysTaken(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"a", "b", "c"} {

@@ -78,7 +78,7 @@ func TestMemtableOfObjects(t *testing.T) {
 		_, err := j.Apply(t.Context(), ev)
 		return err
 	}
-	for n := range 20 { // more than memory keeps
+	for n := range 20 { // more than an operation keeps
 		require.NoError(t, hears(fmt.Sprintf("ch_%d, ch_%d", n, n+1)))
 	}
 	kept, err := j.Get(t.Context(), op.Ref)

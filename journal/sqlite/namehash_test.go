@@ -47,7 +47,7 @@ func colliding(t *testing.T) []string {
 	return names
 }
 
-// Names that a stranger makes collide share no bucket of the hashes.
+// A stranger can't make names share a hash: a look-up of such a name has few candidates.
 func TestNamesThatCollideOnPurpose(t *testing.T) {
 	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))

@@ -136,6 +136,8 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 	assert.Equal(t, []string{"invoice key-of-invoice", "charge second"}, keys)
 }
 
+// A begin in any process continues the operation that was enqueued under its name, and an enqueue finds one that was
+// begun, wherever the operation is stored by then.
 func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

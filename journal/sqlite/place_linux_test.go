@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// locksOf returns this process's locks on a file, from several reads: while other processes lock and unlock, one read
+// locksOf returns this process's locks on a file, from several reads. While other processes lock and unlock, one read
 // may miss a lock or show it twice.
 func locksOf(t *testing.T, path string) (locks []string) {
 	t.Helper()

@@ -97,7 +97,7 @@ func TestAFileIsOpenedAndClosedByManyAtOnce(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// While this process has a file open under its old name, the file is refused under another one, and no longer.
+// A file is refused under another name while this process has it open under its own, and no longer.
 func TestPlaceIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "journal.db"), filepath.Join(dir, "moved.db")

@@ -25,7 +25,7 @@ func TestWebhookInARestoredJournal(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-// What may be told of, and can't be read, is an error, and the event is heard later.
+// If an event may name an unreadable operation, it is an error, and a repeat of the event can be heard later.
 func TestWebhookOfADamagedOperation(t *testing.T) {
 	for name, damage := range map[string]string{
 		"its facts":   "UPDATE onceward_operations SET facts = zeroblob(length(facts))",
@@ -51,7 +51,7 @@ func TestWebhookOfADamagedOperation(t *testing.T) {
 	}
 }
 
-// An event that is refused strands nobody who is in its commit.
+// A refused event does not fail other events in its commit.
 func TestWebhookRefusedBesideABegin(t *testing.T) {
 	_, j, s := joined(t)
 	op, err := doubt(t.Context(), j, "invoice-1", s)
@@ -79,7 +79,7 @@ func TestWebhookRefusedBesideABegin(t *testing.T) {
 	assert.True(t, first)
 }
 
-// All events that were heard so long ago are forgotten, however many they are.
+// All events that were heard too long ago are forgotten, however many there are.
 func TestHeardLongAgoIsForgotten(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := doubt(t.Context(), j, "invoice-1", s)
@@ -99,7 +99,7 @@ func TestHeardLongAgoIsForgotten(t *testing.T) {
 	assert.Empty(t, rowsIn(t, path, "at", "onceward_heard"))
 }
 
-// What is read again for one that is damaged is no more than was asked for.
+// If a damaged operation makes Looks read again, it returns no more than its limit.
 func TestLookupsKeepTheirLimit(t *testing.T) {
 	_, j := unknowns(t, 6, "facts = zeroblob(length(facts))")
 	now := time.Now().Add(time.Hour)
@@ -115,7 +115,8 @@ func TestLookupsKeepTheirLimit(t *testing.T) {
 	assert.Equal(t, []string{"op-1", "op-2", "op-3", "op-4", "op-5"}, ids)
 }
 
-// An answer whose body can't be read is an error, and no answer without, also for who tells of its operation.
+// An answer with an unreadable body is an error, instead of an answer without a body. This also holds for an event
+// about its operation.
 func TestWebhookOfADamagedAnswer(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))

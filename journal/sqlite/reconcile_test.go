@@ -36,7 +36,7 @@ func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session)
 	return ended.Operation, err
 }
 
-// tookEffect is an event that says so of an operation.
+// tookEffect is evidence that an operation took effect.
 func tookEffect(op journal.Operation, object string) journal.Event {
 	return journal.Event{
 		Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Generation: op.Generation, Object: object,
@@ -45,8 +45,8 @@ func tookEffect(op journal.Operation, object string) journal.Event {
 	}
 }
 
-// childHears has operations become unknown, be looked for, and be heard of, each step one
-// commit, and says which were acknowledged.
+// childHears makes operations unknown, looks for them, and hears events about them, each step in one commit. It prints
+// the acknowledged ones.
 func childHears(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -69,7 +69,7 @@ func childHears(path string) error {
 			return err
 		}
 		fmt.Println("leased", id)
-		// An event that tells of two at once, the second of which is held.
+		// An event about two operations at once, the second of which is in flight.
 		held, err := j.Apply(ctx, begin("held-"+id, s))
 		if err != nil {
 			return err
@@ -82,8 +82,8 @@ func childHears(path string) error {
 	}
 }
 
-// What was acknowledged of looks and events survives a kill at any point: an event is heard
-// with all that comes of it, or not at all.
+// Acknowledged look-ups and events survive a kill at any point. An event is heard with all of its results, or not at
+// all.
 func TestKilledDuringAWebhook(t *testing.T) {
 	kills := soak.Times(3, 10)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -120,7 +120,7 @@ func TestKilledDuringAWebhook(t *testing.T) {
 			all++
 			assert.False(t, first, "%s was heard", id)
 			fallthrough
-		case !first: // it was, and nobody was told
+		case !first: // it was heard, and its caller got no answer
 			assert.Equal(t, journal.StateCompleted, op.State, id)
 			assert.Equal(t, "charge "+id, op.Object)
 			assert.Equal(t, []byte("charge "+id), op.Answer.Body)
@@ -152,7 +152,7 @@ func TestKilledDuringAWebhook(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// What looks and events ask for is found by indices.
+// The queries of look-ups and events use indices.
 func TestLooksUseTheirIndices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	open(t, path)
@@ -182,7 +182,7 @@ func TestLooksUseTheirIndices(t *testing.T) {
 	}
 }
 
-// An operation that never becomes unknown leaves no row of its own by which it is found.
+// An operation that never becomes unknown leaves no row of its marks.
 func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -205,7 +205,7 @@ func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// The answer that evidence brings for what is held stays as it was, whatever the caller does with its own.
+// The answer of evidence for an operation in flight is a copy. The caller may change its own afterwards.
 func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	_, j, s := joined(t)
 	held, err := j.Apply(t.Context(), begin("held", s))
@@ -229,7 +229,7 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	assert.Equal(t, "the answer", op.Answer.Header.Get("X-Of"))
 }
 
-// unknowns are that many unknown operations, of which the first is damaged.
+// unknowns makes that many unknown operations, the first of them damaged.
 func unknowns(t *testing.T, n int, damage string) (path string, j *sqlite.Journal) {
 	t.Helper()
 	path, j, s := joined(t)
@@ -243,7 +243,7 @@ func unknowns(t *testing.T, n int, damage string) (path string, j *sqlite.Journa
 	return path, open(t, path)
 }
 
-// One that is damaged strands none that is due beside it, nor what is begun in the same commit.
+// A damaged operation prevents neither the look-ups of other due operations nor a begin in the same commit.
 func TestLooksBesideADamagedOperation(t *testing.T) {
 	for _, damage := range []string{"facts = zeroblob(length(facts))", "request_body = x'00'"} {
 		_, j := unknowns(t, 3, damage)
@@ -280,7 +280,7 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 	}
 }
 
-// What can't be read is not taken for what is not there.
+// An unreadable operation does not count as absent.
 func TestFindOfADamagedOperation(t *testing.T) {
 	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
 	looks, err := sqlite.Open(path, readOnly)

@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// refuse has SQLite refuse one statement of the journal's, which leaves the rest of its
-// transaction as it is, until stop is called.
+// refuse makes SQLite refuse one statement of the journal's, which leaves the rest of its transaction as it is, until
+// stop is called.
 func refuse(t *testing.T, path, what string) (stop func()) {
 	t.Helper()
 	other := anotherProcess(t, path)
@@ -115,7 +115,7 @@ func TestDeadSessionIsStillDead(t *testing.T) {
 	assert.Len(t, results, 1)
 }
 
-// A transaction that a rollback left open is rolled back by the next commit.
+// If a failed rollback leaves a transaction open, the next commit rolls it back.
 func TestTransactionThatARollbackLeftOpen(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
@@ -129,7 +129,7 @@ func TestTransactionThatARollbackLeftOpen(t *testing.T) {
 	}
 }
 
-// An answer whose body is damaged is an error and not an answer without.
+// An answer with a damaged body is an error, instead of an answer without a body.
 func TestAnswerWithADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -193,7 +193,7 @@ func TestUnreapableOperationStays(t *testing.T) {
 	}
 }
 
-// A segment of which something was lost is never spent.
+// A segment that lost an operation is never spent.
 func TestSegmentThatLostSomethingIsNotSpent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -209,8 +209,8 @@ func TestSegmentThatLostSomethingIsNotSpent(t *testing.T) {
 	assert.NotEmpty(t, verify(t, j))
 }
 
-// A log that says that less was folded is not believed.
-// What was folded is believed only as far as the log, or what lies elsewhere, bears it out.
+// The log's record of the folded operations is believed only as far as its rows, or the contents elsewhere, confirm it.
+// A record of fewer operations is not believed.
 func TestLogWithAnOlderFoldPosition(t *testing.T) {
 	path, to := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -233,8 +233,8 @@ func TestLogWithAnOlderFoldPosition(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// What a transaction has enqueued is taken in by several commits. One that is refused fails who asks, and leaves
-// the rest for the next.
+// The operations that a transaction has enqueued are taken in by several commits. If one is refused, its caller gets an
+// error, and the next call takes in the rest.
 func TestRefusedWhileManyAreTakenIn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -257,7 +257,7 @@ func TestRefusedWhileManyAreTakenIn(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// A request that can't be read is not shown as an empty one.
+// An unreadable request is not shown as an empty one.
 func TestRequestWithADamagedBody(t *testing.T) {
 	path, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -278,16 +278,16 @@ func TestRequestWithADamagedBody(t *testing.T) {
 	}
 }
 
-// What can't be reaped is not reported to be, whatever others record meanwhile.
+// A reap does not report operations that it could not reap, whatever others record meanwhile.
 func TestReapThatIsRefusedBesideOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	ripe(t, j, 100) // so few that all go in one commit
+	ripe(t, j, 100) // few enough to go in one commit
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Fold(j))
-	stop := refuse(t, path, "INSERT ON onceward_operations WHEN new.tombstone = 1") // which comes first
+	stop := refuse(t, path, "INSERT ON onceward_operations WHEN new.tombstone = 1") // this statement comes first
 	var stopped atomic.Bool
 	var busy sync.WaitGroup
 	for n := range 8 {

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What one commit removes from more than a segment is noted in each.
+// If one commit removes operations of several segments, each segment records its own.
 func TestRemovedFromTwoSegments(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -52,7 +52,8 @@ func TestRemovedFromTwoSegments(t *testing.T) {
 	require.ErrorContains(t, err, "damaged", "it can't be told whether anybody did")
 }
 
-// What was removed of a segment and can't be read is not written over: nothing more of it goes.
+// A segment's unreadable record of its removed operations is not overwritten. No further operation of the segment is
+// removed.
 func TestRemovalBesideADamagedMap(t *testing.T) {
 	for _, damaged := range []string{"zeroblob(length(bits))", "x'00'"} {
 		path, j, s := joined(t)

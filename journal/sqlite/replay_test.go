@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// FuzzReplay: whatever stands in the log's records, it is refused or replayed.
+// FuzzReplay refuses or replays any bytes in the log's records.
 func FuzzReplay(f *testing.F) {
 	seed := &batch{writer: &writer{state: newState()}}
 	for i := range int64(3) {

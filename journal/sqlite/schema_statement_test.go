@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A file of which it can't be read what it is is not made a journal, nor brought to another schema.
+// If Open can't read what kind of file it is, it neither makes a journal in it nor migrates it.
 func TestBrokenStatementOfAMigration(t *testing.T) {
 	b := newBreaker(t)
 	for name, version := range map[string]int{"new": 0, "of an earlier release": 1} {
@@ -27,7 +27,7 @@ func TestBrokenStatementOfAMigration(t *testing.T) {
 				b.arm(n, false)
 				j, err := sqlite.Open(path, sqlite.Options{})
 				broke := b.disarm()
-				if failed = broke != ""; broke != "SELECT identity, epoch FROM onceward_journal" { // of the file alone: what can't be read is left to others
+				if failed = broke != ""; broke != "SELECT identity, epoch FROM onceward_journal" { // of the file alone: if it can't be read, other checks decide
 					assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
 				}
 				assert.NotErrorIs(t, err, sqlite.ErrNotJournal, broke)

@@ -61,7 +61,7 @@ func TestSchemaMigratedUnderARunningProcess(t *testing.T) {
 	assert.ErrorContains(t, err, "start one of the newer release")
 }
 
-// A file of an older release is not migrated by whoever says so.
+// With NoMigration, Open does not migrate the file of an older release.
 func TestNoMigrationKeepsTheSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -83,7 +83,7 @@ func TestNoMigrationKeepsTheSchema(t *testing.T) {
 
 var readOnly = sqlite.Options{ReadOnly: true}
 
-// madeAndClosed is a journal of this release with an operation in it, that nobody has open.
+// madeAndClosed makes a journal of this release with an operation in it, and closes it.
 func madeAndClosed(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
@@ -93,7 +93,7 @@ func madeAndClosed(t *testing.T) (path string) {
 	return path
 }
 
-// What needs no migration is opened by who makes none.
+// With NoMigration, Open opens a file that needs no migration.
 func TestNoMigrationOfThisReleasesFile(t *testing.T) {
 	path := madeAndClosed(t)
 	for _, alter := range []func(){func() {}, func() { alter(t, path, "CREATE TABLE invoices (id TEXT)") }} {
@@ -105,7 +105,7 @@ func TestNoMigrationOfThisReleasesFile(t *testing.T) {
 	}
 }
 
-// A file that is the journal's alone says so; one that it shares says what it said.
+// A file of the journal alone has its application id. A shared file keeps the application's.
 func TestApplicationIDOfAFile(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -119,14 +119,14 @@ func TestApplicationIDOfAFile(t *testing.T) {
 	}
 }
 
-// number is what a query for one number returns.
+// number returns the result of a query for one number.
 func number(t *testing.T, path, query string) (n int) {
 	t.Helper()
 	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), query).Scan(&n))
 	return n
 }
 
-// A journal of each earlier schema is brought to the latest one, in the application's file too.
+// A journal of each earlier schema is migrated to the latest one, also in the application's file.
 func TestSchemaOfEachEarlierRelease(t *testing.T) {
 	for version := 1; version < sqlite.SchemaVersion; version++ {
 		for _, row := range []struct {
@@ -163,7 +163,7 @@ func TestSchemaOfEachEarlierRelease(t *testing.T) {
 	}
 }
 
-// A migration that fails has changed nothing, wherever it did.
+// A failed migration has changed nothing, wherever it failed.
 func TestMigrationThatFails(t *testing.T) {
 	for name, migration := range map[string]string{
 		"at its second statement": "CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT; INSERT INTO onceward_nothing VALUES (1)",
@@ -182,7 +182,7 @@ func TestMigrationThatFails(t *testing.T) {
 	}
 }
 
-// Nothing is migrated but in a transaction: where another has the file's lock, none is begun.
+// A migration runs only in a transaction. While another process has the file's lock, none begins.
 func TestMigrationWhileAnotherWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -204,7 +204,7 @@ func TestMigrationWhileAnotherWrites(t *testing.T) {
 	assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_new'"))
 }
 
-// An empty database is nobody's: a journal is made there, even by who migrates none.
+// An empty database belongs to no one: even with NoMigration, Open makes a journal there.
 func TestNoMigrationOfAnEmptyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
@@ -213,7 +213,7 @@ func TestNoMigrationOfAnEmptyFile(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// Who only reads notices too that the file was migrated under it.
+// A reader also notices that the file was migrated under it.
 func TestSchemaMigratedUnderAReader(t *testing.T) {
 	path := madeAndClosed(t)
 	reader, err := sqlite.Open(path, readOnly)
@@ -227,7 +227,7 @@ func TestSchemaMigratedUnderAReader(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Version 1 was once edited in place: a file from before that is refused, instead of being damaged for ever.
+// Version 1 was once edited in place. A file from before that is refused, instead of being damaged forever.
 func TestSchemaFromBeforeVersionOneWasComplete(t *testing.T) {
 	for version := 1; version <= sqlite.SchemaVersion; version++ {
 		path := filepath.Join(t.TempDir(), "journal.db")

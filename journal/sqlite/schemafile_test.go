@@ -37,8 +37,8 @@ func schemaFile(version int) string {
 	return filepath.Join("testdata", fmt.Sprintf("schema-%d.db", version))
 }
 
-// writeSchemaFile makes a journal with operations and flows in every state, in rows, in blocks, in the
-// log and in the outbox, and writes it, its sidecar and what it holds to testdata.
+// writeSchemaFile makes a journal with operations and flows in every state, in rows, in blocks, in the log and in the
+// outbox. It writes the journal, its sidecar and a description of its contents to testdata.
 func writeSchemaFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -58,7 +58,7 @@ func writeSchemaFile(t *testing.T) {
 	completes := func(op journal.Operation, delivered bool) {
 		ev := complete(op, s)
 		if ev.Delivered = delivered; op.Naming == journal.Named {
-			ev.Object = "charge object-of-" + op.Key // what has one is kept for longer
+			ev.Object = "charge object-of-" + op.Key // an operation with an object is kept for longer
 		}
 		apply(ev)
 	}
@@ -78,7 +78,7 @@ func writeSchemaFile(t *testing.T) {
 	}
 	some("reaped")
 	for at.Before(schemaFileTime) {
-		at = at.Add(12 * time.Hour) // more at once is a leap, of a clock that is not believed
+		at = at.Add(12 * time.Hour) // a larger step is a leap, which leaves the clock unconfirmed
 		_, err = j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at, Keep: 36 * time.Hour}, 5000)
 		require.NoError(t, err)
 	}
@@ -98,7 +98,7 @@ func writeSchemaFile(t *testing.T) {
 	packJournal(t, j, path, schemaFile(sqlite.SchemaVersion), described(t, j))
 }
 
-// packJournal writes the journal at path, its sidecar and what it holds to testdata.
+// packJournal writes the journal at path, its sidecar and a description of its contents to testdata.
 func packJournal(t *testing.T, j *sqlite.Journal, path, name, holds string) {
 	copied := filepath.Join(t.TempDir(), "copied.db")
 	_, err := anotherProcess(t, path).ExecContext(t.Context(), "VACUUM INTO '"+copied+"'") // as a process that is killed leaves it
@@ -115,7 +115,7 @@ func packJournal(t *testing.T, j *sqlite.Journal, path, name, holds string) {
 	require.NoError(t, os.WriteFile(name+".txt", []byte(holds), 0o644))
 }
 
-// described is what the journal holds, a line each. What it says of one does not change with the fields of Operation.
+// described lists the journal's contents, a line each. New fields of Operation do not change a line.
 func described(t *testing.T, j *sqlite.Journal) string {
 	t.Helper()
 	var lines []string
@@ -139,7 +139,7 @@ func described(t *testing.T, j *sqlite.Journal) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// unpacked is the path of a journal that was packed, as its killed process has left it.
+// unpacked returns the path of a packed journal, as its killed process has left it.
 func unpacked(t *testing.T, name string) (path string) {
 	t.Helper()
 	decoder, err := zstd.NewReader(nil)
@@ -191,7 +191,7 @@ func TestSchemaFile(t *testing.T) {
 	}
 }
 
-// goesOn has a session take over what there is: all that is due, what the killed process held, and flows.
+// goesOn makes a session take over what there is: all that is due, the killed process's operations, and flows.
 func goesOn(t *testing.T, j *sqlite.Journal) {
 	t.Helper()
 	s, err := j.Join(t.Context())

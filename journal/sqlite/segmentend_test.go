@@ -16,9 +16,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Names are found whatever fails as a segment ends.
-// Around a segment's end, each operation is begun by a commit that fails, and then by one that
-// does not.
+// Names are found, whatever fails as a segment ends. Around a segment's end, each operation is begun by a commit that
+// fails, and then by one that succeeds.
 func TestSegmentsAreSealedDespiteFailures(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -33,7 +32,7 @@ func TestSegmentsAreSealedDespiteFailures(t *testing.T) {
 		})
 		for n := range 8 {
 			name := fmt.Sprint("invoice-", end, "-", n)
-			if end != 2*sqlite.SegmentSize || n%2 == 0 { // nobody looks for a name meanwhile
+			if end != 2*sqlite.SegmentSize || n%2 == 0 { // no call looks for a name meanwhile
 				require.False(t, has(t, j, name))
 			}
 			stop := refuse(t, path, "INSERT ON onceward_log")
@@ -69,7 +68,7 @@ func newest(t *testing.T, path string) (handle int) {
 	return handle
 }
 
-// The latest operations stay in the log and others do not.
+// The latest operations stay in the log, and earlier ones do not.
 func TestLogKeepsTheLatestOperations(t *testing.T) {
 	t.Parallel()
 	const kept = 512 // keepRecent
@@ -119,7 +118,7 @@ func TestABlockHasNoMoreThanItMay(t *testing.T) {
 	assert.LessOrEqual(t, largest, 64<<10)
 }
 
-// What changed since it was folded is read as it is.
+// An operation that changed after it was folded is read in its present state.
 func TestFoldedAndChangedIsReadAsItIs(t *testing.T) {
 	_, j, s := joined(t)
 	ev := begin("invoice-1", s)
@@ -143,14 +142,14 @@ func TestFoldedAndChangedIsReadAsItIs(t *testing.T) {
 	assert.Equal(t, "paid invoice-1", string(op.Answer.Body), "the first answer stays")
 }
 
-// The latest time is written by itself once it has gone on for an hour.
+// The latest time is written by itself once it has moved on by more than an hour.
 func TestLatestTimeIsWrittenAfterAnHour(t *testing.T) {
 	for ahead, written := range map[time.Duration]bool{time.Hour: false, time.Hour + time.Millisecond: true} {
 		path, j, s := joined(t)
 		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 		require.NoError(t, err)
 		var last time.Time
-		for n := 1; n <= 4; n++ { // a step at a time: it is no jump
+		for n := 1; n <= 4; n++ { // in steps, so that none is a jump
 			last = seenAt(t, j, begun.Last.Add(time.Duration(n)*ahead/4)).Last
 		}
 		copied := filepath.Join(t.TempDir(), "journal.db")
@@ -164,7 +163,7 @@ func TestLatestTimeIsWrittenAfterAnHour(t *testing.T) {
 	}
 }
 
-// What another process changed is not taken from memory.
+// If another process changed an operation, memory's copy is not used.
 func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -180,14 +179,14 @@ func TestChangedByAnotherIsNotFromMemory(t *testing.T) {
 	assert.True(t, s.Lost())
 }
 
-// A name that has another's hash is another name.
+// Two names with one hash are two names.
 func TestNameThatCollides(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
 	db := application(t, path)
 	sideBySide(4*sqlite.SegmentSize, func(i int) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
-		if assert.NoError(t, err) && i%2 == 0 { // others have rows of their own
+		if assert.NoError(t, err) && i%2 == 0 { // the others have rows of their own
 			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 			assert.NoError(t, err)
 		}
@@ -215,7 +214,7 @@ func TestNameThatCollides(t *testing.T) {
 		_, err = j.Apply(t.Context(), complete(result.Operation, s))
 		require.NoError(t, err)
 	}
-	sideBySide(sqlite.SegmentSize, func(i int) { // they come to be in a segment that is sealed
+	sideBySide(sqlite.SegmentSize, func(i int) { // they end up in a sealed segment
 		_, err := j.Apply(t.Context(), generate(fmt.Sprint("other-", i), s))
 		assert.NoError(t, err)
 	})
@@ -227,7 +226,7 @@ func TestNameThatCollides(t *testing.T) {
 	}
 }
 
-// A name whose block is gone is an error and never an absence.
+// A name whose block is missing is an error, and never an absence.
 func TestNameWhoseBlockIsMissing(t *testing.T) {
 	for _, where := range []string{"known", "opened since", "begun at once"} {
 		t.Run(where, func(t *testing.T) {
@@ -261,7 +260,7 @@ func TestNameWhoseBlockIsMissing(t *testing.T) {
 	}
 }
 
-// What was reaped and is gone is an error too, for who begins it and for who enqueues it.
+// A reaped name whose block is missing is an error too, both for a begin and for an enqueue.
 func TestReapedNameWhoseBlockIsMissing(t *testing.T) {
 	path, j, s := joined(t)
 	ripe(t, j, 2*sqlite.SegmentSize+100)
@@ -291,7 +290,7 @@ func TestReapedNameWhoseBlockIsMissing(t *testing.T) {
 	}
 }
 
-// An operation whose request can't be read any more is not claimed for it.
+// An operation with an unreadable request is not claimed by a begin.
 func TestBeginOfARequestThatIsGone(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -304,7 +303,7 @@ func TestBeginOfARequestThatIsGone(t *testing.T) {
 	alter(t, path, "UPDATE onceward_operations SET request_body = NULL")
 	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.ErrorContains(t, err, "damaged")
-	_, err = j.Join(t.Context()) // a commit, of whatever that has left
+	_, err = j.Join(t.Context()) // this commits whatever the failed begin has left
 	require.NoError(t, err)
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
@@ -313,7 +312,7 @@ func TestBeginOfARequestThatIsGone(t *testing.T) {
 	}
 }
 
-// The answer to a request that can't be read any more is recorded all the same.
+// The answer to an unreadable request is still recorded.
 func TestAnswerToARequestThatIsGone(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// nearTheEnd is a journal of which the first segment lacks so many operations.
+// nearTheEnd makes a journal whose first segment lacks that many operations.
 func nearTheEnd(t *testing.T, lacking int) (path string, names []string) {
 	t.Helper()
 	path, j, s := joined(t)
@@ -31,7 +31,7 @@ func nearTheEnd(t *testing.T, lacking int) (path string, names []string) {
 	return path, names
 }
 
-// does begins and completes operations of these names, which have second ones, too. Some keep a row of their own.
+// does begins and completes operations with these names, which also have second names. Some keep a row of their own.
 func does(t *testing.T, j *sqlite.Journal, s journal.Session, names []string) {
 	t.Helper()
 	sideBySide(len(names), func(i int) {
@@ -47,7 +47,7 @@ func does(t *testing.T, j *sqlite.Journal, s journal.Session, names []string) {
 	})
 }
 
-// enqueued tells whether a transaction of the application's finds an operation of that name, by that and by its second one.
+// enqueued reports whether a transaction of the application finds an operation by that name and by its second one.
 func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
 	t.Helper()
 	var found []bool
@@ -65,7 +65,8 @@ func enqueued(t *testing.T, j *sqlite.Journal, name string) bool {
 	return found[0]
 }
 
-// What was begun and not committed around the end of a segment is forgotten, and what is begun in its place is found.
+// Operations of a failed commit around the end of a segment are forgotten. Those that are begun in their places are
+// found.
 func TestSegmentWhoseCommitFails(t *testing.T) {
 	t.Parallel()
 	const lacking = 6
@@ -119,7 +120,7 @@ func TestSegmentWhoseCommitFails(t *testing.T) {
 	}
 }
 
-// failBegins has a commit fail in which so many are begun.
+// failBegins makes a commit fail in which that many operations begin.
 func failBegins(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 	t.Helper()
 	release := sqlite.Hold(j)
@@ -141,7 +142,7 @@ func failBegins(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 	failing.Wait()
 }
 
-// A segment that another process ends is read, and the next one has nothing of it.
+// If another process ends a segment, it is read, and the next segment has none of its operations.
 func TestSegmentThatAnotherEnds(t *testing.T) {
 	t.Parallel()
 	const lacking = 6
@@ -198,7 +199,7 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 	}
 }
 
-// An operation that ends a segment which can't be written is not begun.
+// If a segment can't be written, the operation that would end it does not begin.
 func TestSegmentThatIsRefused(t *testing.T) {
 	t.Parallel()
 	first, names := nearTheEnd(t, 1)
@@ -222,7 +223,7 @@ func TestSegmentThatIsRefused(t *testing.T) {
 	}
 }
 
-// Who looks for a name waits for no writer, where a commit has failed, nor where a segment has ended.
+// A look-up by name waits for no writer, neither after a failed commit nor after the end of a segment.
 func TestSegmentsDoNotWaitForWriters(t *testing.T) {
 	path, names := nearTheEnd(t, 6)
 	j := open(t, path)
@@ -248,7 +249,7 @@ func TestSegmentsDoNotWaitForWriters(t *testing.T) {
 	var more []string
 	for n := range 10 {
 		more = append(more, fmt.Sprint("more-", n))
-		_, err := j.Apply(t.Context(), generate(more[n], s)) // nobody looks for it
+		_, err := j.Apply(t.Context(), generate(more[n], s)) // no call looks for it
 		require.NoError(t, err)
 	}
 	require.NoError(t, sqlite.Fold(j))

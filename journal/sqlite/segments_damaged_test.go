@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A segment in which an operation is missing that nobody removed is not sealed without it.
+// If an operation of a segment is missing without a record of its removal, the segment is not sealed without it.
 func TestSegmentOfWhichOneIsMissing(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -39,7 +39,8 @@ func TestSegmentOfWhichOneIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// Where what a name may be in is gone, or can't be read, nobody who enqueues, begins or asks is told that it is not there.
+// If the part that may contain a name is gone or can't be read, no enqueue, begin or look-up reports the name as
+// absent.
 func TestSegmentsThatAreIncomplete(t *testing.T) {
 	t.Parallel()
 	small, large := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
@@ -47,7 +48,7 @@ func TestSegmentsThatAreIncomplete(t *testing.T) {
 		j := open(t, path)
 		s, err := j.Join(t.Context())
 		require.NoError(t, err)
-		for n := range many { // by turns in a row and in a block
+		for n := range many { // alternately in a row and in a block
 			begun, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 			require.NoError(t, err)
 			done := complete(begun.Operation, s)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// childBegins begins as many operations as it is told to, completes every other one, and says so.
+// childBegins begins as many operations as its input says, completes every other one, and prints a line.
 func childBegins(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -38,7 +38,7 @@ func childBegins(path string) error {
 			ev := begin(fmt.Sprint("theirs-", begun), s)
 			ev.Intent.Alias = aliasOf(ev.Ref.ID)
 			result, err := j.Apply(ctx, ev)
-			if err == nil && begun%2 == 0 { // others have rows of their own
+			if err == nil && begun%2 == 0 { // the others have rows of their own
 				_, err = j.Apply(ctx, complete(result.Operation, s))
 			}
 			if err != nil {
@@ -50,8 +50,8 @@ func childBegins(path string) error {
 	}
 }
 
-// Names are found whoever begins them, of several processes, around the ends of segments, whoever looks for them
-// meanwhile, and whatever commit fails.
+// Names are found around the ends of segments, whichever process begins them, whichever looks for them meanwhile, and
+// whichever commit fails.
 func TestSegmentsOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	path, j, s := joined(t)
@@ -72,7 +72,7 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, there, result.Decision != journal.Recorded, name)
 	}
-	goOn(t, j, "first") // is in a block as the other process begins
+	goOn(t, j, "first") // in a block when the other process begins
 	require.NoError(t, sqlite.Fold(j))
 	_, err := io.WriteString(in, "1\n")
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 			}
 			sideBySide(many, func(i int) {
 				begun, err := j.Apply(t.Context(), begin(names[len(names)-1-i], s))
-				if assert.NoError(t, err) && i%2 == 0 { // others have rows of their own
+				if assert.NoError(t, err) && i%2 == 0 { // the others have rows of their own
 					_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 					assert.NoError(t, err)
 				}
@@ -139,8 +139,8 @@ func TestSegmentsOfSeveralProcesses(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// What is known of a segment that another process seals is read again once memory has given it up, whatever commit fails
-// meanwhile: here it is known up to where all is folded, so that nothing else would be read.
+// Memory may give up a segment that another process seals. Its names are then read again, whichever commit fails
+// meanwhile. Here they are known up to the last folded operation, so that nothing else would be read.
 func TestTailThatAnotherProcessSeals(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -148,7 +148,7 @@ func TestTailThatAnotherProcessSeals(t *testing.T) {
 	const ours = sqlite.SegmentSize - 4 // handles begin with 1
 	sideBySide(ours, func(i int) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("ours-", i), s))
-		if assert.NoError(t, err) { // others have rows of their own
+		if assert.NoError(t, err) { // the others have rows of their own
 			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 			assert.NoError(t, err)
 		}

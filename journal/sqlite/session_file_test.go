@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Where a session's file can't be made, it is said so, and no file is left.
+// If a session's file can't be made, Join's error says so, and no file is left.
 func TestJoinWhereNoFileCanBeMade(t *testing.T) {
 	for name, what := range map[string]func(path string) string{
 		"without the directory": filepath.Dir,
@@ -40,7 +40,7 @@ func TestJoinWhereNoFileCanBeMade(t *testing.T) {
 	}
 }
 
-// The file of a session that did not begin before its journal was closed keeps nobody waiting.
+// If a session does not begin before its journal is closed, its file makes no one wait.
 func TestJoinThatFailsAsItsJournalIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := &unsyncable{careless: careless{filepath.Dir(path)}}
@@ -69,7 +69,7 @@ func TestJoinThatFailsAsItsJournalIsClosed(t *testing.T) {
 	assert.Empty(t, sessionFiles(t, path))
 }
 
-// A session of which it can't be read whether it is there is neither lost nor dead.
+// If it can't be read whether a session exists, it is neither lost nor dead.
 func TestBrokenStatementOfASession(t *testing.T) {
 	t.Parallel()
 	others := func(st *stage) error {

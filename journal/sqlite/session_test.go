@@ -46,10 +46,10 @@ func TestASessionsFileGoesWithIt(t *testing.T) {
 	assert.Equal(t, []string{path + "-session-" + next.ID()}, sessionFiles(t, path))
 }
 
-// odd is in a name of a file what means something in a pattern, and may be there.
+// odd is a character that has a meaning in a glob pattern, and may be in a file's name.
 var odd = map[bool]string{true: `\`}[filepath.Separator == '/']
 
-// Files without a session are removed by the next open.
+// The next Open removes files without a session.
 func TestSessionlessFilesAreRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal [1]*"+odd+".db")
 	left := path + "-session-LEFTBYACRASHLEFTBYACRASHAB"
@@ -69,7 +69,7 @@ func TestSessionlessFilesAreRemoved(t *testing.T) {
 	}
 }
 
-// A session without its file is no proof of death.
+// A session without its file is not proven dead.
 func TestSessionWithoutItsFileIsNotDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -110,7 +110,7 @@ func TestSessionWhoseRowIsGone(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
-	// Of another process, and with a row of which a bit has flipped.
+	// The session belongs to another process, as if a bit of its row had flipped.
 	lock := flock.New(path+"-session-ANOTHER", flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	held, err := lock.TryLock()
 	require.NoError(t, err)
@@ -129,7 +129,8 @@ func TestSessionWhoseRowIsGone(t *testing.T) {
 	assert.Len(t, results, 1)
 }
 
-// Of a session whose file can't be locked nobody can tell, and who asks for what it holds is told so.
+// If a session's file can't be locked, no process can tell whether it is alive. Calls for its operations return an
+// error that says so.
 func TestSessionThatCantBeProbed(t *testing.T) {
 	for _, folded := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "journal.db")
@@ -153,14 +154,14 @@ func TestSessionThatCantBeProbed(t *testing.T) {
 		require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
 		require.NoError(t, os.Remove(file))
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
-		require.NoError(t, sqlite.Flush(j)) // the batch that is under way may have looked already
+		require.NoError(t, sqlite.Flush(j)) // the batch under way may have checked already
 		claimed, err := j.Claim(t.Context(), claim(s), 10)
 		require.NoError(t, err)
 		assert.Len(t, claimed, 1)
 	}
 }
 
-// A session that is ended after its journal, or twice, is ended.
+// Ending a session after its journal was closed, or twice, succeeds.
 func TestSessionEndedAfterItsJournal(t *testing.T) {
 	path, j, s := joined(t)
 	ended, err := j.Join(t.Context())
@@ -174,7 +175,7 @@ func TestSessionEndedAfterItsJournal(t *testing.T) {
 	assert.Empty(t, sessionFiles(t, path))
 }
 
-// What says how a run ended is taken, whether its session can be probed or not.
+// An event that ends a run is accepted, whether its session can be probed or not.
 func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
 	for _, kind := range []journal.EventKind{journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel} {
 		path, j, s := joined(t)
@@ -193,7 +194,7 @@ func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
 	}
 }
 
-// A dead session whose end was not committed is found dead again.
+// If the end of a dead session was not committed, the session is found dead again.
 func TestDeadSessionInACommitThatFails(t *testing.T) {
 	_, j, died := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", died))

@@ -24,7 +24,7 @@ const invoices = `PRAGMA user_version=42;
 	CREATE VIEW unpaid AS SELECT id FROM invoices WHERE paid = 0;
 	INSERT INTO invoices VALUES (991, 0, 'jane'), (992, 0, 'joe');`
 
-// one is the value that a query gives.
+// one is the value that a query returns.
 func one[T any](t *testing.T, app *sql.Conn, query string) (v T) {
 	t.Helper()
 	require.NoError(t, app.QueryRowContext(t.Context(), query).Scan(&v), query)
@@ -93,7 +93,7 @@ func TestAnApplicationsDatabaseTakesAJournal(t *testing.T) {
 	}
 }
 
-// A database without a journal is left alone by whoever only looks.
+// With NoMigration, Open leaves a database without a journal as it is.
 func TestSharedDatabaseIsUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	alter(t, path, invoices)
@@ -107,11 +107,10 @@ func TestSharedDatabaseIsUnchanged(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// A journal is sound whatever the application's tables are like.
+// A journal is sound, whatever the application's tables are.
 func TestSharedFilesTablesOfAnyKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
-	// An index by what only the application's own connections know, and a row that breaks
-	// a constraint.
+	// An index by a collation that only the application's connections know, and a row that breaks a constraint.
 	alter(t, path, invoices+`
 		CREATE TABLE rates (name TEXT, rate INTEGER CHECK (rate > 0));
 		CREATE INDEX rates_name ON rates (name COLLATE NOCASE);
@@ -141,8 +140,8 @@ func has(t *testing.T, j *sqlite.Journal, id string) bool {
 	return err == nil
 }
 
-// isOneCandidate holds that an operation is there, and found once by the hash of its name. Others may be, too: of
-// thousands, some two have one hash by chance.
+// isOneCandidate asserts that an operation exists, and is found once by the hash of its name. Others may be found too:
+// among thousands, two share a hash by chance.
 func isOneCandidate(t *testing.T, j *sqlite.Journal, id string) {
 	t.Helper()
 	op, err := j.Get(t.Context(), journal.Ref{ID: id})

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A backup that was not adopted is none that is whole, whatever could not be read of it once.
+// A backup that was not adopted does not count as intact, whatever statement fails once.
 func TestBrokenStatementOfABackup(t *testing.T) {
 	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
 	j := open(t, path)
@@ -22,7 +22,7 @@ func TestBrokenStatementOfABackup(t *testing.T) {
 	b := newBreaker(t)
 	j = open(t, backup)
 	for n, failed := 0, true; failed; n++ {
-		alter(t, backup, fmt.Sprint("PRAGMA user_version=", n+1)) // so that it is looked at again
+		alter(t, backup, fmt.Sprint("PRAGMA user_version=", n+1)) // so that it is read again
 		b.arm(n, false)
 		_, err := j.Join(t.Context())
 		broke := b.disarm()

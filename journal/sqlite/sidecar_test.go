@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// begun is when the operations of leave were, to the millisecond.
+// begun is the time of leave's operations, to the millisecond.
 var begun = time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
 
 // leave makes a journal, or goes on with one, and leaves in it a pending, a cancelled
@@ -61,7 +61,7 @@ func goOn(t *testing.T, j *sqlite.Journal, id string) {
 	require.NoError(t, s.End(t.Context()))
 }
 
-// copyAll copies a journal with all that lies beside it, but the -shm file.
+// copyAll copies a journal with all files beside it, except the -shm file.
 func copyAll(t *testing.T, from, to string) {
 	t.Helper()
 	for _, name := range filesOf(t, from) {
@@ -78,8 +78,7 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, os.WriteFile(to, content, 0o600))
 }
 
-// restored are the ways to get a journal that is not whole, each with what is said
-// of it. They return its path.
+// restored are the ways to get an incomplete journal, each with the error's text. They return its path.
 var restored = map[string]struct {
 	make func(t *testing.T) (path string)
 	says string
@@ -137,7 +136,7 @@ var restored = map[string]struct {
 	}, "a sidecar that can't be understood"},
 }
 
-// A journal that is not whole sends decides and forgets nothing until it is adopted.
+// An incomplete journal sends, decides and forgets nothing until it is adopted.
 func TestSidecarOfAnIncompleteJournal(t *testing.T) {
 	t.Parallel()
 	for name, way := range restored {
@@ -173,7 +172,7 @@ func TestSidecarOfAnIncompleteJournal(t *testing.T) {
 			require.NoError(t, err, "it can be read")
 			assert.False(t, op.MayHaveRun)
 
-			// It does not come right by itself.
+			// It does not become complete by itself.
 			require.NoError(t, j.Close())
 			j = open(t, path)
 			_, err = j.Join(t.Context())
@@ -199,7 +198,7 @@ func TestSidecarOfAnIncompleteJournal(t *testing.T) {
 	}
 }
 
-// A copy in which nothing was open is not whole without its sidecar.
+// A copy without an open operation is not complete without its sidecar.
 func TestSidecarOfACopyOfNothingOpen(t *testing.T) {
 	path, elsewhere := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -215,7 +214,7 @@ func TestSidecarOfACopyOfNothingOpen(t *testing.T) {
 	goOn(t, j, "invoice-3")
 }
 
-// A journal that was lost is not replaced by a new one unseen.
+// Open does not silently replace a lost journal by a new one.
 func TestSidecarOfAJournalThatWasLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
@@ -227,7 +226,7 @@ func TestSidecarOfAJournalThatWasLost(t *testing.T) {
 	goOn(t, j, "new")
 }
 
-// A backup that is older than the adoption is refused again.
+// A backup from before an adoption is refused again.
 func TestSidecarOfAnOlderBackup(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	older := filepath.Join(t.TempDir(), "older.db")
@@ -240,7 +239,7 @@ func TestSidecarOfAnOlderBackup(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
-// Late answers are taken by a restored journal.
+// A restored journal accepts late answers.
 func TestSidecarLateAnswersAreTaken(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	j := open(t, path)
@@ -251,7 +250,7 @@ func TestSidecarLateAnswersAreTaken(t *testing.T) {
 	result, err := j.Apply(t.Context(), late)
 	require.NoError(t, err)
 	assert.Equal(t, journal.Recorded, result.Decision)
-	// However much is recorded, it does not catch up with its sidecar.
+	// However many events it records, it does not catch up with its sidecar.
 	for n := range 20 {
 		ev := journal.Event{Kind: journal.EventAdopt, Ref: journal.Ref{ID: "cancelled"}, At: time.Now().Add(time.Duration(n) * time.Second)}
 		_, err := j.Apply(t.Context(), ev)
@@ -268,7 +267,7 @@ func TestSidecarLateAnswersAreTaken(t *testing.T) {
 	assert.Equal(t, 201, op.Answer.Status)
 }
 
-// A sidecar that is missed by nobody is made again.
+// A missing sidecar is made again if the journal does not need it.
 func TestUnneededSidecarIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -281,7 +280,7 @@ func TestUnneededSidecarIsMadeAgain(t *testing.T) {
 	assert.NoFileExists(t, left, "a crash left it")
 	goOn(t, j, "another")
 
-	// One that is removed while the journal is in use is made again, too.
+	// A sidecar that is removed while the journal is in use is made again, too.
 	require.NoError(t, os.Remove(path+"-sidecar"))
 	leaveIn(t, j)
 	require.NoError(t, j.Close())
@@ -351,7 +350,7 @@ func TestSidecarThatCantBeReadOrWritten(t *testing.T) {
 	goOn(t, j, "after")
 }
 
-// An adoption takes over from sessions that were copied.
+// An adoption takes over the operations of copied sessions.
 func TestAdoptionTakesOverCopiedSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

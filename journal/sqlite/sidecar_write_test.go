@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// besides are the names of what lies beside the journal and begins so.
+// besides lists the files beside the journal with that prefix after its name.
 func besides(t *testing.T, path, suffix string) []string {
 	t.Helper()
 	names, err := filepath.Glob(path + suffix + "*")
@@ -32,17 +32,17 @@ func besides(t *testing.T, path, suffix string) []string {
 func limitFiles(t *testing.T) (restore func()) {
 	var before syscall.Rlimit
 	assert.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-	signal.Ignore(syscall.SIGXFSZ) // the write's own error is wanted
+	signal.Ignore(syscall.SIGXFSZ) // the test wants the write's own error
 	assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: before.Max}))
 	return func() { assert.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }
 }
 
-// A sidecar that can't be written as a whole is not put in its place.
+// A sidecar that can't be written completely does not replace the earlier one.
 func TestSidecarThatCantBeWritten(t *testing.T) {
 	for name, row := range map[string]struct {
 		breaks func(t *testing.T, path string) (mend func())
 		is     error
-		alone  bool // it changes the process
+		alone  bool // it changes the whole process
 	}{
 		"without the directory": {func(t *testing.T, path string) func() {
 			away := filepath.Join(t.TempDir(), "away")
@@ -80,8 +80,8 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 	}
 }
 
-// A sidecar is written while the checkpointer moves the WAL, which has one connection for both: used by two at a time it
-// corrupts the memory of the process (https://pkg.go.dev/modernc.org/sqlite).
+// A sidecar is written while the checkpointer moves the WAL, which uses one connection for both. If two goroutines use
+// it at a time, it corrupts the memory of the process (https://pkg.go.dev/modernc.org/sqlite).
 func TestSidecarBesideACheckpoint(t *testing.T) {
 	t.Parallel()
 	_, j, s := joined(t)
@@ -107,7 +107,7 @@ func TestSidecarBesideACheckpoint(t *testing.T) {
 	}
 }
 
-// A new journal whose sidecar can't be made does not begin without.
+// If its sidecar can't be made, a new journal does not begin.
 func TestSidecarThatCantBeMade(t *testing.T) {
 	if !alone(t) {
 		return
@@ -128,7 +128,7 @@ func TestSidecarThatCantBeMade(t *testing.T) {
 	assert.Empty(t, besides(t, path, "-sidecar"))
 }
 
-// What a sidecar says already is not said again, and what another process has said since is left.
+// A sidecar that is up to date is not written again, and another process's later sidecar stays.
 func TestSidecarThatAnotherWrote(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -157,13 +157,13 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, says, string(left))
 	}
-	// What an earlier release wrote says nothing of the WAL.
+	// An earlier release's sidecar does not name the WAL.
 	require.NoError(t, os.WriteFile(path+"-sidecar", fmt.Appendf(nil, "onceward-sidecar 1 %s %d\n", identity, number), 0o600))
 	require.NoError(t, sqlite.Mark(j))
 	epoch, _ := epochs(t, path)
 	assert.Positive(t, epoch)
 
-	// Who has compared the journal with its sidecar goes on, whatever becomes of that.
+	// A process that has compared the journal with its sidecar goes on, whatever happens to the sidecar.
 	require.NoError(t, os.WriteFile(path+"-sidecar", []byte("onceward-sid"), 0o600))
 	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; CREATE TABLE notes (note)")
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+"-sidecar", written, 0o600))
 }
 
-// What an application's transaction has recorded and nobody took in is history, too.
+// Operations that an application's transaction has recorded, and that are not taken in yet, count as history too.
 func TestSidecarBesideAnOutbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -213,7 +213,8 @@ func TestSidecarThatContradictsItself(t *testing.T) {
 	}
 }
 
-// The sidecar of a new journal says to which epoch it has come, so that the file has come as far once its WAL has started over.
+// The sidecar of a new journal names the epoch that it has reached. The file has reached it too once its WAL has
+// started over.
 func TestSidecarOfANewJournalsEpoch(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")

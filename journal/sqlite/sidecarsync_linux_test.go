@@ -15,10 +15,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A sidecar that has to be there outlasts a loss of power: the directory is synced once it is in place. One that only
-// names a later commit need not, and costs no sync.
-// A name that was given to a file outlasts a loss of power once the directory was synced,
-// for which it has to be opened: that much can be seen from outside.
+// A sidecar that is needed survives a loss of power: the directory is synced once it is in place. A sidecar that only
+// names a later commit need not survive, and costs no sync. A file's new name survives a loss of power once the
+// directory was synced, which requires opening it. A test can observe only that.
 func TestSidecarsDirectoryIsSynced(t *testing.T) {
 	for name, row := range map[string]struct {
 		before, place func(t *testing.T, j *sqlite.Journal, path string)

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// sound says what is wrong with the journal.
+// sound returns an error if the journal is not sound.
 func sound(ctx context.Context, j *sqlite.Journal) error {
 	violations, err := j.Verify(ctx)
 	if err == nil && len(violations) > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// parkMany parks so many operations.
+// parkMany parks that many operations.
 func parkMany(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 	t.Helper()
 	sideBySide(many, func(i int) {
@@ -29,7 +29,7 @@ func parkMany(t *testing.T, j *sqlite.Journal, s journal.Session, many int) {
 	})
 }
 
-// claimThese is a claim of those alone.
+// claimThese is a claim of those operations alone.
 func claimThese(s journal.Session, these func(handle int64) bool) journal.Event {
 	ev := claim(s)
 	ev.At = ev.At.Add(time.Minute)
@@ -39,8 +39,8 @@ func claimThese(s journal.Session, these func(handle int64) bool) journal.Event 
 	return ev
 }
 
-// A claim that takes some, passes over more than a commit looks at, and takes others, takes no more than it may, and
-// tells of all of them, also beside one that can't be read.
+// A claim takes some operations, passes over more than one commit examines, and takes others. It keeps its limit and
+// returns all of them, even if one of the others can't be read.
 func TestClaimOfSeveralCommits(t *testing.T) {
 	path, j, s := joined(t)
 	parkMany(t, j, s, 320)
@@ -53,10 +53,10 @@ func TestClaimOfSeveralCommits(t *testing.T) {
 	assert.Equal(t, []int64{3, 4, 319, 320}, claimed(t, j, ev, 5))
 }
 
-// What a claim has taken before one of its commits fails is told.
+// If one of a claim's commits fails, the claim returns the operations of the earlier ones.
 func TestClaimOfWhichACommitFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	var taken bool // the writer's
+	var taken bool // only the writer uses it
 	stop := func() {}
 	j, err := sqlite.Open(path, sqlite.Options{Committed: func(int, time.Duration) {
 		if taken {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A look at the file alone, or at the WAL, leaves nothing open.
+// Reading the file alone, or the WAL, leaves no file open.
 func TestStaleLooksLeaveNothingOpen(t *testing.T) {
 	opened := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
@@ -24,7 +24,7 @@ func TestStaleLooksLeaveNothingOpen(t *testing.T) {
 	goOn(t, j, "invoice-1")
 	require.NoError(t, sqlite.Mark(j))
 	k := hit(t)
-	k.side = saying(k.side, map[int]string{5: "1000", 6: "1000"}) // epochs that the file has not come to
+	k.side = saying(k.side, map[int]string{5: "1000", 6: "1000"}) // epochs that the file has not reached
 	stale := k.put(t, k.before)
 	before := opened()
 	for range 64 {

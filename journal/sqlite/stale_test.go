@@ -24,13 +24,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// childLoads is childSuffers, whose sidecar is written as often as possible.
+// childLoads is childSuffers with a sidecar that is written as often as possible.
 func childLoads(path string) error {
 	sqlite.MarkAlways()
 	return childSuffers(path)
 }
 
-// epochs are what the sidecar says of the journal's epoch and of the file's alone.
+// epochs returns the sidecar's entries for the journal's epoch, and for the file's alone.
 func epochs(t *testing.T, path string) (epoch, filed int) {
 	t.Helper()
 	side, err := os.ReadFile(path + "-sidecar")
@@ -64,7 +64,7 @@ func TestStaleFileBesideTheWAL(t *testing.T) {
 	}
 	for name, way := range map[string]struct {
 		before, during func(t *testing.T, path string) (older string)
-		later          bool // it was opened again after before
+		later          bool // the journal was opened again after before
 		empty          bool
 	}{
 		"a backup":                                {before: backUp},
@@ -132,8 +132,8 @@ func TestStaleFileBesideTheWAL(t *testing.T) {
 	}
 }
 
-// killed is a journal as a kill leaves it: its file when the WAL began, and as a
-// checkpoint would make it, the WAL and the sidecar, which knows both.
+// killed is a journal as a kill leaves it: its file when the WAL began, the file after a checkpoint, the WAL, and the
+// sidecar, which knows both.
 type killed struct{ before, after, wal, side []byte }
 
 // hit returns a killed journal, with operation "later" in its WAL.
@@ -150,7 +150,7 @@ func hit(t *testing.T) (k killed) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for n := range 150 { // so few that the journal does not checkpoint by itself
+	for n := range 150 { // few enough that the journal does not checkpoint by itself
 		_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 		require.NoError(t, err)
 	}
@@ -168,7 +168,7 @@ func hit(t *testing.T) (k killed) {
 	return k
 }
 
-// put makes a journal of it, with another file.
+// put writes the journal to disk, with another file.
 func (k killed) put(t *testing.T, file []byte) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
@@ -178,13 +178,13 @@ func (k killed) put(t *testing.T, file []byte) (path string) {
 	return path
 }
 
-// A file that a checkpoint has half changed is not taken for an older one.
+// A half-checkpointed file does not count as an older one.
 func TestStaleIsNotAHalfCheckpointedFile(t *testing.T) {
 	t.Parallel()
 	k := hit(t)
 	random := seeded(t)
 	for n := range soak.Times(10, 40) {
-		// Sectors of either, in pages that are whole or not, as far as the file had grown.
+		// Sectors of either file, in complete pages or not, up to the size that the file had reached.
 		size := []int{512, 4096, 4096}[random.IntN(3)]
 		odds := random.Float64()
 		file := bytes.Clone(k.after)
@@ -206,7 +206,7 @@ func TestStaleIsNotAHalfCheckpointedFile(t *testing.T) {
 	}
 }
 
-// A damaged file beside its WAL is an error or is made whole by it.
+// A damaged file beside its WAL is an error, or the WAL repairs it.
 func TestStaleDamagedFileBesideItsWAL(t *testing.T) {
 	t.Parallel()
 	k := hit(t)
@@ -264,9 +264,8 @@ func TestStaleFileWithItsOwnWALIsOpened(t *testing.T) {
 	goOn(t, j, "after")
 }
 
-// An adopted file beside its WAL and the sidecar from before is opened.
-// A process that was writing the sidecar while another adopted the journal puts what it
-// said before that in its place.
+// An adopted file beside its WAL and an earlier sidecar is opened. A process that was writing the sidecar during the
+// adoption puts its earlier entries in place.
 func TestStaleSidecarOfAnAdoptedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
@@ -314,14 +313,14 @@ func TestStaleWALOfARemovedFile(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A WAL that has started over since the sidecar named it is known, up to 256 times; another one proves nothing.
+// A WAL that has started over up to 256 times since the sidecar named it is recognised. Any other WAL proves nothing.
 func TestStaleBesideAWALThatStartedOver(t *testing.T) {
 	k := hit(t)
 	for times, known := range map[uint32]bool{0: false, 1: true, 2: true, 256: true, 257: false, 1 << 31: false, 1<<32 - 1: false} {
 		wal := bytes.Clone(k.wal)
 		salt := binary.BigEndian.Uint32(wal[16:])
 		binary.BigEndian.PutUint32(wal[16:], salt+times)
-		wal[20]++ // the other one is random each time
+		wal[20]++ // the second salt is random each time
 		over := k
 		over.wal = wal
 		_, err := tryOpen(t, over.put(t, nil)) // beside an empty file
@@ -349,7 +348,7 @@ func TestStaleIsNotADamagedSidecarsFile(t *testing.T) {
 	}
 }
 
-// A backup of the latest commit is sound where it is put back.
+// A backup of the latest commit is sound when it is put back.
 func TestStaleIsNotTheLatestBackup(t *testing.T) {
 	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
 	leave(t, path)
@@ -378,7 +377,7 @@ func saying(side []byte, what map[int]string) []byte {
 	return fmt.Appendf(nil, "%s %08x\n", line, crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// A WAL whose salts are next to nothing does not follow upon one that was empty.
+// A WAL with small salts does not count as the successor of an empty one.
 func TestStaleIsNotAWALAfterNone(t *testing.T) {
 	k := hit(t)
 	k.side = saying(k.side, map[int]string{4: "empty"})
@@ -389,7 +388,7 @@ func TestStaleIsNotAWALAfterNone(t *testing.T) {
 	assert.NotContains(t, err.Error(), "the -wal beside it belongs to the newer one")
 }
 
-// A commit that can't begin an epoch is none, though it has nothing else to say but the time.
+// A commit that can't begin an epoch fails, even if it has nothing else to record but the time.
 func TestEpochThatCantBegin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -404,7 +403,7 @@ func TestEpochThatCantBegin(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// A file that says nothing of its epoch is no older one.
+// A file without an epoch does not count as an older one.
 func TestStaleIsNotAFileWithoutAnEpoch(t *testing.T) {
 	k := hit(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -417,7 +416,7 @@ func TestStaleIsNotAFileWithoutAnEpoch(t *testing.T) {
 	}
 }
 
-// A file that another process adopts while it is looked at is not refused for what it was.
+// If another process adopts a file while it is being read, the file is not refused for its earlier state.
 func TestStaleThatIsAdoptedMeanwhile(t *testing.T) {
 	k := hit(t)
 	adopted := filepath.Join(t.TempDir(), "journal.db")

@@ -13,26 +13,25 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// breaker has single statements of connections that are opened while it is there fail:
-// what they read is broken off (SQLITE_INTERRUPT), or what they write is refused
-// (SQLITE_CONSTRAINT), which leaves the rest of its transaction as it is.
+// breaker makes single statements fail, of connections that are opened while it exists. It interrupts reads
+// (SQLITE_INTERRUPT). It refuses writes (SQLITE_CONSTRAINT), which leaves the rest of the transaction as it is.
 type breaker struct {
 	sync.Mutex
-	folder string // of the files whose connections it breaks; "": it breaks all connections
-	ended  bool   // its test has; only connections from before know it still
-	left   int    // how many more statements go well, while it is armed
+	folder string // of the files whose connections it breaks; "" means all connections
+	ended  bool   // its test has ended; only earlier connections still know it
+	left   int    // how many more statements succeed, while it is armed
 	armed  bool
-	writes bool   // it counts what writes, else what reads
+	writes bool   // it counts statements that write, else those that read
 	broke  string // the statement that failed
 
-	list  *[]string // of the statements that ran; nil: they are not listed
+	list  *[]string // the statements that ran; nil means that they are not listed
 	wrote bool      // a statement that writes ran
 
 	open   int                    // connections
-	begins func(statement string) // is told of each statement that begins, by who runs it; nil: nobody is
+	begins func(statement string) // if not nil, called for each statement that begins, by its goroutine
 }
 
-// breakers are all that there have been. A connection knows its breaker by its number.
+// breakers has all breakers so far. A connection knows its breaker by its number.
 var breakers struct {
 	sync.Mutex
 	numbered []*breaker
@@ -41,7 +40,7 @@ var breakers struct {
 // newBreaker breaks all connections, until the end of the test. No other test may run beside it.
 func newBreaker(t *testing.T) *breaker { return newBreakerIn(t, "") }
 
-// newBreakerIn breaks those of the files below a folder, and leaves the tests alone that run beside it.
+// newBreakerIn breaks the connections of files below a folder. It leaves tests that run beside it alone.
 func newBreakerIn(t *testing.T, folder string) *breaker {
 	t.Helper()
 	b := new(breaker)
@@ -65,7 +64,7 @@ func newBreakerIn(t *testing.T, folder string) *breaker {
 	return b
 }
 
-// breakerOf is the breaker of a file's connections, with its number; nil: there is none.
+// breakerOf is the breaker of a file's connections, with its number. Nil means that there is none.
 func breakerOf(file string) (b *breaker, number uintptr) {
 	breakers.Lock()
 	defer breakers.Unlock()
@@ -83,7 +82,7 @@ func numbered(number uintptr) *breaker {
 	return breakers.numbered[number]
 }
 
-// arm has the statement fail that comes after n others of its kind.
+// arm makes the statement fail that comes after n others of its kind.
 func (b *breaker) arm(n int, writes bool) {
 	b.Lock()
 	defer b.Unlock()
@@ -112,28 +111,28 @@ func (b *breaker) all(writes bool, f func()) []string {
 	return list
 }
 
-// anyWrote tells whether a statement wrote while all listed them. The background goes on with statements of its own.
+// anyWrote reports whether a statement wrote while all listed them. The background goes on with its own statements.
 func (b *breaker) anyWrote() bool {
 	b.Lock()
 	defer b.Unlock()
 	return b.wrote
 }
 
-// meanwhile has f be told of each statement that begins.
+// meanwhile makes each statement that begins call f.
 func (b *breaker) meanwhile(f func(statement string)) {
 	b.Lock()
 	defer b.Unlock()
 	b.begins = f
 }
 
-// connections are how many were opened, since there is a breaker, and not closed.
+// connections is the number of open connections, of those opened since a breaker exists.
 func (b *breaker) connections() int {
 	b.Lock()
 	defer b.Unlock()
 	return b.open
 }
 
-// breaks counts a statement and tells whether it is to fail.
+// breaks counts a statement and reports whether it is to fail.
 func (b *breaker) breaks(statement string, writes bool) bool {
 	b.Lock()
 	defer b.Unlock()
@@ -175,7 +174,7 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, pointerTo[traceCallback](breakOff), number)
 }
 
-// breakOff interrupts a statement that has just begun: it ends at its first jump.
+// breakOff interrupts a statement that has just begun. It ends at its first jump.
 func breakOff(tls *libc.TLS, kind uint32, number, statement, text uintptr) int32 {
 	b := numbered(number)
 	b.Lock()
@@ -198,7 +197,7 @@ func breakOff(tls *libc.TLS, kind uint32, number, statement, text uintptr) int32
 	return 0
 }
 
-// reads leaves out what is read in the background, where a failure is nobody's.
+// reads leaves out background reads, whose failure no call returns.
 func reads(statement string) bool {
 	return (strings.HasPrefix(statement, "SELECT") || statement == "PRAGMA application_id") && !strings.Contains(statement, "FROM onceward_log, onceward_journal") &&
 		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
@@ -213,8 +212,7 @@ func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	sqlite3.Xsqlite3_result_int(tls, context, refused)
 }
 
-// triggers has triggers of a file ask the breaker about everything that is written,
-// until stop is called.
+// triggers makes triggers in a file ask the breaker about every write, until stop is called.
 func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
 	t.Helper()
 	other := anotherProcess(t, path)

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A file that nobody has open has no WAL, which is of no size.
+// A file that no process has open has no WAL, whose size is zero.
 func TestStatsWithoutAWAL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A WAL of which the size can't be told is none of no size.
+// If the WAL's size can't be read, Stats returns an error instead of zero.
 func TestStatsBesideAnUnreadableWAL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	for range 4 { // so many connections read: each has opened it then
+	for range 4 { // as many as there are reading connections, so that each has opened it
 		_, err := j.Stats(t.Context())
 		require.NoError(t, err)
 	}
@@ -26,8 +26,8 @@ func TestStatsBesideAnUnreadableWAL(t *testing.T) {
 	goOn(t, j, "invoice-1")
 }
 
-// loopWAL makes the name of the WAL a link to itself, until mend is called. Each of them replaces the name in one step, so that
-// a connection that opens the WAL meanwhile makes no new one.
+// loopWAL makes the name of the WAL a link to itself, until mend is called. Each step replaces the name at once, so
+// that a connection that opens the WAL meanwhile makes no new one.
 func loopWAL(t *testing.T, path string) (mend func()) {
 	wal := path + "-wal"
 	require.NoError(t, os.Link(wal, path+"-away"))

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Options.Committed hears of every commit that Stats count.
+// Options.Committed is called for every commit that Stats count.
 func TestCommittedHearsOfCommits(t *testing.T) {
 	var commits, requests atomic.Int64
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Committed: func(n int, took time.Duration) {
@@ -36,7 +36,7 @@ func TestCommittedHearsOfCommits(t *testing.T) {
 	assert.Greater(t, st.Commits, int64(2))
 }
 
-// Stats count operations wherever they are kept.
+// Stats count operations wherever they are stored.
 func TestStatsCountWhereverKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -101,7 +101,7 @@ func TestStatsCountWhereverKept(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrClosed)
 }
 
-// What is damaged is counted with the others.
+// Damaged operations are counted with the others.
 func TestStatsBesideADamagedOperation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	parked(t, path, "a", "b")
@@ -117,7 +117,7 @@ func TestStatsBesideADamagedOperation(t *testing.T) {
 	assert.Equal(t, b.CreatedAt, st.OldestPending)
 }
 
-// parked leaves pending operations of these IDs.
+// parked leaves pending operations with these IDs.
 func parked(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	j := open(t, path)
@@ -135,7 +135,7 @@ func parked(t *testing.T, path string, ids ...string) {
 	require.NoError(t, j.Close())
 }
 
-// Who has given up is told so, each time.
+// A caller whose context has ended gets its error, each time.
 func TestStatsWithAnExpiredContext(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +146,7 @@ func TestStatsWithAnExpiredContext(t *testing.T) {
 	}
 }
 
-// Stats say of a backup that nobody adopted when it was made, whatever lies beside it.
+// Stats of a backup that was not adopted say when it was made, whatever lies beside it.
 func TestStatsOfABackup(t *testing.T) {
 	path, backup := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
 	j := open(t, path)

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Stats and lists see what another process has in the log.
+// Stats and lists include another process's operations in the log.
 func TestStatsAndListsSeeTheLogOfOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -35,7 +35,8 @@ func TestStatsAndListsSeeTheLogOfOthers(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 }
 
-// Stats tell of the commits that Options.Committed heard of: how many requests they carried, and how long they took.
+// Stats describe the commits that Options.Committed was called for: how many requests they carried, and how long they
+// took.
 func TestStatsOfCommits(t *testing.T) {
 	var mu sync.Mutex
 	var carried []int
@@ -47,7 +48,7 @@ func TestStatsOfCommits(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	defer j.Close()
-	sqlite.Preloaded(j) // which asks the writer, too
+	sqlite.Preloaded(j) // the preload uses the writer, too
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
@@ -66,7 +67,7 @@ func TestStatsOfCommits(t *testing.T) {
 		st, err = j.Stats(t.Context())
 		mu.Lock()
 		defer mu.Unlock()
-		return err != nil || int(st.Commits) == len(carried) // it hears of the last one once its asker was answered
+		return err != nil || int(st.Commits) == len(carried) // Committed is called for the last one after its caller got the answer
 	})
 	require.NoError(t, err)
 	assert.Equal(t, []int{1, 1, 1, 1, 2, 1, 1}, carried)
@@ -76,7 +77,7 @@ func TestStatsOfCommits(t *testing.T) {
 	assert.Equal(t, []time.Duration{took[3], took[5], took[6]}, []time.Duration{st.CommitP50, st.CommitP99, st.CommitMax})
 }
 
-// A flow that is not as it was written is set aside since nobody knows when.
+// If a flow set aside is damaged, Stats do not know since when.
 func TestStatsBesideADamagedFlow(t *testing.T) {
 	path, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond).UTC()

@@ -12,10 +12,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
-// Statements of tests seal what they write as the journal does: sealed_log(records, seq,
-// last_at, jumped_at, least_margin, newest, folded, number) and sealed_segment(hashes, first,
-// began_at, spent) and sealed_outbox(record, kind, handle, scope,
-// parent, id) replace the sum that the last four bytes are.
+// SQL functions for tests seal rows as the journal does. sealed_log(records, seq, last_at, jumped_at, least_margin,
+// newest, folded, number), sealed_segment(hashes, first, began_at, spent) and sealed_outbox(record, kind, handle,
+// scope, parent, id) replace the sum in the last four bytes.
 func init() {
 	unsealed := func(v driver.Value) []byte {
 		b := v.([]byte)

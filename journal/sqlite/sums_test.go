@@ -38,7 +38,7 @@ func rowsIn(t *testing.T, path, columns, table string) (all [][]driver.Value) {
 	return all
 }
 
-// otherValues are those that a column might have instead of its own.
+// otherValues returns values that a column might have instead of its own.
 func otherValues(v driver.Value) (others []driver.Value) {
 	switch v := v.(type) {
 	case nil:
@@ -58,7 +58,7 @@ func otherValues(v driver.Value) (others []driver.Value) {
 	return slices.DeleteFunc(others, func(other driver.Value) bool { return fmt.Sprint(other) == fmt.Sprint(v) })
 }
 
-// Whatever is another in a row that says what became of something, its sum tells.
+// A row that records an outcome has a sum that detects any changed value.
 func TestSumsOfRows(t *testing.T) {
 	t.Parallel()
 	everything := everything(t)
@@ -70,7 +70,7 @@ func TestSumsOfRows(t *testing.T) {
 		"operations": {"onceward_operations", format.Columns, func(v []driver.Value) error {
 			r, err := format.ReadRow(v)
 			if err == nil {
-				_, err = format.DecodeRequest(r.Request, nil) // it has a sum of its own
+				_, err = format.DecodeRequest(r.Request, nil) // the request has a sum of its own
 			}
 			return err
 		}},
@@ -114,7 +114,7 @@ func TestSumsOfRows(t *testing.T) {
 	}
 }
 
-// tried makes an error of a column of another type.
+// tried turns a panic about a column of another type into an error.
 func tried(read func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

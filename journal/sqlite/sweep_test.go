@@ -13,8 +13,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// parkedAhead is an open journal with a flow that was parked for an hour by a clock that is a hundred hours ahead of now, where
-// askers stand again since now, and with an operation that has its answer. With the first that asks at now.Add(journal.Confirmation) they are believed.
+// parkedAhead is an open journal with a flow that was parked for an hour by a clock a hundred hours ahead of now. It
+// also has an operation with an answer. Askers' clocks have been right again since now. The first asker at
+// now.Add(journal.Confirmation) confirms them.
 func parkedAhead(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, f journal.Flow, now time.Time) {
 	t.Helper()
 	path, j, s = joined(t)
@@ -38,7 +39,7 @@ func parkedAhead(t *testing.T) (path string, j *sqlite.Journal, s journal.Sessio
 	return path, j, s, f, now
 }
 
-// A flow that waits by a clock that was ahead is due as long after now as it was to wait.
+// A flow that a clock ahead has parked is due as long after now as it was to wait.
 func TestFlowParkedAhead(t *testing.T) {
 	due := func(t *testing.T, j *sqlite.Journal, f journal.Flow) time.Time {
 		f, err := j.GetFlow(t.Context(), f.Ref)
@@ -67,7 +68,8 @@ func TestFlowParkedAhead(t *testing.T) {
 	})
 }
 
-// What is refused as a clock comes to be believed is no part of what was seen: the next asker has all of it done.
+// If a statement is refused as a clock is confirmed, the confirmation does not count. The next asker makes all of it
+// happen.
 func TestSweepThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(j *sqlite.Journal, s journal.Session, at time.Time) error{
@@ -119,7 +121,8 @@ func TestSweepThatIsRefused(t *testing.T) {
 	}
 }
 
-// A sweep of which a statement fails is not taken for done. All of its statements, also with -short.
+// A sweep does not count as done if one of its statements fails. The test breaks all of its statements, also with
+// -short.
 func TestBrokenStatementOfASweep(t *testing.T) {
 	t.Parallel()
 	newSceneAhead(t).breaks(t, map[string]deed{

@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// halfSwept is a journal whose operations a clock sent first that stood 30 hours ahead. It was reset, and the sweep can't end: the last of
-// the operations are not swept yet, until stop is called.
+// halfSwept is a journal whose operations were first sent by a clock 30 hours ahead. The clock was reset. The sweep
+// can't finish: the last operations are not swept until stop is called.
 func halfSwept(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, now time.Time, stop func()) {
 	t.Helper()
 	path, j, s = joined(t)
@@ -45,7 +45,7 @@ func halfSwept(t *testing.T) (path string, j *sqlite.Journal, s journal.Session,
 	return path, j, s, now, stop
 }
 
-// An operation that a sweep has not come to yet is asked for as if it had, by the next process too.
+// A begin of an operation that the sweep has not reached yet is decided as if it had, also by the next process.
 func TestBeginDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, s, now, stop := halfSwept(t)
@@ -78,7 +78,7 @@ func TestBeginDuringASweep(t *testing.T) {
 	assert.Empty(t, verify(t, next))
 }
 
-// An operation that changed amid a sweep is not swept once more.
+// An operation that changed during a sweep is not swept again.
 func TestChangeDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	_, j, s, now, stop := halfSwept(t)
@@ -113,7 +113,7 @@ func TestChangeDuringASweep(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// What a transaction of the application's enqueues amid a sweep is swept too.
+// An operation that a transaction of the application enqueues during a sweep is swept too.
 func TestEnqueueDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, _, now, stop := halfSwept(t)
@@ -133,7 +133,7 @@ func TestEnqueueDuringASweep(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// No process goes by a damaged record of a sweep.
+// No process uses a damaged record of a sweep.
 func TestDamagedSweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, _, _, _ := halfSwept(t)
@@ -147,13 +147,14 @@ func TestDamagedSweep(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// A journal that sweeps its operations one by one answers every event as one that sweeps all of them at once, whatever the clock does meanwhile.
+// A journal that sweeps its operations one by one answers every event like one that sweeps all at once, whatever the
+// clock does meanwhile.
 func TestSweepsOneByOneOrAtOnce(t *testing.T) {
 	seed := soak.Seed(t, 1)
 	results := make([][2][]journal.Result, soak.Times(4, 100))
 	for way, atOnce := range []int{1000, 1} {
 		restore := sqlite.SweepAtOnce(atOnce)
-		t.Run(fmt.Sprint(atOnce), func(t *testing.T) { // which returns once all of its subtests have
+		t.Run(fmt.Sprint(atOnce), func(t *testing.T) { // returns once all of its subtests have ended
 			for n := range results {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
 					t.Parallel()
@@ -171,7 +172,7 @@ func TestSweepsOneByOneOrAtOnce(t *testing.T) {
 	}
 }
 
-// sweptHistory are the results of a history of one journal, and then its operations.
+// sweptHistory returns the results of a history of one journal, and then its operations.
 func sweptHistory(t *testing.T, random *rand.Rand) (results []journal.Result) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{})
@@ -243,7 +244,7 @@ func sweptHistory(t *testing.T, random *rand.Rand) (results []journal.Result) {
 	return results
 }
 
-// A cancelled operation that a transaction enqueues again amid an old sweep is due at the time that the transaction asks for.
+// A cancelled operation that a transaction enqueues again during an old sweep is due at the transaction's time.
 func TestRepeatedEnqueueDuringASweep(t *testing.T) {
 	defer sqlite.SweepAtOnce(2)()
 	path, j, s := joined(t)

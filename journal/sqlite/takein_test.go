@@ -20,14 +20,14 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// putInOutbox writes a row there as a transaction does.
+// putInOutbox writes a row to the outbox as a transaction does.
 func putInOutbox(t *testing.T, path string, seq, kind, handle int64, ref journal.Ref, record []byte) {
 	t.Helper()
 	sum := format.Sum(fmt.Appendf(append([]byte{}, record...), "%d %d %q %q %q", kind, handle, ref.Scope, ref.Parent, ref.ID))
 	putRow(t, path, "onceward_outbox", seq, kind, handle, ref.Scope, ref.Parent, ref.ID, binary.LittleEndian.AppendUint32(record, sum))
 }
 
-// putUnreadable has an operation be as it is, but for its request, which can't be read.
+// putUnreadable leaves an operation as it is, except for its request, which becomes unreadable.
 func putUnreadable(t *testing.T, path string, op journal.Operation) {
 	t.Helper()
 	const operation = 1
@@ -36,8 +36,8 @@ func putUnreadable(t *testing.T, path string, op journal.Operation) {
 	putInOutbox(t, path, 1, operation, op.Handle, op.Ref, format.AppendRecord(nil, k, format.WithIdentity))
 }
 
-// What a transaction has recorded, and nobody has taken in yet, is verified where it is. What can't be believed is
-// not taken in.
+// Verify checks the operations that a transaction has recorded and that are not taken in yet. Implausible ones are not
+// taken in.
 func TestVerifyLooksAtTheOutbox(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -103,7 +103,8 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 	saysThat(t, verify(t, j), damaged(seq))
 }
 
-// What a transaction has recorded is taken in with one commit, unless it is a great deal: then others need not wait for all of it.
+// The operations of a transaction are taken in with one commit, unless there are many. Then other callers need not wait
+// for all of them.
 func TestTakingInIsOneCommitOrMore(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ operations, bytes, commits int }{
@@ -136,7 +137,7 @@ func TestTakingInIsOneCommitOrMore(t *testing.T) {
 	}
 }
 
-// What the application writes beside the journal makes no commit of the journal's.
+// Writes of the application beside the journal cause no commit of the journal.
 func TestNothingToTakeInIsNoCommit(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -152,7 +153,7 @@ func TestNothingToTakeInIsNoCommit(t *testing.T) {
 	assert.EqualValues(t, 1, commitsOf(t, j)-before)
 }
 
-// What can't be taken out of the outbox is not recorded either: it would be taken in again.
+// An operation that can't be removed from the outbox is not recorded, since it would be taken in again.
 func TestOutboxThatCantBeCleared(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
@@ -173,7 +174,7 @@ func TestOutboxThatCantBeCleared(t *testing.T) {
 	assert.Equal(t, op, there)
 	assert.Zero(t, left(t, db))
 
-	const alias = 3 // of which nothing else is to be recorded
+	const alias = 3 // with nothing else to record
 	putInOutbox(t, path, 1, alias, op.Handle, aliasOf("order-1"), nil)
 	stop = refuse(t, path, "DELETE ON onceward_outbox")
 	require.ErrorContains(t, sqlite.Flush(j), "refused by the test")
@@ -183,7 +184,7 @@ func TestOutboxThatCantBeCleared(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// Where nobody else has written, what is begun and completed reads nothing.
+// If no other process has written, a begin and a complete read nothing.
 func TestNothingToTakeInIsNotRead(t *testing.T) {
 	b := newBreaker(t)
 	path, j, s := joined(t)
@@ -206,7 +207,7 @@ func TestNothingToTakeInIsNotRead(t *testing.T) {
 	}
 }
 
-// A delivery of what can't be read is not taken for done, and is once it can.
+// A delivery of an unreadable operation does not count as done. It does once the operation can be read.
 func TestOutboxWithADamagedDelivery(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
@@ -224,7 +225,7 @@ func TestOutboxWithADamagedDelivery(t *testing.T) {
 	assert.Zero(t, left(t, db))
 }
 
-// Where there is nothing to be taken in, a list does not wait for who writes.
+// If there is nothing to take in, a list does not wait for a writer.
 func TestListWithAnEmptyOutbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})

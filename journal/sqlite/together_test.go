@@ -15,8 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// queued has f run beside the test once n others wait for the writer, and returns where its
-// error will be.
+// queued runs f in another goroutine once n others wait for the writer, and returns a channel for its error.
 func queued(t *testing.T, j *sqlite.Journal, n int, f func() error) chan error {
 	t.Helper()
 	until(t, func() bool { return sqlite.Queued(j) == n })
@@ -33,7 +32,7 @@ func commitsOf(t *testing.T, j *sqlite.Journal) int64 {
 	return stats.Commits
 }
 
-// What is asked after something that fails its commit is in the next.
+// A request after one that fails its commit goes into the next commit.
 func TestCommitAfterOneThatFailed(t *testing.T) {
 	_, j, s := joined(t)
 	release := sqlite.Hold(j)
@@ -47,7 +46,7 @@ func TestCommitAfterOneThatFailed(t *testing.T) {
 	require.NoError(t, <-next)
 }
 
-// An event whose asker left before its turn is not recorded.
+// An event whose caller left before its turn is not recorded.
 func TestEventOfACancelledCaller(t *testing.T) {
 	_, j, s := joined(t)
 	release := sqlite.Hold(j)
@@ -95,7 +94,7 @@ func TestFailedCommitsAreNotCounted(t *testing.T) {
 	assert.EqualValues(t, 1, commitsOf(t, j)-before)
 }
 
-// Deliveries and steps cost no commit until there are a great many.
+// Deliveries and steps cost no commit of their own until there are very many.
 func TestDeliveriesAndStepsCostNoCommit(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -122,7 +121,7 @@ func TestDeliveriesAndStepsCostNoCommit(t *testing.T) {
 	}
 }
 
-// A delivery rides on past a commit that fails and is applied once.
+// A delivery waits beyond a failed commit, and is applied once.
 func TestDeliveryIsWrittenAfterAFailedCommit(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -148,7 +147,7 @@ func TestDeliveryIsWrittenAfterAFailedCommit(t *testing.T) {
 	assert.False(t, op.Delivered, "it was of the outcome before")
 }
 
-// A clock that was seen by a commit that failed is forgotten.
+// A clock that only a failed commit has seen is forgotten.
 func TestClockSeenByAFailedCommit(t *testing.T) {
 	path, j, s := joined(t)
 	now := time.Now().Truncate(time.Millisecond).UTC()
@@ -163,7 +162,7 @@ func TestClockSeenByAFailedCommit(t *testing.T) {
 	assert.Less(t, seenAt(t, j, now).Last, now.Add(time.Minute))
 }
 
-// Close leaves the latest time and nothing in the log alone.
+// Close records the latest time, and leaves nothing in the log alone.
 func TestCloseLeavesTheLatestTime(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -183,7 +182,7 @@ func TestCloseLeavesTheLatestTime(t *testing.T) {
 	assert.Equal(t, later, seenAt(t, open(t, path), time.Now()).Last)
 }
 
-// The latest time is told as it will be recorded.
+// A result's latest time is the one that will be recorded.
 func TestLatestTimeIsAsRecorded(t *testing.T) {
 	_, j, _ := joined(t)
 	last := seenAt(t, j, time.Now()).Last
@@ -198,7 +197,7 @@ func TestLatestTimeIsAsRecorded(t *testing.T) {
 	}
 }
 
-// A journal that can't write as it is closed says so and is closed.
+// If a journal can't be written as it is closed, Close returns an error, and the journal is closed.
 func TestCloseOfAnUnwritableJournal(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{true, false} {
@@ -252,7 +251,7 @@ func TestEventAfterItsOperationWasFolded(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// An operation is found by its name where its handle is another's.
+// An operation is found by its name if the event has another operation's handle.
 func TestOperationWithAnotherHandle(t *testing.T) {
 	_, j, s := joined(t)
 	var ops []journal.Operation
@@ -271,7 +270,7 @@ func TestOperationWithAnotherHandle(t *testing.T) {
 	}
 }
 
-// A name whose row is damaged is not executed though its key is nobody's.
+// A name with a damaged row is not executed, though its key is unused.
 func TestNameWhoseRowIsDamaged(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -284,7 +283,7 @@ func TestNameWhoseRowIsDamaged(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// A replay tells when its operation was last changed.
+// A replay says when its operation last changed.
 func TestReplayHasTheTimeOfTheChange(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
@@ -298,7 +297,7 @@ func TestReplayHasTheTimeOfTheChange(t *testing.T) {
 	assert.Equal(t, completed.Operation.UpdatedAt, again.Operation.UpdatedAt)
 }
 
-// What rides and can't be recorded is an error to whoever would read it.
+// If a waiting record can't be written, a call that would read it returns an error.
 func TestStepRecordThatCannotBeWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{})
@@ -323,7 +322,7 @@ func TestStepRecordThatCannotBeWritten(t *testing.T) {
 	assert.Len(t, f.Steps, 1)
 }
 
-// What Stats says of commits, and of what is pending.
+// Stats count commits and pending operations.
 func TestStatsOfCommitsAndPendingOperations(t *testing.T) {
 	_, j, s := joined(t)
 	stats := func() sqlite.Stats {

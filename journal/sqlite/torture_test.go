@@ -26,11 +26,11 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// childCallers says how many callers a child has.
+// childCallers is the environment variable with a child's number of callers.
 const childCallers = "ONCEWARD_SQLITE_CALLERS"
 
-// childSuffers begins operations side by side, has all kinds of things become of
-// them, takes over what others leave, and says what it was told.
+// childSuffers begins operations side by side, gives them all kinds of ends, takes over those of others, and prints its
+// results.
 func childSuffers(path string) error {
 	callers, err := strconv.Atoi(os.Getenv(childCallers))
 	if err != nil {
@@ -68,7 +68,7 @@ func childSuffers(path string) error {
 		result, err := j.Apply(ctx, ev)
 		if err == nil && result.Decision == journal.Recorded {
 			if result.Operation.State != journal.StateCancelled && what == "cancelled" {
-				what = "parked" // somebody else may have sent it before
+				what = "parked" // another process may have sent it before
 			}
 			say(what, op.ID, op.Claim)
 		}
@@ -111,18 +111,18 @@ func childSuffers(path string) error {
 	return <-failed
 }
 
-// heard is what processes said, by operation.
+// heard has the results that processes printed, by operation.
 type heard struct {
 	mu    sync.Mutex
-	what  map[string]string         // the last thing of its latest claim
-	claim map[string]int64          // that
-	hands map[string]map[int64]bool // claims that somebody got
+	what  map[string]string         // the last result of the operation's latest claim
+	claim map[string]int64          // the latest claim
+	hands map[string]map[int64]bool // claims that a process got
 }
 
 func (h *heard) line(t *testing.T, line string) {
 	words := strings.Fields(line)
 	if len(words) != 3 {
-		assert.Len(t, words, 3, line) // a line that was cut short is nobody's promise
+		assert.Len(t, words, 3, line) // a line that was cut short promises nothing
 		return
 	}
 	what, id := words[0], words[1]
@@ -144,7 +144,7 @@ func (h *heard) line(t *testing.T, line string) {
 	}
 }
 
-// No operation is lost or in two hands however many processes are killed.
+// However many processes are killed, no operation is lost, and none has two holders.
 func TestTortureKilledProcesses(t *testing.T) {
 	t.Parallel()
 	kills := soak.Times(4, 16)
@@ -176,7 +176,7 @@ func TestTortureKilledProcesses(t *testing.T) {
 			killed++
 		}
 
-		// They are all dead: what they held is anybody's.
+		// They are all dead, so that any session may claim their operations.
 		s, err := j.Join(t.Context())
 		require.NoError(t, err)
 		for more := true; more; {
@@ -220,7 +220,7 @@ func TestTortureKilledProcesses(t *testing.T) {
 	t.Logf("%d kills, %d operations acknowledged, none lost", killed, acknowledged)
 }
 
-// A thousand callers who give up at any moment leave nothing in flight.
+// A thousand callers that give up at any moment leave nothing in flight.
 func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -246,7 +246,7 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 				begun, err := j.Apply(ctx, ev)
 				if err != nil {
 					assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled), err)
-					// It may have been recorded all the same.
+					// The begin may have been recorded despite the error.
 					_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Asker: ev.Asker, Unsent: true})
 					assert.NoError(t, err)
 				} else {
@@ -290,14 +290,13 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 		10*time.Second, 10*time.Millisecond, "a goroutine of the journal's is left behind")
 }
 
-// While clocks jump the journal's time never goes back and nothing is resent after its
-// window.
+// While clocks jump, the journal's time never goes back, and no operation is sent again after its window.
 func TestTortureClocksThatJump(t *testing.T) {
 	t.Parallel()
 	const retention, margin = 24 * time.Hour, time.Hour // margin: a quarter, at most an hour
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)
-	var latest time.Time // that the journal has seen
+	var latest time.Time // the latest claim the journal has seen
 	resent, refused := 0, 0
 	var ticking sync.Mutex
 	clock := time.Now()

@@ -84,7 +84,7 @@ func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
 	j := open(t, path)
 	alter(t, path, "CREATE TABLE notes (note BLOB)")
 	for range 500 {
-		sqlite.Checkpointed(j) // else the WAL grows for as long as the checkpointer is kept from going on
+		sqlite.Checkpointed(j) // otherwise the WAL grows for as long as the checkpointer is held up
 		tx, err := j.BeginSQL(t.Context())
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (randomblob(65536))")

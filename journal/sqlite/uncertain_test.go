@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What is completed is never said not to be there while commits fail now and then.
+// A completed operation is never reported as absent while commits fail now and then.
 func TestUncertainCommitHidesNothing(t *testing.T) {
 	t.Parallel()
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
@@ -67,11 +67,11 @@ func TestUncertainFilesThatWereMovedAway(t *testing.T) {
 	assert.Equal(t, journal.Execute, result.Decision)
 }
 
-// A commit during which its files are moved is an uncertain one.
+// If the files are moved during a commit, its result is uncertain.
 func TestUncertainCommitAsFilesAreMoved(t *testing.T) {
 	s := openSlow(t, sqlite.Options{})
 	moved := s.ask(t.Context(), begin("invoice-1", s))
-	<-s.syncing // all that is looked at before the commit has been
+	<-s.syncing // all checks before the commit are done
 	require.NoError(t, os.Rename(s.path, s.path+".away"))
 	s.quick()
 	s.results <- sqlite3.SQLITE_OK

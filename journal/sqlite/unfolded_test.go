@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// What is in memory is listed as it is there, and what another process has begun since as the log has it.
+// Operations in memory are listed from there. Those that another process has begun since are listed from the log.
 func TestUnfoldedIsInMemoryOrRead(t *testing.T) {
 	path, j, s := joined(t)
 	for _, id := range []string{"a", "b", "c"} {
@@ -37,7 +37,7 @@ func TestUnfoldedIsInMemoryOrRead(t *testing.T) {
 	}
 }
 
-// A log of which a row is damaged or gone is an error for who only looks.
+// A log with a damaged or missing row is an error for a read-only journal.
 func TestUnfoldedOfADamagedLog(t *testing.T) {
 	for name, damage := range map[string]string{
 		"damaged": "UPDATE onceward_log SET records = zeroblob(length(records)) WHERE seq = %",

@@ -8,9 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A name is unique by an index that its look up goes by.
-// Whatever races where, the file itself refuses a second row of a name, by an index that
-// look-ups go by.
+// In any race, the file itself refuses a second row with a name, by the index that look-ups use.
 func TestUniqueNameByAnIndex(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	open(t, path)

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Its path can be followed, and leads to no name under which it would be found again.
+// A path may lead to a removed file, which no name would find again. Open refuses it.
 func TestAFileThatHasNoNameAnyMoreIsRefused(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, name)

@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// invoice is a body of about so many bytes, that repeats itself as JSON does.
+// invoice is a body of about that many bytes, with repetitions like JSON's.
 func invoice(size int) []byte {
 	var body bytes.Buffer
 	body.WriteString(`{"lines":[`)
@@ -66,9 +66,8 @@ func BenchmarkLargeBodies(b *testing.B) {
 	}
 }
 
-// BenchmarkReap measures what 16 callers wait for an operation while completed ones are
-// reaped, and without that, in turns of a second. ONCEWARD_REAP says how many there are;
-// else 100,000.
+// BenchmarkReap measures how long 16 callers wait for an operation while completed ones are reaped, and without that,
+// in turns of a second. ONCEWARD_REAP sets the number of completed operations. Default: 100,000.
 func BenchmarkReap(b *testing.B) {
 	many := 100_000
 	if asked, err := strconv.Atoi(os.Getenv("ONCEWARD_REAP")); err == nil {

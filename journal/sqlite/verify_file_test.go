@@ -20,12 +20,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// emptyIndex has the index onceward_flows_ended have nothing, though flows have ended.
+// emptyIndex empties the index onceward_flows_ended, though flows have ended.
 const emptyIndex = `CREATE INDEX onceward_other ON onceward_flows (ended_at) WHERE ended_at IS NOT NULL AND tombstone > 1; PRAGMA writable_schema = ON;
 	UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'onceward_other') WHERE name = 'onceward_flows_ended';
 	DELETE FROM sqlite_schema WHERE name = 'onceward_other'; PRAGMA writable_schema = RESET;`
 
-// What SQLite finds in the file is told where it is of the journal.
+// Verify reports SQLite's findings in the file if they concern the journal.
 func TestVerifyChecksTheFile(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "flow")
@@ -54,7 +54,7 @@ func TestVerifyChecksTheFile(t *testing.T) {
 	assert.Empty(t, verify(t, j), path)
 }
 
-// A journal has come as far as the epoch that its sidecar says was filed, unless it is a backup.
+// A journal has reached the epoch that its sidecar names as filed, unless it is a backup.
 func TestVerifyComparesTheEpoch(t *testing.T) {
 	t.Parallel()
 	sound := everything(t)
@@ -94,7 +94,7 @@ func TestVerifyComparesTheEpoch(t *testing.T) {
 	}
 }
 
-// Without a sidecar that can be told to be whole nothing is compared with it; one that can't be read is an error.
+// Without a recognisable sidecar, Verify compares nothing with it. A sidecar that can't be read is an error.
 func TestVerifyBesideNoSidecar(t *testing.T) {
 	for name, row := range map[string]struct {
 		put   func(name string) error
@@ -122,7 +122,7 @@ func TestVerifyBesideNoSidecar(t *testing.T) {
 	}
 }
 
-// A session whose file was put in the place of its own has none.
+// If another file replaces a session's file, the session counts as one without a file.
 func TestVerifyNamesACopiedSession(t *testing.T) {
 	path, j, s := joined(t)
 	file := path + "-session-" + s.ID()
@@ -131,7 +131,7 @@ func TestVerifyNamesACopiedSession(t *testing.T) {
 	saysThat(t, verify(t, j), []string{"the file: session " + s.ID() + " has its file"})
 }
 
-// A journal whose file was moved away is not said to be sound.
+// Verify does not call a journal sound if its file was moved away.
 func TestVerifyOfAFileThatIsGone(t *testing.T) {
 	path, j, _ := joined(t)
 	require.NoError(t, os.Rename(path, path+".away"))
@@ -141,7 +141,7 @@ func TestVerifyOfAFileThatIsGone(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// leaves is a context that ends once it was asked so often.
+// leaves is a context that ends after its error was read that often.
 type leaves struct {
 	context.Context
 	after, asked int
@@ -154,7 +154,7 @@ func (l *leaves) Err() error {
 	return nil
 }
 
-// A verification that is given up goes no further, wherever it is.
+// Verify stops when its context ends, at any point.
 func TestVerifyThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	path := everything(t)
@@ -170,7 +170,7 @@ func TestVerifyThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// What can't be read to its end is not said to be sound, though another statement of the same went well.
+// If Verify can't read something to its end, it does not call it sound, though another statement on the same succeeded.
 func TestBrokenStatementBesideLostSessions(t *testing.T) {
 	b := newBreaker(t)
 	path, j, _ := joined(t)
@@ -186,7 +186,7 @@ func TestBrokenStatementBesideLostSessions(t *testing.T) {
 	}
 }
 
-// Who verifies a journal, and who closes it, leaves no connection behind.
+// Verify and Close leave no connection open.
 func TestVerifyLeavesNothingOpen(t *testing.T) {
 	b := newBreaker(t)
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -27,7 +27,7 @@ func verify(t *testing.T, j *sqlite.Journal) (says []string) {
 	return says
 }
 
-// saysThat has each of these be in something that is said, and nothing else be said.
+// saysThat asserts that each wanted text is part of a finding, and that there are no other findings.
 func saysThat(t *testing.T, says, want []string) {
 	t.Helper()
 	for _, want := range want {
@@ -68,7 +68,7 @@ func everything(t *testing.T) (path string) {
 	undelivered := complete(apply(at(begin("undelivered", s))), s)
 	undelivered.Delivered = false
 	apply(at(undelivered))
-	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
 	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -173,7 +173,7 @@ func TestVerifyNamesEachViolation(t *testing.T) {
 	}
 }
 
-// What is wrong with the log while the journal is open is told, too: it refuses to be opened with most of it.
+// Verify also reports faults of the log while the journal is open. With most of them it could not be opened.
 func TestVerifyNamesDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	const last = "seq = (SELECT max(seq) FROM onceward_log)"
@@ -274,7 +274,7 @@ func TestVerifyNamesAThousandViolationsAtMost(t *testing.T) {
 	assert.Len(t, verify(t, j), 1000)
 }
 
-// The answer of another operation is not believed.
+// Verify does not believe an answer of another operation.
 func TestVerifyNamesAnotherAnswer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -314,7 +314,7 @@ func TestVerifyOfAJournalThatIsClosed(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrClosed)
 }
 
-// A flow that can't be read hides nothing of the others. There are more than are read at once.
+// An unreadable flow hides no fault of other flows. There are more flows than are read at once.
 func TestVerifyOfManyFlows(t *testing.T) {
 	path, j, s := joined(t)
 	const flows = 203

@@ -20,9 +20,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// segmented leaves a closed journal of three sealed segments and a part of one. The operations of the first
-// and some of the second were reaped; the others are in blocks, but for one each that waits, has a second name
-// and waits, and was not delivered.
+// segmented leaves a closed journal of three sealed segments and a part of one. The operations of the first segment and
+// some of the second were reaped. The others are in blocks, except three: a waiting one, a waiting one with a second
+// name, and an undelivered one.
 func segmented(t *testing.T) (path string, handles map[string]int64) {
 	t.Helper()
 	path, j, s := joined(t)
@@ -68,7 +68,7 @@ func segmented(t *testing.T) (path string, handles map[string]int64) {
 	return path, handles
 }
 
-// blockOf are the operations of the block that the one with this handle is in.
+// blockOf returns the operations of the block that contains this handle.
 func blockOf(t *testing.T, path string, handle int64) (first int64, ops []*format.Record) {
 	t.Helper()
 	for _, row := range rowsIn(t, path, "first, data", fmt.Sprintf("onceward_blocks WHERE first <= %d ORDER BY first DESC LIMIT 1", handle)) {
@@ -82,7 +82,7 @@ func blockOf(t *testing.T, path string, handle int64) (first int64, ops []*forma
 	return first, ops
 }
 
-// putRow writes a row, in the place of what was there.
+// putRow writes a row in the place of the present one.
 func putRow(t *testing.T, path, table string, row ...any) {
 	t.Helper()
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(row)), ", ")
@@ -95,13 +95,13 @@ func pack(t *testing.T, path string, first int64, ops ...*format.Record) {
 	putRow(t, path, "onceward_blocks", first, new(format.BlockEncoder).Encode(first, ops))
 }
 
-// sealBlock is for a block that no encoder makes.
+// sealBlock seals a block that no encoder makes.
 func sealBlock(first int64, data []byte) []byte {
 	sum := crc32.Update(format.Sum(data), crc32.MakeTable(crc32.Castagnoli), binary.AppendVarint(nil, first))
 	return binary.LittleEndian.AppendUint32(data, sum)
 }
 
-// What segments, blocks and answers say of operations is compared with what those are, in all segments.
+// Verify compares the records of segments, blocks and answers with the operations themselves, in all segments.
 func TestVerifyComparesSegments(t *testing.T) {
 	t.Parallel()
 	sound, handles := segmented(t)
@@ -176,7 +176,7 @@ func TestVerifyComparesSegments(t *testing.T) {
 			listed := slices.Clone(new(format.BlockEncoder).Encode(first, []*format.Record{&k}))
 			k.Op.Handle++
 			data := slices.Clone(new(format.BlockEncoder).Encode(first, []*format.Record{&k}))
-			copy(data, listed[:4]) // the format, how many there are, and the handle
+			copy(data, listed[:4]) // the format, the number of operations, and the handle
 			putRow(t, path, "onceward_blocks", first, sealBlock(first, data[:len(data)-format.SumSize]))
 			pack(t, path, first+2, ops[2:]...)
 		}, []string{is(first, missing), is(first+1, ops[0].Op.ID+`"`+place), is(first+1, ops[0].Op.ID+`": its segment finds it by its name`)}},
@@ -210,7 +210,7 @@ func TestVerifyComparesSegments(t *testing.T) {
 	}
 }
 
-// The first of a segment is looked for there also where it is the last one that is not in the log alone.
+// Verify looks for the first operation of a segment there, even if it is the last one that is not in the log alone.
 func TestVerifyWhereASegmentBegins(t *testing.T) {
 	path, j, s := joined(t)
 	sideBySide(sqlite.SegmentSize-1, func(i int) {
@@ -227,7 +227,7 @@ func TestVerifyWhereASegmentBegins(t *testing.T) {
 	assert.Contains(t, says, `operation 1024 "": it is there, or was removed`)
 }
 
-// What can't be read of segments, blocks and what was removed is an error, and nothing that is wrong with them.
+// If segments, blocks or removed operations can't be read, Verify returns an error instead of a finding.
 func TestBrokenStatementBesideSegments(t *testing.T) {
 	b := newBreaker(t)
 	path, _ := segmented(t)
@@ -243,7 +243,7 @@ func TestBrokenStatementBesideSegments(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// A body that can't be read is told of, and nothing else of its operation.
+// Verify reports an unreadable body, and nothing else of its operation.
 func TestVerifyNamesADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	parked(t, path, "a", "b")

@@ -17,27 +17,27 @@ import (
 // VFS is replaced by one with its methods, of which those that change a file are ours.
 // An open file is still the default VFS's: only its table of methods is another.
 
-// watcher sees what SQLite does to the files that it says are its own. It returns
-// what SQLite is to be told, instead of what do would return, if it does not call it.
+// watcher sees what SQLite does to the files that it claims. Its methods return SQLite's result. They may call do for
+// it, or return another one instead.
 type watcher interface {
 	watches(name string) bool
 	opened(handle uintptr, name string)
 	closed(handle uintptr)
 	write(name string, offset int64, data []byte, do func() int32) int32
 	truncate(name string, size int64, do func() int32) int32
-	sync(handle uintptr, name string) int32 // nothing is really synced
+	sync(handle uintptr, name string) int32 // no file is really synced
 	remove(name string, do func() int32) int32
 }
 
-// watchers are those of this process.
+// watchers are the watchers of this process.
 var watchers = struct {
 	sync.Mutex
 	once sync.Once
 	all  []watcher
 }{}
 
-// watch has w see every file that is opened from now on, until stop is called. Of two that watch a file the later one
-// sees it.
+// watch shows w every file that is opened from now on, until stop is called. If two watchers claim a file, the later
+// one gets it.
 func watch(w watcher) (stop func()) {
 	watchers.once.Do(replaceVFS)
 	watchers.Lock()
@@ -79,17 +79,17 @@ var (
 // at is the C memory at an address.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// call is the function that a pointer in C memory stands for.
+// call returns the function behind a pointer in C memory.
 func call[F any](pointer uintptr) F {
 	holder := struct{ pointer uintptr }{pointer}
 	return *(*F)(unsafe.Pointer(&holder))
 }
 
-// pointerTo stands for a function in C memory. It must be one of the package's, since
-// the collector does not look there.
+// pointerTo returns a pointer in C memory to a function. It must be one of the package's functions, since the collector
+// does not look there.
 func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
-// copyOf is a copy of v in C memory, where it stays.
+// copyOf copies v to C memory, where it stays.
 func copyOf[T any](tls *libc.TLS, v *T) (uintptr, *T) {
 	address := sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*v)))
 	if address == 0 {
@@ -190,7 +190,7 @@ func vfsSync(_ *libc.TLS, file uintptr, _ int32) int32 {
 	return f.sync(file, f.name)
 }
 
-// beside tells which of a journal's files a name is: its suffix.
+// beside reports which of a journal's files a name is, by its suffix.
 func beside(path, name string) (suffix string, ok bool) {
 	suffix, ok = strings.CutPrefix(name, path)
 	return suffix, ok && (suffix == "" || suffix == "-wal" || suffix == "-journal")

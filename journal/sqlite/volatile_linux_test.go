@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A file system that is in memory is warned of.
+// Open warns of a file system in memory.
 func TestFileSystemInMemoryIsWarnedOf(t *testing.T) {
 	if !inItsOwnMounts(t) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Of a great many deliveries one is told that they can't be recorded.
+// Of very many deliveries that can't be recorded, one returns an error.
 func TestDeliveriesThatCantBeRecorded(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Who asks after somebody has left is answered.
+// A caller after one that has left gets its result.
 func TestTurnAfterACancelledOne(t *testing.T) {
 	_, j, s := joined(t)
 	all, done := context.WithTimeout(t.Context(), time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Where the log can't be shortened, nothing more is recorded in it.
+// If the log can't be shortened, nothing more is recorded in it.
 func TestLogThatCantBeShortened(t *testing.T) {
 	t.Parallel()
 	path, j, _ := joined(t)
@@ -34,7 +34,7 @@ func TestLogThatCantBeShortened(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// The latest time that was seen, and that no commit has written, outlasts a Close.
+// The latest time that no commit has written survives a Close.
 func TestLatestTimeOutlastsAClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A journal that lacks what its writer needs from the beginning is not opened.
+// A journal without a table that its writer needs from the start can't be opened.
 func TestOpenWithAMissingTable(t *testing.T) {
 	for name, damage := range map[string]string{
 		"a table":                "DROP TABLE onceward_answers",

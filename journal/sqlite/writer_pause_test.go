@@ -11,16 +11,16 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// After each commit there is a pause for other processes that write, for as long as one was seen to write not long ago.
+// After each commit the writer pauses for other processes, for as long as one has written recently.
 func TestPauseWhereOthersWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, j, s := joined(t)
 		pauses := func() bool {
 			t.Helper()
-			synctest.Wait() // for the pause of the one before
+			synctest.Wait() // for the pause after the previous commit
 			before := time.Now()
 			require.NoError(t, sqlite.Flush(j))
-			require.NoError(t, sqlite.Flush(j)) // which waits for the end of the pause
+			require.NoError(t, sqlite.Flush(j)) // this waits for the end of the pause
 			return time.Since(before) > 0
 		}
 		<-time.After(time.Second) // virtual
@@ -31,7 +31,7 @@ func TestPauseWhereOthersWrite(t *testing.T) {
 		}
 		<-time.After(time.Second) // virtual
 		for range 2 {
-			_ = pauses() // the one that was under way
+			_ = pauses() // the pause that was under way
 			assert.False(t, pauses(), "long ago")
 		}
 		alter(t, path, "DROP TABLE theirs")

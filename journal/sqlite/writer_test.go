@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// sideBySide has 64 goroutines do n things.
+// sideBySide runs do n times, in 64 goroutines.
 func sideBySide(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	for first := range 64 {
@@ -31,7 +31,7 @@ func sideBySide(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// anotherProcess is a connection that no journal of this process has.
+// anotherProcess is a connection that belongs to no journal of this process.
 func anotherProcess(t *testing.T, path string) *sql.Conn {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -48,7 +48,7 @@ func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
 	var loaded atomic.Pointer[sqlite.Journal]
 	j, err := sqlite.Open(path, sqlite.Options{Committed: func(int, time.Duration) {
 		if j := loaded.Load(); j != nil {
-			sqlite.Checkpointed(j) // else the WAL grows for as long as the checkpointer is kept from going on
+			sqlite.Checkpointed(j) // otherwise the WAL grows for as long as the checkpointer is held up
 		}
 	}})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
 	assert.Positive(t, info.Size())
 }
 
-// A commit waits for its turn and then says who was in its way.
+// A commit waits for its turn, and then says what blocked it.
 func TestTurnOfACommitThatWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
@@ -153,7 +153,7 @@ func TestSegmentsFindAndReapUnindexedNames(t *testing.T) {
 		op, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", i)})
 		require.NoError(t, err)
 		assert.Equal(t, handles[i], op.Handle)
-		// Nor does one that carries it begin beside it.
+		// An operation that carries the same key does not begin beside it either.
 		again := begin(op.ID, s)
 		again.Intent.Naming = journal.Carried
 		result, err := j.Apply(t.Context(), again)
@@ -162,7 +162,7 @@ func TestSegmentsFindAndReapUnindexedNames(t *testing.T) {
 	}
 
 	reap := journal.Event{Kind: journal.EventReap, At: time.Now().Add(48 * time.Hour)}
-	seenAt(t, j, reap.At.Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, reap.At.Add(-journal.Confirmation)) // so that now is no jump
 	n, err := j.Reap(t.Context(), reap, 2000)
 	require.NoError(t, err)
 	assert.Equal(t, 2000, n)
@@ -199,7 +199,7 @@ func TestListsUseTheirIndices(t *testing.T) {
 	}
 }
 
-// Who is refused again and again holds nobody up.
+// A caller that is refused again and again delays no other caller.
 func TestTurnOfARepeatedlyRefusedCaller(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	s, err := j.Join(t.Context())
