@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// An archived operation has its answer, and bodies only where they are asked for.
+// An archived operation has its answer, and bodies only if the options ask for them.
 func TestArchivedBodies(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State = journal.StateCompleted

@@ -823,7 +823,7 @@ func TestResolutionAgainstEvidenceNeedsForce(t *testing.T) {
 	assert.Empty(t, got.Attention)
 }
 
-// A client that looks up unknown operations delivers one once it needs attention.
+// A client that looks up unknown operations delivers such an operation once it needs attention.
 func TestUnknownIsDeliveredOnceItNeedsAttention(t *testing.T) {
 	op := inDoubt()
 	claim := journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", Looking: true}
@@ -1060,7 +1060,7 @@ func TestALookIsGivenBack(t *testing.T) {
 		before := leased
 		before.Evidence = []journal.Evidence{
 			{At: noon.Add(-30 * time.Second), Source: row.source, Finding: journal.FindingInconclusive},
-			{At: noon.Add(-40 * time.Second), Source: row.source, Finding: journal.FindingInconclusive}, // by a clock that is behind
+			{At: noon.Add(-40 * time.Second), Source: row.source, Finding: journal.FindingInconclusive}, // from a clock that is behind
 		}
 		got, _ := next(t, before, false, back)
 		assert.Equal(t, row.present, got.LookedAt.Equal(noon.Add(-30*time.Second)), name)

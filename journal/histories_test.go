@@ -106,7 +106,7 @@ func (h *history) apply(ev journal.Event) journal.Decision {
 	return decision
 }
 
-// look compares what the onlooker knows.
+// look checks a step against the onlooker's knowledge.
 func (h *history) look(op journal.Operation, live bool, ev journal.Event, next journal.Operation, decision journal.Decision) {
 	takeover := op.State == journal.StateInFlight && !live && next.State != journal.StateInFlight ||
 		decision == journal.Execute && op.State == journal.StateInFlight

@@ -10,11 +10,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// A clock that has jumped, and is not believed yet.
+// A clock that has jumped, and is not confirmed yet.
 
 const day = 24 * time.Hour
 
-var believed = noon.Add(journal.Confirmation) // when that of these tests will be
+var believed = noon.Add(journal.Confirmation) // when the clock of these tests will be confirmed
 
 func jumped(ev journal.Event) journal.Event {
 	ev.Unconfirmed = believed
@@ -391,7 +391,7 @@ func TestUnconfirmedJumpSettlesExpiredOperations(t *testing.T) {
 // The window of an operation that was first sent by a clock after a jump is over only if it is over by both times.
 func TestJumpIsOverByBothTimes(t *testing.T) {
 	op := sentMeanwhile()
-	op.LastEndedAt = time.Time{} // it is not known when an attempt of it ended
+	op.LastEndedAt = time.Time{} // the end of its attempts is unknown
 	after := noon.Add(2 * time.Hour)
 	ev := journal.Event{Kind: journal.EventClaim, Session: "B", At: after, Last: after, Unconfirmed: after.Add(journal.Confirmation)}
 	op, decision := next(t, op, false, ev)
@@ -452,8 +452,8 @@ func TestJumpAheadKeepsTheWindowOfOldOperations(t *testing.T) {
 	assert.Equal(t, journal.StateUnknown, got.State)
 }
 
-// An operation whose provider named no time is due when its handling time has passed, even if the asker's clock is not believed. A time
-// that was named stays.
+// An operation whose provider named no time is due when its handling time has passed, even if the asker's clock is
+// unconfirmed. A time that was named stays.
 func TestJumpKeepsOnlyADueTimeThatWasNamed(t *testing.T) {
 	for name, row := range map[string]struct{ named, due time.Time }{
 		"none was named": {time.Time{}, noon.Add(10 * time.Minute)},

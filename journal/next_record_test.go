@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What Next writes beside the state, which the table of transitions leaves out.
+// Tests of the fields that Next writes beside the state. The table of transitions leaves them out.
 
 // inFlight is an operation that session A holds since before noon.
 func inFlight(naming journal.Naming, terms journal.Terms) journal.Operation {
@@ -286,7 +286,7 @@ func TestAnswerBelongsToItsSessionUntilDelivered(t *testing.T) {
 func TestUnheldOutcomeIsDelivered(t *testing.T) {
 	op := operation(journal.Named, guarded)
 	op.State = journal.StateUnknown
-	for _, live := range []bool{false, true} { // of nobody it means nothing
+	for _, live := range []bool{false, true} { // live means nothing without a holder
 		after, decision := next(t, op, live, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
 		assert.Equal(t, journal.Offer, decision)
 		assert.Equal(t, "B", after.Holder)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What a claim asks of today's release, and what somebody's word is on.
+// Tests of what a claim asks of today's release, and of the state that a decision refers to.
 
 func claimed(today journal.Today, known bool) journal.Event {
 	return journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B",
@@ -254,7 +254,7 @@ func TestWakeAfterTheDueTimeIsKept(t *testing.T) {
 
 // An operation without its body is never sent in the background.
 func TestWithoutItsBodyIsNotSent(t *testing.T) {
-	ends := noon.Add(21 * time.Hour) // its window
+	ends := noon.Add(21 * time.Hour) // the end of its window
 	for _, tc := range []struct {
 		name     string
 		ran      bool

@@ -367,7 +367,7 @@ func TestTheTableNamesEveryStateAndEvent(t *testing.T) {
 // transition is a row of the table.
 type transition struct {
 	text            string
-	when            []map[string]bool // one for each column; nil: all values
+	when            []map[string]bool // one for each column; nil means all values
 	decision, state string
 	generation      int
 	used            bool

@@ -69,7 +69,7 @@ func (c *caller) pass(until time.Time) {
 	c.look()
 }
 
-// jump sets the clock, and runs it on until it is believed.
+// jump sets the clock, and runs it on until it is confirmed.
 func (c *caller) jump(to time.Time) {
 	c.t.Helper()
 	c.now = to

@@ -128,7 +128,7 @@ var fidelityTests = []test{
 			Terms: ev.Intent.Terms, Request: ev.Intent.Request,
 			Mode: "test", Form: "header Idempotency-Key", Alias: ev.Intent.Alias, BodyWithheld: true, Failed: true, DueOwn: true,
 			State: journal.StatePending, Claim: 1, Asker: 77, MayHaveRun: true, FirstSentAt: noon, LastEndedAt: noon, BusySince: noon, ParkedSince: noon,
-			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(90*time.Minute - 1350*time.Second), // its caller's window: only the caller has its body
+			Attempts: 3, CreatedAt: noon, UpdatedAt: noon, DueAt: noon.Add(time.Minute), WakeAt: noon.Add(90*time.Minute - 1350*time.Second), // the caller's window: only the caller has the body
 			Cause: "in flight there", Told: true,
 		}
 		assert.Equal(t, want, c.get(ev.Ref))

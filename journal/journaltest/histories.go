@@ -34,7 +34,7 @@ type history struct {
 	sessions []journal.Session
 	now      time.Time
 	floor    time.Time // while the clock is behind, its lowest time
-	back     time.Time // where a clock returns to from a jump ahead
+	back     time.Time // the time to which a clock returns after a jump ahead
 	unique   int
 }
 
@@ -111,8 +111,8 @@ func (s *history) step() {
 
 func (s *history) sometimes(n int) bool { return s.rnd.IntN(n) == 0 }
 
-// moveClock lets the clock fall only below everything that it has shown since it
-// fell behind: a store need not look for what began while it was behind.
+// moveClock lets the clock fall only below everything that it has shown since it fell behind. A store need not look for
+// operations that began while it was behind.
 func (s *history) moveClock() {
 	s.now = s.now.Add(time.Duration(s.rnd.Int64N(int64(40 * time.Minute))))
 	switch {
@@ -244,7 +244,7 @@ func (s *history) enqueue() journal.Event {
 }
 
 // outbox returns the journal's, if it has one. It shows the clock first, since an enqueue need not. While the clock is
-// behind or ahead, it returns none: a store with other writers need not remember what it closed meanwhile.
+// behind or ahead, it returns none. A store with other writers need not remember what it closed meanwhile.
 func (s *history) outbox() (journal.Outbox, bool) {
 	outbox, ok := s.h.Journal.(journal.Outbox)
 	if !ok {
@@ -412,7 +412,7 @@ func (s *history) same(want, got journal.Result, kind journal.EventKind) {
 	require.Equal(s.t, handedOver(want, kind), handedOver(got, kind), name)
 }
 
-// deliver does not look at the result: the delivery rides on a later commit.
+// deliver ignores the result, since the delivery waits for a later commit.
 func (s *history) deliver() {
 	ev, op := s.ofClaim(journal.EventDeliver)
 	if ev.At = s.now; s.sometimes(2) {

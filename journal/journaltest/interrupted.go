@@ -97,7 +97,7 @@ func outlives(t *testing.T, h Harness, interruptions int, interrupt func(t *test
 			if !assert.NotErrorIs(t, err, journal.ErrSessionLost) {
 				return
 			}
-			until(func() journal.Event { // it may have been recorded all the same
+			until(func() journal.Event { // it may have been recorded despite the error
 				ev := c.event(journal.EventCancel)
 				ev.Ref, ev.Asker, ev.Unsent, ev.Delivered = begin.Ref, begin.Asker, true, true
 				return ev

@@ -190,7 +190,7 @@ func (s *history) stats() {
 			attention++
 		}
 	}
-	if got.NeedsAttention > want.NeedsAttention && got.NeedsAttention <= attention { // it goes by the store's clock
+	if got.NeedsAttention > want.NeedsAttention && got.NeedsAttention <= attention { // NeedsAttention goes by the store's clock
 		want.NeedsAttention = got.NeedsAttention
 	}
 	assert.Equal(s.t, want, journal.Stats{

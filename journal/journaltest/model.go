@@ -110,7 +110,7 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 		if err != nil {
 			return results, err
 		}
-		if result.Decision != journal.Ignored { // else it was passed over
+		if result.Decision != journal.Ignored { // otherwise it was passed over
 			results = append(results, result)
 		}
 	}
@@ -214,7 +214,8 @@ func (m *model) reapable(ev journal.Event) []journal.Ref {
 	return refs
 }
 
-// changed reports whether there is a change to record. A mere claim of Next that it looked, in UpdatedAt, is none.
+// changed reports whether there is a change to record. A changed UpdatedAt alone, by which Next says that it looked, is
+// none.
 func changed(before, after journal.Operation) bool {
 	after.UpdatedAt = before.UpdatedAt
 	return !reflect.DeepEqual(normal(before), normal(after))

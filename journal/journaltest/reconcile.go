@@ -430,7 +430,7 @@ var reconcileTests = []test{
 		completed.Object, completed.Delivered = "charge ch_1", true
 		c.decide(completed, journal.Recorded)
 		for _, more := range []bool{false, true} {
-			if more { // so that what was begun before is not among the latest
+			if more { // so that earlier operations are not among the latest
 				sideBySide(2000, func(i int) {
 					c.completeDelivered(c.begin(named("filler-" + string(rune('a'+i%26)) + time.Duration(i).String())))
 				})

@@ -102,7 +102,7 @@ var aliasTests = []test{
 		cancel := c.of(journal.EventCancel, op)
 		cancel.Unsent = true
 		c.decide(cancel, journal.Recorded)
-		c.decide(c.withAlias(named("invoice-2"), atHost), journal.Execute) // by who has no table of stripe
+		c.decide(c.withAlias(named("invoice-2"), atHost), journal.Execute) // by a caller without a table for stripe
 		again := c.withAlias(named("invoice-1"), key)
 		again.Intent.FormerAliases = []journal.Ref{atHost}
 		holder := c.decide(again, journal.Misuse)
@@ -128,7 +128,7 @@ var aliasTests = []test{
 		cancel = c.of(journal.EventCancel, op)
 		cancel.Unsent = true
 		c.decide(cancel, journal.Recorded)
-		late.Intent.Alias = key // of a client that has the table
+		late.Intent.Alias = key // from a client with the table
 		holder = c.decide(late, journal.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref)
 	}},
@@ -377,7 +377,7 @@ var jumpTests = []test{
 		assert.Empty(t, executed(c.claim(10)))
 		assert.Zero(t, c.reap(time.Hour, 10))
 
-		c.now = noon.Add(time.Hour) // it is set right
+		c.now = noon.Add(time.Hour) // the clock is set right
 		c.look()
 		for _, id := range []string{"before", "meanwhile"} {
 			op := c.get(named(id))
@@ -466,7 +466,7 @@ var jumpTests = []test{
 		require.NoError(t, err)
 		assert.Zero(t, n)
 
-		c.now = noon.Add(time.Hour) // it is set right
+		c.now = noon.Add(time.Hour) // the clock is set right
 		assert.Empty(t, c.claimFlows(10, ride))
 		assert.Equal(t, noon.Add(2*time.Hour), c.getFlow("before").DueAt)
 		assert.Equal(t, c.now.Add(time.Minute), c.getFlow("meanwhile").DueAt)
@@ -509,7 +509,7 @@ var jumpTests = []test{
 		c.look()
 		c.begin(named("something that is recorded"))
 		c = newCaller(t, h.Reopen(t))
-		c.now = noon.Add(10 * time.Hour) // it has caught up, as far as a client can tell
+		c.now = noon.Add(10 * time.Hour) // the clock has caught up, as far as a client can tell
 		c.look()
 		assert.True(t, c.get(named("stamped by a clock that ran ahead")).WindowClosed)
 	}},

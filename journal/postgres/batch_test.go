@@ -297,7 +297,7 @@ func refusedEventsHarmNobody(t *testing.T, code string, deferred bool, rounds in
 				case i%8 != 3:
 					assert.NoError(t, err)
 				case !assert.ErrorAs(t, err, &told):
-				case deferred && (strings.HasPrefix(code, "08") || code == "40003"): // each COMMIT was looked up
+				case deferred && (strings.HasPrefix(code, "08") || code == "40003"): // the result of each COMMIT was looked up
 					assert.Empty(t, told.Code)
 				default:
 					assert.Equal(t, code, told.Code)
@@ -443,7 +443,7 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	assert.Equal(t, "charge ch_1", op.Object)
 	assert.Equal(t, []byte("paid order"), op.Answer.Body)
 
-	// What is parked, too.
+	// Parked operations, too.
 	other, err := j.Apply(t.Context(), begin("parked", s))
 	require.NoError(t, err)
 	park := journal.Event{Kind: journal.EventPark, Ref: other.Operation.Ref, Handle: other.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Unsent: true}

@@ -135,7 +135,7 @@ func beginAndTell(ctx context.Context, name string) error {
 	default:
 		fmt.Println("leaves it", begun.Operation.Handle)
 	}
-	if _, err := j.Join(ctx); err != nil { // it goes on
+	if _, err := j.Join(ctx); err != nil { // the process goes on
 		return err
 	}
 	fmt.Println("joined again")

@@ -106,7 +106,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, journal.Recorded, recorded.Decision)
 				if f.Passed() < at {
-					break // that was its end
+					break // that was the end of the answer
 				}
 			}
 			t.Logf("%d cuts", cuts)
@@ -160,7 +160,7 @@ func TestResolverCutAtEachByte(t *testing.T) {
 			select {
 			case <-second.Done():
 				twice++
-			default: // it had its whole answer when it was cut
+			default: // the resolver had its whole answer when it was cut
 				second.Release()
 			}
 			ended = ended || first.Passed() < at

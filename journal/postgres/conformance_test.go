@@ -15,7 +15,7 @@ import (
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t) // it is restarted
+	server := postgrestest.Start(t) // the tests restart the server
 	server.Exec(t, shadows)
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
 		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server

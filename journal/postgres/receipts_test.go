@@ -93,7 +93,7 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 			"pgx": func(t *testing.T) journal.Tx {
 				tx, err := server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: is.pgx})
 				require.NoError(t, err)
-				_, err = tx.Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1") // which takes its snapshot
+				_, err = tx.Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1") // this takes its snapshot
 				require.NoError(t, err)
 				return postgres.Pgx(tx)
 			},

@@ -39,11 +39,11 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// These tell a child of the test's binary what it is.
+// Environment variables of a child of the test's binary.
 const (
 	payerVariable    = "ONCEWARD_TEST_PAYER"    // how many payments there are
 	databaseVariable = "ONCEWARD_TEST_DATABASE" // through the payer's own proxy
-	directVariable   = "ONCEWARD_TEST_DIRECT"   // past it
+	directVariable   = "ONCEWARD_TEST_DIRECT"   // past the proxy
 	schemaVariable   = "ONCEWARD_TEST_SCHEMA"
 	stripeVariable   = "ONCEWARD_TEST_STRIPE"
 	lateVariable     = "ONCEWARD_TEST_LATE" // a file for sends that begin too late

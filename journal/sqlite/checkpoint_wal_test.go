@@ -218,7 +218,7 @@ func TestWALIsNotMovedIntoAnOlderCopy(t *testing.T) {
 			writeNote(t, j, bytes)
 			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 			let()
-			if tx, err := j.BeginSQL(t.Context()); err == nil { // which finds the WAL long
+			if tx, err := j.BeginSQL(t.Context()); err == nil { // this finds the WAL long
 				require.NoError(t, tx.Rollback())
 			}
 			sqlite.Checkpointed(j)

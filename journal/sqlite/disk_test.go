@@ -69,7 +69,7 @@ type diskEvent struct {
 
 	side     string
 	sessions []string
-	say      func(known map[string]promise) // told
+	say      func(known map[string]promise) // of told events
 }
 
 // record makes a disk that remembers every change to the journal at path from now on, until the test ends. The present

@@ -130,7 +130,7 @@ func TestNamesThatCollide(t *testing.T) {
 	key, err := format.UnsealHashKey(rowsIn(t, path, "hash_key", "onceward_journal")[0][0].([]byte))
 	require.NoError(t, err)
 	ref := journal.Ref{ID: "invoice-1"}
-	for n := range 2 { // of one in a block, and of one that has a row
+	for n := range 2 { // of an operation in a block, and of one with a row
 		handle := []uint16{10, 1010}[n]
 		entry := binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(nil, key.Of(ref)), handle)
 		alter(t, path, fmt.Sprintf("UPDATE onceward_segments SET hashes = sealed_segment(CAST(x'%x' || substr(hashes, 7) AS BLOB), first, began_at, spent)", entry))

@@ -261,7 +261,7 @@ func TestEnqueueOfAnUnreadableName(t *testing.T) {
 			assert.Equal(t, journal.Ignored, res.Decision)
 		}
 		require.NoError(t, tx.Rollback())
-		_, err = j.Get(t.Context(), ev.Ref) // which knows it then
+		_, err = j.Get(t.Context(), ev.Ref) // this knows it then
 		require.NoError(t, err)
 	}
 }

@@ -76,7 +76,7 @@ func TestReservationThatIsRemembered(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// A file that was restored is refused also if the journal recorded nothing but receipts since: none of their requests takes
+// A restored file is refused, also if the journal recorded nothing but receipts since. None of their requests takes
 // effect again.
 func TestRestoredFileWithMissingReceipts(t *testing.T) {
 	t.Parallel()

@@ -168,7 +168,7 @@ func TestSegmentThatAnotherEnds(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, out.Scan())
 				require.Equal(t, "begun", out.Text())
-				if failing != 3 { // without a look for its name
+				if failing != 3 { // without a look-up of its name
 					_, err := j.Apply(t.Context(), generate("generated", s))
 					require.NoError(t, err)
 				}

@@ -40,7 +40,8 @@ func TestJoinWhereNoFileCanBeMade(t *testing.T) {
 	}
 }
 
-// If a session does not begin before its journal is closed, its file makes no one wait.
+// If a session fails to begin while its journal is closed, its file belongs to no session. The next session's journal
+// removes it.
 func TestJoinThatFailsAsItsJournalIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := &unsyncable{careless: careless{filepath.Dir(path)}}

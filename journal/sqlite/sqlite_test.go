@@ -73,8 +73,8 @@ func harness(t *testing.T, path string) journaltest.Harness {
 	}
 }
 
-// filesOf are the files of a journal, but for a sidecar that is being written: it
-// has another name by the time somebody looks at it.
+// filesOf lists the files of a journal, except a sidecar that is being written. That has another name by the time a
+// caller reads it.
 func filesOf(t *testing.T, path string) []string {
 	t.Helper()
 	folder, base := filepath.Split(path)
@@ -89,7 +89,7 @@ func filesOf(t *testing.T, path string) []string {
 	return names
 }
 
-// contents are those of all files that a journal has.
+// contents returns the contents of all files of a journal.
 func contents(t *testing.T, path string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -114,7 +114,7 @@ func begin(id string, s journal.Session) journal.Event {
 	}
 }
 
-// generate is one by which it begins an operation with a key made just now.
+// generate is an event by which a session begins an operation with a fresh generated key.
 func generate(key string, s journal.Session) journal.Event {
 	ev := begin(key, s)
 	ev.New, ev.Intent.Naming, ev.Intent.Key = true, journal.Generated, key
@@ -133,16 +133,16 @@ func claim(s journal.Session) journal.Event {
 	return journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}
 }
 
-// seeded is a source of random numbers: of the same ones each time, but for the soak.
+// seeded is a source of random numbers. They are the same each time, except in the soak.
 func seeded(t testing.TB) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
 }
 
-// noises numbers what noise returns.
+// noises counts the calls of noise.
 var noises atomic.Uint32
 
-// noise is nothing that can be compressed, and another each time.
+// noise returns bytes that can't be compressed, different ones each time.
 func noise(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte(binary.NativeEndian.AppendUint32(make([]byte, 28), noises.Add(1)))).Read(b)

@@ -132,8 +132,8 @@ func TestStaleFileBesideTheWAL(t *testing.T) {
 	}
 }
 
-// killed is a journal as a kill leaves it: its file when the WAL began, the file after a checkpoint, the WAL, and the
-// sidecar, which knows both.
+// killed is a journal as a kill leaves it. It has the file when the WAL began, the file after a checkpoint, the WAL,
+// and the sidecar, which knows both files.
 type killed struct{ before, after, wal, side []byte }
 
 // hit returns a killed journal, with operation "later" in its WAL.

@@ -21,7 +21,7 @@ type breaker struct {
 	ended  bool   // its test has ended; only earlier connections still know it
 	left   int    // how many more statements succeed, while it is armed
 	armed  bool
-	writes bool   // it counts statements that write, else those that read
+	writes bool   // whether it counts statements that write, or those that read
 	broke  string // the statement that failed
 
 	list  *[]string // the statements that ran; nil means that they are not listed
@@ -51,7 +51,7 @@ func newBreakerIn(t *testing.T, folder string) *breaker {
 	}
 	tls := libc.NewTLS()
 	defer tls.Close()
-	// It stays registered: other breakers need it, and without one it does nothing.
+	// It stays registered. Other breakers need it, and without a breaker it does nothing.
 	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](breakerEntry)))
 	breakers.Lock()
 	defer breakers.Unlock()

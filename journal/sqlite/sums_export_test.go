@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
-// SQL functions for tests seal rows as the journal does. sealed_log(records, seq, last_at, jumped_at, least_margin,
-// newest, folded, number), sealed_segment(hashes, first, began_at, spent) and sealed_outbox(record, kind, handle,
-// scope, parent, id) replace the sum in the last four bytes.
+// SQL functions for tests seal rows as the journal does, by replacing the sum in the last four bytes:
+// sealed_log(records, seq, last_at, jumped_at, least_margin, newest, folded, number), sealed_segment(hashes, first,
+// began_at, spent) and sealed_outbox(record, kind, handle, scope, parent, id).
 func init() {
 	unsealed := func(v driver.Value) []byte {
 		b := v.([]byte)

@@ -296,7 +296,7 @@ func TestTortureClocksThatJump(t *testing.T) {
 	const retention, margin = 24 * time.Hour, time.Hour // margin: a quarter, at most an hour
 	path := filepath.Join(t.TempDir(), "journal.db")
 	random := seeded(t)
-	var latest time.Time // the latest claim the journal has seen
+	var latest time.Time // that the journal has seen
 	resent, refused := 0, 0
 	var ticking sync.Mutex
 	clock := time.Now()

@@ -13,9 +13,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The driver's own VFS hooks (modernc.org/sqlite/vfs) can only read. So the default
-// VFS is replaced by one with its methods, of which those that change a file are ours.
-// An open file is still the default VFS's: only its table of methods is another.
+// The driver's own VFS hooks (modernc.org/sqlite/vfs) can only read. So the tests replace the default VFS by one with
+// its methods, except those that change a file. An open file still belongs to the default VFS. Only its table of
+// methods is replaced.
 
 // watcher sees what SQLite does to the files that it claims. Its methods return SQLite's result. They may call do for
 // it, or return another one instead.

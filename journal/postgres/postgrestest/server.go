@@ -256,7 +256,7 @@ func (c *Cluster) Log(t testing.TB) string {
 	return string(log)
 }
 
-// mine fails the test if c is the server of ONCEWARD_POSTGRES_URL, which no test may stop or look into.
+// mine fails the test if c is the server of ONCEWARD_POSTGRES_URL. No test may stop that server, or read its log.
 func (c *Cluster) mine(t testing.TB) {
 	t.Helper()
 	if c.dir == "" {

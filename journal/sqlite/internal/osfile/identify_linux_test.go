@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Once somebody has asked for a file's times, a write notes a time finer than the
-// kernel's tick, and the fsync after it writes the inode too. Identify asks for none:
-// two writes in one tick, with it in between, leave the tick's time.
+// Once a process has read a file's times, a write notes a time finer than the kernel's tick, and the next fsync also
+// writes the inode. Identify reads none. Two writes in one tick, with it in between, leave the tick's time.
 func TestIdentifyLeavesTheTimesAlone(t *testing.T) {
 	tick := func() time.Time {
 		var now unix.Timespec
@@ -22,7 +21,7 @@ func TestIdentifyLeavesTheTimesAlone(t *testing.T) {
 		return time.Unix(now.Unix())
 	}
 	folder := t.TempDir()
-	for i := range 10_000 { // for one that no tick falls into, nor another's finer time
+	for i := range 10_000 { // until no tick, and no finer time of another process, falls into one round
 		path := filepath.Join(folder, strconv.Itoa(i))
 		before := tick()
 		require.NoError(t, os.WriteFile(path, []byte("a"), 0o600))
