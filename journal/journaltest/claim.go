@@ -12,7 +12,7 @@ import (
 )
 
 var claimTests = []test{
-	{"takes what is due, oldest first, at most the limit", func(t *testing.T, h Harness) {
+	{"takes due operations, oldest first, at most the limit", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		for i := range 10 {
 			// The later created, the sooner due.
@@ -33,7 +33,7 @@ var claimTests = []test{
 		assert.Len(t, c.claim(100), 6)
 		assert.Empty(t, c.claim(100), "everything is held by a live session")
 	}},
-	{"only what is due among many that are not", func(t *testing.T, h Harness) {
+	{"takes only due operations among many others", func(t *testing.T, h Harness) {
 		const many = 1500
 		c := newCaller(t, h.Journal)
 		sideBySide(many, func(i int) {
@@ -59,7 +59,7 @@ var claimTests = []test{
 		assert.Equal(t, late[:3], claimed(c.claim(3)))
 		assert.Equal(t, late[3:10], claimed(c.claim(7)))
 	}},
-	{"mixes due, orphaned and undelivered ones by age", func(t *testing.T, h Harness) {
+	{"mixes due, orphaned and undelivered operations by age", func(t *testing.T, h Harness) {
 		dead, c := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		dead.begin(named("orphan-1"))
 		c.park(c.begin(named("due")), noon)
@@ -94,7 +94,7 @@ var claimTests = []test{
 		require.NoError(t, third.session.End(t.Context()))
 		assert.NotContains(t, claimed(newCaller(t, h.Journal).claim(10)), "a", "it was delivered")
 	}},
-	{"outcomes that nobody held are offered too, also to one who tells nobody", func(t *testing.T, h Harness) {
+	{"offers outcomes without a holder too, also to a session that delivers nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"a", "b"} {
 			op := c.begin(named(id))
@@ -114,7 +114,7 @@ var claimTests = []test{
 		assert.Equal(t, journal.Offer, results[0].Decision)
 		assert.False(t, c.get(named("b")).Delivered)
 	}},
-	{"what can't be sent any more becomes unknown", func(t *testing.T, h Harness) {
+	{"an operation that can't be sent any more becomes unknown", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("a")), noon)
 		c.pass(noon.Add(48 * time.Hour))
@@ -164,7 +164,7 @@ var claimTests = []test{
 			assert.Equal(t, 1, times, id)
 		}
 	}},
-	{"leaves alone what is woken after the event's due time", func(t *testing.T, h Harness) {
+	{"leaves operations alone that wake after the event's due time", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("soon")), noon.Add(time.Minute))
 		c.park(c.begin(named("later")), noon.Add(time.Hour))

@@ -43,7 +43,7 @@ var clockTests = []test{
 		assert.Equal(t, noon.Add(time.Minute), result.Last)
 		assert.Equal(t, noon.Add(time.Minute), result.Operation.FirstSentAt)
 	}},
-	{"the last time is kept although what showed it is gone", func(t *testing.T, h Harness) {
+	{"the last time stays although its operation is gone", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -58,7 +58,7 @@ var clockTests = []test{
 		next.pass(noon.Add(96 * time.Hour))
 		require.Equal(t, 0, next.reap(96*time.Hour, 10))
 	}},
-	{"a clock that fell behind closes the windows of many, and the next event of each goes by that", func(t *testing.T, h Harness) {
+	{"a clock that fell behind closes the windows of many operations, and their next events see that", func(t *testing.T, h Harness) {
 		const many = 400
 		c := newCaller(t, h.Journal)
 		c.look()
@@ -70,7 +70,7 @@ var clockTests = []test{
 			assert.True(t, op.WindowClosed, op.ID)
 		})
 	}},
-	{"a clock that fell behind and keeps on closes the windows of what was stamped later, for good", func(t *testing.T, h Harness) {
+	{"a clock that stays behind closes the windows of operations with later stamps, for good", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("before")), noon)
 		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
@@ -100,7 +100,7 @@ var clockTests = []test{
 		c.journal = h.Reopen(t)
 		assert.True(t, c.get(named("unknown")).WindowClosed)
 	}},
-	{"one that falls further back closes more", func(t *testing.T, h Harness) {
+	{"a clock that falls further back closes more windows", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.begin(named("noon"))
 		c.now = noon.Add(10 * time.Hour)
@@ -123,7 +123,7 @@ var clockTests = []test{
 		assert.Contains(t, closed(), "ten")
 		assert.NotContains(t, closed(), "noon")
 	}},
-	{"one that is behind and believed leaves what is begun by it, whoever else writes", func(t *testing.T, h Harness) {
+	{"a clock that is behind and confirmed keeps the windows of its operations, whoever else writes", func(t *testing.T, h Harness) {
 		another := h.Journal
 		if h.Open != nil {
 			another = h.Open(t)
@@ -145,7 +145,7 @@ var clockTests = []test{
 			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
 		}
 	}},
-	{"one that is behind by no more than the margin closes nothing", func(t *testing.T, h Harness) {
+	{"a clock that is behind by no more than the margin closes nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.begin(named("a"))
 		c.now = noon.Add(-stripeLike.Margin())

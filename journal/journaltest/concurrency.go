@@ -37,7 +37,7 @@ var concurrencyTests = []test{
 		}
 		assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 63}, count)
 	}},
-	{"many goroutines live their operations side by side", func(t *testing.T, h Harness) {
+	{"many goroutines run operations side by side", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		var wg sync.WaitGroup
 		for i := range 32 {
@@ -59,7 +59,7 @@ var concurrencyTests = []test{
 		wg.Wait()
 		assert.Len(t, c.list(journal.Filter{States: []journal.State{journal.StateCompleted}}), 32*8)
 	}},
-	{"contexts that end in the middle roll back nobody else", func(t *testing.T, h Harness) {
+	{"contexts that end in the middle roll back no other caller", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		var wg sync.WaitGroup
 		for i := range 64 {
@@ -94,7 +94,7 @@ var concurrencyTests = []test{
 			assert.Equal(t, journal.StateCancelled, op.State)
 		}
 	}},
-	{"Close lets those who are waiting go", func(t *testing.T, h Harness) {
+	{"Close releases waiting callers", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		var wg sync.WaitGroup
 		for i := range 32 {

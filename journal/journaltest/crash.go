@@ -36,7 +36,7 @@ func inEveryState(c *caller) map[string]journal.Operation {
 }
 
 var crashTests = []test{
-	{"whatever was reported is there for the next process", func(t *testing.T, h Harness) {
+	{"the next process finds every reported event", func(t *testing.T, h Harness) {
 		if h.Crash == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -49,7 +49,7 @@ var crashTests = []test{
 			assert.Equal(t, op, got, id)
 		}
 	}},
-	{"the next process takes over what was held, and nothing that has an answer", func(t *testing.T, h Harness) {
+	{"the next process takes over the operations in flight, and none with an answer", func(t *testing.T, h Harness) {
 		if h.Crash == nil {
 			t.Skip("the store keeps nothing")
 		}

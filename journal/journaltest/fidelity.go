@@ -24,7 +24,7 @@ var everyByte = func() []byte {
 }()
 
 var fidelityTests = []test{
-	{"what was frozen comes back byte for byte", func(t *testing.T, h Harness) {
+	{"a request comes back byte for byte", func(t *testing.T, h Harness) {
 		for name, request := range map[string]journal.Request{
 			"nothing": {},
 			"empty and not nil": {Header: http.Header{}, Body: []byte{}, WithheldHeaders: []string{},
@@ -61,7 +61,7 @@ var fidelityTests = []test{
 			})
 		}
 	}},
-	{"what is recorded can't be changed through what was handed in or over", func(t *testing.T, h Harness) {
+	{"changes to an event or a result do not change the record", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		ev := c.beginEvent(named("invoice-1"))
 		op := c.decide(ev, journal.Execute)

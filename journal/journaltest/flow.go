@@ -160,7 +160,7 @@ var flowTests = []test{
 		f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Replay)
 		assert.Equal(t, stepsOf(noon, "create", "charge", "send", "tip"), f.Steps)
 	}},
-	{"what comes of a flow lasts", func(t *testing.T, h Harness) {
+	{"a flow's failures and its end last", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("failing")
 		const kept = 10 // of a flow's failures: see journal.Flow.History
@@ -193,7 +193,7 @@ var flowTests = []test{
 		given := c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("given up")), journal.Stop)
 		assert.Equal(t, "no driver", given.GivenUpFor)
 	}},
-	{"a flow is never in two hands, and a dead session's is there at once", func(t *testing.T, h Harness) {
+	{"a flow never has two holders, and a dead session's flow is free at once", func(t *testing.T, h Harness) {
 		c, other := newFlowCaller(t, h.Journal), newFlowCaller(t, h.Journal)
 		held := c.beginFlow("held")
 		other.decideFlow(other.flowEvent(journal.FlowEventBegin, held.Ref), journal.Wait)
@@ -225,7 +225,7 @@ var flowTests = []test{
 		assert.Equal(t, []string{"flow-0", "flow-1", "flow-2"}, next.claimFlows(3, ride))
 		assert.Equal(t, []string{"flow-3", "flow-4"}, next.claimFlows(3, ride))
 	}},
-	{"a flow that is put off for a day without an operation to wait for needs attention, until it waits for one", func(t *testing.T, h Harness) {
+	{"a flow that is postponed for a day without an operation to wait for needs attention, until it waits for one", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("put off")
 		waits := c.beginFlow("waits for an operation")
@@ -354,7 +354,7 @@ var flowTests = []test{
 		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowStateFinished}}), 150)
 		assert.Len(t, c.listFlows(journal.FlowFilter{States: []journal.FlowState{journal.FlowStateFinished, journal.FlowStateRunning}, Scope: &even, Limit: 201}), 201)
 	}},
-	{"reaps what ended, and keeps its name", func(t *testing.T, h Harness) {
+	{"reaps ended flows, and keeps their names", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		for _, id := range []string{"a", "b", "c"} {
 			ev := c.under(journal.FlowEventFinish, c.beginFlow(id))
@@ -379,7 +379,7 @@ var flowTests = []test{
 		assert.Empty(t, f.Input)
 		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Gone)
 	}},
-	{"what is given up or retried by hand is due at once", func(t *testing.T, h Harness) {
+	{"a flow that is given up or retried by hand is due at once", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
 		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: c.now}, journal.Wait)

@@ -64,7 +64,7 @@ var identityTests = []test{
 		_, err = h.Journal.Get(t.Context(), journal.Ref{Scope: "tenant", ID: "5c7f2a0e-open"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	}},
-	{"a generated ID that is asked for again never executes beside itself", func(t *testing.T, h Harness) {
+	{"a generated ID that is asked for again never executes twice at once", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		ask := func(key string) journal.Event {
 			ev := c.beginEvent(named(key))

@@ -16,7 +16,7 @@ import (
 )
 
 var interruptedTests = []test{
-	{"a session that was frozen for too long is lost, and what it learned is not", func(t *testing.T, h Harness) {
+	{"a session that was frozen for too long is lost, and its answers are not", func(t *testing.T, h Harness) {
 		if h.Freeze == nil {
 			t.Skip("a session of the store can't be frozen")
 		}
@@ -44,13 +44,13 @@ var interruptedTests = []test{
 		assert.Equal(t, int64(2), other.get(held.Ref).Claim)
 		other.complete(taken[0].Operation)
 	}},
-	{"connections that are cut lose nothing that was acknowledged, and nobody executes twice", func(t *testing.T, h Harness) {
+	{"cut connections lose no acknowledged event, and no name executes twice", func(t *testing.T, h Harness) {
 		if h.Sever == nil {
 			t.Skip("the store has no connections")
 		}
 		outlives(t, h, 6, h.Sever)
 	}},
-	{"a server that is restarted loses nothing that was acknowledged, and nobody executes twice", func(t *testing.T, h Harness) {
+	{"a server's restart loses no acknowledged event, and no name executes twice", func(t *testing.T, h Harness) {
 		if h.Restart == nil {
 			t.Skip("the store has no server")
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 var lifecycleTests = []test{
-	{"a first begin executes and is there to be had", func(t *testing.T, h Harness) {
+	{"a first begin executes and can be read", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
 		assert.NotZero(t, op.Handle)
@@ -36,13 +36,13 @@ var lifecycleTests = []test{
 		assert.Equal(t, []byte(`{"paid":true}`), op.Answer.Body)
 		assert.Equal(t, 1, op.Attempts)
 	}},
-	{"one that a live claim holds is waited for", func(t *testing.T, h Harness) {
+	{"a begin waits for an operation that a live claim holds", func(t *testing.T, h Harness) {
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		c.begin(named("invoice-1"))
 		other.decide(other.beginEvent(named("invoice-1")), journal.Wait)
 		c.decide(c.beginEvent(named("invoice-1")), journal.Wait)
 	}},
-	{"a parked one is later before it is due and executes then", func(t *testing.T, h Harness) {
+	{"a parked operation decides Later before it is due, and executes then", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.park(c.begin(named("invoice-1")), noon.Add(time.Minute))
 		assert.Equal(t, journal.StatePending, op.State)
@@ -61,7 +61,7 @@ var lifecycleTests = []test{
 		ev.Intent.Fingerprint = "v1:other"
 		c.decide(ev, journal.Misuse)
 	}},
-	{"what is the same request is the asker's to say", func(t *testing.T, h Harness) {
+	{"the asker decides whether the request is the same", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.complete(c.begin(named("invoice-1")))
 		ev := c.beginEvent(named("invoice-1"))
@@ -72,20 +72,20 @@ var lifecycleTests = []test{
 		ev.Intent.Same = func(string) bool { return false }
 		c.decide(ev, journal.Misuse)
 	}},
-	{"one in doubt is stopped", func(t *testing.T, h Harness) {
+	{"an unknown operation decides Stop", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.decide(c.of(journal.EventDoubt, c.begin(named("invoice-1"))), journal.Recorded)
 		op := c.decide(c.beginEvent(named("invoice-1")), journal.Stop)
 		assert.Equal(t, journal.StateUnknown, op.State)
 	}},
-	{"one that was reaped is gone", func(t *testing.T, h Harness) {
+	{"a reaped operation decides Gone", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.completeDelivered(c.begin(named("invoice-1")))
 		c.pass(noon.Add(48 * time.Hour))
 		c.decide(c.of(journal.EventReap, op), journal.Recorded)
 		c.decide(c.beginEvent(named("invoice-1")), journal.Gone)
 	}},
-	{"a cancelled one executes again under its key, or as the next generation for another request", func(t *testing.T, h Harness) {
+	{"a cancelled operation executes again under its key, or as the next generation for another request", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		cancel := c.of(journal.EventCancel, c.begin(named("invoice-1")))
 		cancel.Unsent = true
@@ -107,7 +107,7 @@ var lifecycleTests = []test{
 		assert.Equal(t, "second-key", stored.Key)
 		assert.Equal(t, []byte("other"), stored.Request.Body)
 	}},
-	{"what a decision needs is in its result, whatever the asker sent along", func(t *testing.T, h Harness) {
+	{"a result contains the recorded request, whatever the asker sent along", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		sent := []byte(`{"amount":100}`)
 		again := func(id string, want journal.Decision) journal.Operation {
@@ -177,7 +177,7 @@ var lifecycleTests = []test{
 		assert.False(t, op.Delivered, "whoever books outcomes hears of it once more")
 		assert.Equal(t, []string{"invoice-1"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
 	}},
-	{"an unknown one is resolved by hand", func(t *testing.T, h Harness) {
+	{"an unknown operation is resolved by hand", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
 		c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
@@ -190,7 +190,7 @@ var lifecycleTests = []test{
 		assert.True(t, got.Answer.ByHand)
 		assert.True(t, got.Answer.Omitted)
 	}},
-	{"an answer is supplied afterwards, and what it takes the place of is kept, body and all", func(t *testing.T, h Harness) {
+	{"an answer is supplied afterwards, and the one that it replaces is kept with its body", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		page := []byte(strings.Repeat("<p>something in front of it answered</p>", 200)) // long enough to be compressed
 		for name, was := range map[string]journal.Answer{
@@ -214,7 +214,7 @@ var lifecycleTests = []test{
 			assert.Equal(t, got.Answer, op.Answer)
 		}
 	}},
-	{"to be looked at does not count as a change", func(t *testing.T, h Harness) {
+	{"a begin that waits does not count as a change", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		begin := c.beginEvent(named("invoice-1"))
 		c.decide(begin, journal.Execute)
@@ -252,7 +252,7 @@ var lifecycleTests = []test{
 		_, err := h.Journal.Get(t.Context(), named("none"))
 		assert.ErrorIs(t, err, journal.ErrNotFound)
 	}},
-	{"a delivery rides on the next commit", func(t *testing.T, h Harness) {
+	{"a delivery goes with the next commit", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.complete(c.begin(named("invoice-1")))
 		assert.False(t, op.Delivered)
@@ -281,7 +281,7 @@ var lifecycleTests = []test{
 		c.journal = h.Reopen(t)
 		assert.True(t, c.get(named("invoice-1")).Delivered)
 	}},
-	{"everything is there after it was closed and opened", func(t *testing.T, h Harness) {
+	{"everything is there after the journal was closed and opened", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -299,7 +299,7 @@ var lifecycleTests = []test{
 			assert.Equal(t, op, c.get(named(id)), id)
 		}
 	}},
-	{"a context that is done is reported and nothing is lost by it", func(t *testing.T, h Harness) {
+	{"an ended context is reported, and loses nothing", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
 		done, cancel := context.WithCancel(t.Context())
@@ -320,7 +320,7 @@ var lifecycleTests = []test{
 		}
 		c.complete(op)
 	}},
-	{"a closed journal says so", func(t *testing.T, h Harness) {
+	{"a closed journal returns ErrClosed", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
 		require.NoError(t, c.session.End(t.Context()))

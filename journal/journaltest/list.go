@@ -127,7 +127,7 @@ var listTests = []test{
 		c.completeDelivered(op)
 		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day}))
 	}},
-	{"selects by time of creation, to the millisecond, and by all else", func(t *testing.T, h Harness) {
+	{"selects by time of creation, to the millisecond, together with other filters", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 60
 		for i := range many {
@@ -169,7 +169,7 @@ var listTests = []test{
 			}
 		}
 	}},
-	{"goes by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
+	{"is ordered by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 1100
 		states := []string{"delivered", "pending", "unknown"}
@@ -268,7 +268,7 @@ var listTests = []test{
 			}
 		}
 	}},
-	{"ends where its reader stops", func(t *testing.T, h Harness) {
+	{"ends when its reader stops", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		for i := range 5 {
 			c.begin(named(fmt.Sprint("op-", i)))

@@ -96,7 +96,7 @@ func (b *box) deliveryOf(op journal.Operation) journal.Event {
 }
 
 var outboxTests = []test{
-	{"what is enqueued is there if its transaction commits, and only then", func(t *testing.T, h Harness) {
+	{"an enqueued operation is there if its transaction commits, and only then", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		tx := b.tx()
 		b.in(tx, b.enqueueEvent("rolled back"), journal.Recorded)
@@ -126,7 +126,7 @@ var outboxTests = []test{
 		assert.Equal(t, journal.StateCompleted, b.get(op.Ref).State)
 		b.enqueue(b.enqueueEvent("rolled back"))
 	}},
-	{"what was committed outlives every process", func(t *testing.T, h Harness) {
+	{"a committed enqueue outlives every process", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		if h.Crash == nil {
 			t.Skip("the store keeps nothing")
@@ -140,7 +140,7 @@ var outboxTests = []test{
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}},
-	{"twice in one transaction and over two, it is enqueued once", func(t *testing.T, h Harness) {
+	{"a name is enqueued once, twice in one transaction and over two", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		tx := b.tx()
 		first := b.in(tx, b.enqueueEvent("a"), journal.Recorded)
@@ -154,7 +154,7 @@ var outboxTests = []test{
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Len(t, b.list(journal.Filter{}), 1)
 	}},
-	{"what can not be enqueued leaves the transaction as it was", func(t *testing.T, h Harness) {
+	{"a refused enqueue leaves the transaction as it was", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		b.enqueue(b.enqueueEvent("before"))
 		tx := b.tx()
@@ -182,7 +182,7 @@ var outboxTests = []test{
 		assert.Equal(t, []string{"before", "a", "b"}, ids(b.list(journal.Filter{})))
 		assert.Equal(t, "v1:before", b.get(named("before")).Fingerprint)
 	}},
-	{"what stands already is left as it is", func(t *testing.T, h Harness) {
+	{"an existing operation is left as it is", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		held := b.hold("in flight")
 		unknown := b.decide(b.of(journal.EventDoubt, b.hold("unknown")), journal.Recorded)
@@ -197,7 +197,7 @@ var outboxTests = []test{
 		}
 		b.complete(held)
 	}},
-	{"what was cancelled is pending again, in its generation or in the next", func(t *testing.T, h Harness) {
+	{"a cancelled operation is pending again, in its generation or in the next", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		cancel := func(id string) {
 			ev := b.of(journal.EventCancel, b.hold(id))
@@ -228,7 +228,7 @@ var outboxTests = []test{
 		assert.Equal(t, "its next key", op.Key)
 		assert.Equal(t, []string{"same", "other"}, claimed(b.claim(10)))
 	}},
-	{"it is sent when it is due, and not after its time", func(t *testing.T, h Harness) {
+	{"an operation is sent when it is due, and not after its time", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		ev := b.enqueueEvent("due")
 		ev.Due = noon.Add(time.Hour)
@@ -250,7 +250,7 @@ var outboxTests = []test{
 		require.Equal(t, []string{"due"}, claimed(results))
 		assert.Equal(t, journal.Execute, results[0].Decision)
 	}},
-	{"who begins the name of an open transaction gets what it commits", func(t *testing.T, h Harness) {
+	{"a begin of an open transaction's name gets the committed operation", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		other := b.caller
 		if h.Open != nil {
@@ -299,7 +299,7 @@ var outboxTests = []test{
 		assert.EqualValues(t, 15, ignored.Load())
 		assert.Len(t, b.list(journal.Filter{}), 1)
 	}},
-	{"an outcome and what it leads to are one commit, once", func(t *testing.T, h Harness) {
+	{"an outcome and the handler's writes are one commit, once", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		op := b.complete(b.hold("a"))
 		next := b.enqueueEvent("what it leads to")
@@ -336,7 +336,7 @@ var outboxTests = []test{
 		require.NoError(t, err)
 		assert.Equal(t, journal.Ignored, decision)
 	}},
-	{"an outcome that another has followed is delivered to nobody", func(t *testing.T, h Harness) {
+	{"an outcome that was followed by another is not delivered", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		op := b.hold("a")
 		unknown := b.decide(b.of(journal.EventDoubt, op), journal.Recorded)
@@ -374,7 +374,7 @@ var outboxTests = []test{
 		assert.EqualValues(t, 1, told.Load())
 		assert.EqualValues(t, 1, recorded.Load())
 	}},
-	{"transactions of others, and of a journal that was closed, are refused", func(t *testing.T, h Harness) {
+	{"transactions of other databases, and of a closed journal, are refused", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		for _, tx := range []journal.Tx{nil, stranger{}} {
 			_, err := b.outbox.EnqueueTx(t.Context(), tx, b.enqueueEvent("a"))

@@ -21,7 +21,7 @@ func (c *caller) reap(keep time.Duration, limit int) int {
 }
 
 var reapTests = []test{
-	{"shrinks named ones to tombstones and removes the rest", func(t *testing.T, h Harness) {
+	{"shrinks named operations to tombstones and removes the rest", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.completeDelivered(c.begin(named("named")))
 		c.completeDelivered(c.generate("generated"))
@@ -47,7 +47,7 @@ var reapTests = []test{
 		c.decide(c.beginEvent(named("cancelled")), journal.Execute)
 		assert.Equal(t, []string{"named", "cancelled"}, ids(c.list(journal.Filter{})))
 	}},
-	{"never takes what is open, unknown, undelivered or remembered by its provider", func(t *testing.T, h Harness) {
+	{"never takes operations that are open, unknown, undelivered or remembered by the provider", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.begin(named("in flight"))
 		c.park(c.begin(named("pending")), noon)

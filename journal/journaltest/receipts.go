@@ -143,7 +143,7 @@ var receiptTests = []test{
 		theirs.Scope = "t globex"
 		r.alone(theirs, journal.Execute)
 	}),
-	receiving("a reservation that was committed by itself stops the key until somebody resolves it", func(t *testing.T, r *receiver) {
+	receiving("a reservation that was committed by itself stops the key until a person resolves it", func(t *testing.T, r *receiver) {
 		for key, as := range map[string]journal.Resolution{"executed": journal.Executed, "not": journal.NotExecuted} {
 			begun := r.alone(r.reserve(key, "a"), journal.Execute)
 			assert.Equal(t, journal.ReceiptReserved, r.stands(key).State)
@@ -170,7 +170,7 @@ var receiptTests = []test{
 		assert.Equal(t, []byte("first"), r.alone(record, journal.Replay).Receipt.Answer.Body)
 		assert.Equal(t, []byte("first"), r.stands("key-1").Answer.Body)
 	}),
-	receiving("what has expired is reaped in two steps, and the key is refused between them", func(t *testing.T, r *receiver) {
+	receiving("an expired receipt is reaped in two steps, and its key is refused between them", func(t *testing.T, r *receiver) {
 		reap := func(limit int) int {
 			n, err := r.receipts.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: r.now}, limit)
 			require.NoError(t, err)
@@ -275,7 +275,7 @@ var receiptTests = []test{
 			assert.True(t, slices.IsSorted(handles))
 		}
 	}),
-	receiving("of many who ask at once one executes, and the others get its answer", func(t *testing.T, r *receiver) {
+	receiving("of many simultaneous callers one executes, and the others get its answer", func(t *testing.T, r *receiver) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		decided := map[string]int{}
@@ -352,7 +352,7 @@ var receiptTests = []test{
 			assert.Equal(t, journal.ReceiptCompleted, r.stands("key-1").State)
 		}
 	}),
-	receiving("the next process finds them", func(t *testing.T, r *receiver) {
+	receiving("the next process finds the receipts", func(t *testing.T, r *receiver) {
 		if r.h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}

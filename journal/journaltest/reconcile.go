@@ -102,7 +102,7 @@ func (c *caller) absent(id string) journal.Operation {
 }
 
 var reconcileTests = []test{
-	reconciling("an unknown operation is due for a look, for one at a time, until the lease passes", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("an unknown operation is due for a look-up, by one process at a time, until the lease passes", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.complete(c.begin(named("completed")))
 		c.unknown("first")
 		c.now = c.now.Add(time.Second)
@@ -141,7 +141,7 @@ var reconcileTests = []test{
 		c.decide(look, journal.Ignored)
 		assert.Equal(t, "cut", ids(c.list(journal.Filter{States: []journal.State{journal.StateCompleted}}))[0])
 	}),
-	reconciling("a look that was not made is given back", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("a look-up that was not made is given back", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		results := c.looks(r, time.Hour, 10)
 		require.Len(t, results, 1)
@@ -151,7 +151,7 @@ var reconcileTests = []test{
 		assert.Zero(t, op.Looks)
 		assert.Equal(t, []string{"one"}, claimed(c.looks(r, time.Hour, 10)))
 	}),
-	reconciling("looks are of the providers that are asked for", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("look-ups are limited to the requested providers", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		ev := journal.Event{Kind: journal.EventLook, At: c.now, Due: c.now.Add(time.Minute), From: []string{"bank"}}
 		results, err := r.Looks(t.Context(), ev, 10)
@@ -162,7 +162,7 @@ var reconcileTests = []test{
 		require.NoError(t, err)
 		assert.Len(t, results, 1)
 	}),
-	reconciling("what needs attention is not looked for, is listed, and is due again by a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("an operation that needs attention is listed, and is due for a look-up only after a hint", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		inconclusive := c.of(journal.EventEvidence, op)
 		inconclusive.Attention = "403: needs reporting"
@@ -181,7 +181,7 @@ var reconcileTests = []test{
 		assert.ElementsMatch(t, []string{"one", "unplanned"}, claimed(c.looks(r, time.Minute, 10)))
 		assert.Empty(t, c.list(journal.Filter{NeedsAttention: c.now}), "they are looked for")
 	}),
-	reconciling("who looks is offered what is unknown once it is dead", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("a process that looks up operations is offered an unknown one that needs attention", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("dead")
 		c.unknown("alive")
 		dead := c.of(journal.EventEvidence, op)
@@ -199,7 +199,7 @@ var reconcileTests = []test{
 		assert.Equal(t, []string{"dead"}, claim(true))
 		assert.Equal(t, []string{"alive"}, claim(false), "who does not look is offered it at once")
 	}),
-	reconciling("evidence of an effect completes what is unknown, with its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("evidence of an effect completes an unknown operation, with its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		results, first := c.hear(r, "evt_1", c.took(op, "charge ch_1"))
 		assert.True(t, first)
@@ -214,7 +214,7 @@ var reconcileTests = []test{
 		assert.Equal(t, "d", got.Evidence[0].Digest)
 		assert.Equal(t, []string{"one"}, claimed(c.claim(10)), "its outcome is offered")
 	}),
-	reconciling("an event is heard once, and one that is refused is not", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("an event is heard once, and a refused event is not", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")
 		wrong := c.took(op, "charge ch_1")
 		wrong.Generation = 5
@@ -233,7 +233,7 @@ var reconcileTests = []test{
 		_, first = c.hear(r, "evt_2")
 		assert.True(t, first)
 	}),
-	reconciling("what an event says of several operations is recorded together", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("an event's evidence about several operations is recorded together", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		one, other := c.unknown("one"), c.unknown("other")
 		results, _ := c.hear(r, "evt_1", c.took(one, "charge ch_1"), c.took(other, "charge ch_2"))
 		require.Len(t, results, 2)
@@ -311,7 +311,7 @@ var reconcileTests = []test{
 		assert.Equal(t, journal.StateUnknown, shown(ref("later", "order-9", "acct_1"), "payment 5"), "nothing is left of it but that it had it")
 		assert.Equal(t, journal.StateUnknown, shown(again, "payment 6"))
 	}),
-	reconciling("an object of what was reaped is taken as well", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("the object of a reaped operation is taken as well", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		ev := c.completeEvent(c.begin(named("old")))
 		ev.Object, ev.Delivered = "charge ch_1", true
 		c.decide(ev, journal.Recorded)
@@ -325,7 +325,7 @@ var reconcileTests = []test{
 		c.decide(c.took(other, "charge ch_9"), journal.SecondEffect)
 		assert.Equal(t, 1, c.get(named("old")).SecondEffects)
 	}),
-	reconciling("what is heard beside a claim is kept, and decides once the claim has ended without an answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("evidence during a claim is kept, and decides once the claim has ended without an answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		for id, end := range map[string]func(journal.Operation) journal.Decision{
 			"parked": func(op journal.Operation) journal.Decision {
 				ev := c.of(journal.EventPark, op)
@@ -393,7 +393,7 @@ var reconcileTests = []test{
 		c.decide(ev, journal.Recorded)
 		assert.Equal(t, map[string]int{"answered late": 0}, c.found(r, journal.ByObject, "charge ch_3"), "it is of its answer's generation")
 	}),
-	reconciling("what has evidence is kept for as long as providers repeat their events", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("an operation with evidence is kept for as long as providers repeat their events", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.hear(r, "evt_1", c.took(c.unknown("one"), "charge ch_1"))
 		c.decide(c.of(journal.EventDeliver, c.get(named("one"))), journal.Recorded)
 		cancelled := c.absent("absent")
@@ -447,7 +447,7 @@ var reconcileTests = []test{
 		require.NoError(t, err)
 		assert.Empty(t, matches, "of another provider")
 	}),
-	reconciling("what is not wanted is not begun until it is wanted again", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("a withdrawn operation does not begin until it is wanted again", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.absent("one")
 		say := func(resolution journal.Resolution) journal.Operation {
 			ev := c.of(journal.EventResolve, op)
@@ -459,7 +459,7 @@ var reconcileTests = []test{
 		assert.Nil(t, say(journal.Wanted).Unwanted)
 		c.begin(op.Ref)
 	}),
-	reconciling("what was seen of an operation is there for the next process", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+	reconciling("the next process finds an operation's evidence", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		if h.Crash == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -490,7 +490,7 @@ var reconcileTests = []test{
 		assert.Equal(t, []string{"due", "leased"}, claimed(n.looks(r, time.Minute, 10)))
 		n.decide(n.beginEvent(named("held")), journal.Weighed)
 	}),
-	{"a journal that was restored decides nothing by looks or events", func(t *testing.T, h Harness) {
+	{"a restored journal decides nothing by look-ups or events", func(t *testing.T, h Harness) {
 		if h.Restored == nil {
 			t.Skip("the store can't tell that it was restored")
 		}
@@ -511,7 +511,7 @@ var reconcileTests = []test{
 		require.NoError(t, err)
 		assert.Len(t, matches, 1, "it is read")
 	}},
-	{"what is wrong is refused", func(t *testing.T, h Harness) {
+	{"invalid events are refused", func(t *testing.T, h Harness) {
 		r, ok := h.Journal.(journal.Reconciler)
 		if !ok {
 			t.Skip("the store looks for nothing")

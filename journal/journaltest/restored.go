@@ -13,7 +13,7 @@ import (
 )
 
 var restoredTests = []test{
-	{"what sends, decides or forgets is refused, and what tells or reads is not", func(t *testing.T, h Harness) {
+	{"calls that send, decide or forget are refused, and late answers and reads are not", func(t *testing.T, h Harness) {
 		if h.Restored == nil {
 			t.Skip("the store can't tell that it was restored")
 		}

@@ -59,7 +59,7 @@ var aliasTests = []test{
 		c.journal = h.Reopen(t)
 		same(c.get(named("invoice-1")))
 	}},
-	{"a second name is nobody else's, neither as a name nor as a second one", func(t *testing.T, h Harness) {
+	{"a second name belongs to one operation, as a name and as a second one", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key, other := named("key-1"), named("key-2")
 		c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
@@ -95,7 +95,7 @@ var aliasTests = []test{
 		c = newCaller(t, h.Reopen(t))
 		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
 	}},
-	{"what was cancelled does not begin again with a key that another has by now", func(t *testing.T, h Harness) {
+	{"a cancelled operation does not begin again with a key that another one has by now", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key, atHost := named("key at stripe"), named("key at api.stripe.com")
 		op := c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
@@ -132,7 +132,7 @@ var aliasTests = []test{
 		holder = c.decide(late, journal.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref)
 	}},
-	{"what is removed leaves its second name free", func(t *testing.T, h Harness) {
+	{"a removed operation frees its second name", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key := named("key-1")
 		cancel := c.of(journal.EventCancel, c.decide(c.withAlias(named("invoice-1"), key), journal.Execute))
@@ -165,7 +165,7 @@ func (c *caller) beginAt(provider, id string) journal.Operation {
 }
 
 var passingOverTests = []test{
-	{"a claim takes what is of its providers, however much else is due before it", func(t *testing.T, h Harness) {
+	{"a claim takes operations of its providers, however many others are due before", func(t *testing.T, h Harness) {
 		c, dead := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
 			c.park(c.beginAt("bank", id), noon)
@@ -184,7 +184,7 @@ var passingOverTests = []test{
 		assert.Equal(t, journal.StateInFlight, c.get(named("a of the dead")).State, "passed over, it was left as it was")
 		assert.Equal(t, []string{"a", "a of the dead", "b"}, claimed(c.claimFrom(3, "bank", "ledger")))
 	}},
-	{"a claim asks what today's table says of an operation, which it has whole", func(t *testing.T, h Harness) {
+	{"a claim asks for today's terms of an operation, with its whole request", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"unknown table", "narrower", "wider", "elsewhere"} {
 			ev := c.beginEvent(named(id))
@@ -249,7 +249,7 @@ var declaredTests = []test{
 }
 
 var wordTests = []test{
-	{"where nothing may have run, the asker's request is recorded and sent", func(t *testing.T, h Harness) {
+	{"if no attempt may have run, the asker's request is recorded and sent", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		park := c.of(journal.EventPark, c.begin(named("invoice-1")))
 		park.Unsent, park.Due = true, noon
@@ -271,7 +271,7 @@ var wordTests = []test{
 		ev.Intent.Request.Body = []byte("a third")
 		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, journal.Execute).Request.Body, "it may have run")
 	}},
-	{"an unnumbered cancel is of its own Begin or Claim and of no other", func(t *testing.T, h Harness) {
+	{"an unnumbered cancel belongs to its own Begin or Claim and to no other", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.beginEvent(named("invoice-1"))
 		c.park(c.decide(first, journal.Execute), noon)
@@ -296,7 +296,7 @@ var wordTests = []test{
 		assert.Equal(t, journal.StatePending, op.State, "whatever the claim has found")
 		c.decide(cancel, journal.Stale)
 	}},
-	{"somebody's word is on what they saw, and is kept", func(t *testing.T, h Harness) {
+	{"a person's decision applies to the state that the person saw, and is kept", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.begin(named("invoice-1"))
 		c.park(first, noon)
@@ -325,7 +325,7 @@ var wordTests = []test{
 		assert.Equal(t, journal.StatePending, c.decide(resolve, journal.Recorded).State)
 		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
 	}},
-	{"who has the proof of what was said to have had no effect is heard", func(t *testing.T, h Harness) {
+	{"proof of an effect is accepted after a decision that there was none", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		resolve := c.of(journal.EventResolve, c.park(c.begin(named("invoice-1")), noon))
 		resolve.Resolution = journal.NotExecuted
@@ -338,7 +338,7 @@ var wordTests = []test{
 		op := c.decide(c.beginEvent(named("invoice-1")), journal.Replay)
 		assert.Equal(t, &journal.Answer{Status: 200, Body: everyByte, ByHand: true}, op.Answer)
 	}},
-	{"an answer that is supplied has what it took the place of beside it", func(t *testing.T, h Harness) {
+	{"a supplied answer keeps the one that it replaced", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
 		ev := c.completeEvent(op)
@@ -360,7 +360,7 @@ var wordTests = []test{
 }
 
 var jumpTests = []test{
-	{"a jump ahead moves nothing until it has kept on", func(t *testing.T, h Harness) {
+	{"a jump ahead moves nothing until it has lasted", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("before")), noon)
 		c.completeDelivered(c.generate("done"))
@@ -390,7 +390,7 @@ var jumpTests = []test{
 		c.now = c.now.Add(journal.Confirmation)
 		assert.ElementsMatch(t, []string{"before", "meanwhile"}, executed(c.claim(10)))
 	}},
-	{"one that has kept on is the time", func(t *testing.T, h Harness) {
+	{"a jump ahead that has lasted is the time", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("before")), noon)
 		c.now = noon.Add(72 * time.Hour) // a weekend
@@ -402,7 +402,7 @@ var jumpTests = []test{
 		assert.Zero(t, c.get(named("meanwhile")).SentSince)
 		assert.Equal(t, c.now, c.apply(c.beginEvent(named("after"))).Last)
 	}},
-	{"where no process lives for long, what is over is over all the same", func(t *testing.T, h Harness) {
+	{"if no process lives for long, expired operations are settled all the same", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -435,7 +435,7 @@ var jumpTests = []test{
 		c.now = c.now.Add(journal.Confirmation)
 		assert.Equal(t, []string{"for months"}, executed(c.claim(10)))
 	}},
-	{"what a jump ahead has left does not wait for it when the next clock is right", func(t *testing.T, h Harness) {
+	{"operations from a jump ahead do not wait for its time when the next clock is right", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -454,7 +454,7 @@ var jumpTests = []test{
 		assert.Equal(t, c.now.Add(time.Minute), c.getFlow("meanwhile").DueAt)
 		assert.False(t, c.get(named("meanwhile")).WindowClosed)
 	}},
-	{"a flow that was parked by a clock that stood ahead rests for as long as it was to", func(t *testing.T, h Harness) {
+	{"a flow that was parked by a clock ahead pauses for as long as planned", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		c.parkFlow(c.beginFlow("before"), noon.Add(2*time.Hour))
 		c.now = noon.Add(365 * 24 * time.Hour)
@@ -475,7 +475,7 @@ var jumpTests = []test{
 		c.now = noon.Add(2 * time.Hour)
 		assert.Equal(t, []string{"before"}, c.claimFlows(10, ride))
 	}},
-	{"what the clock showed is known after a kill, though nothing was written", func(t *testing.T, h Harness) {
+	{"the clock's time is known after a kill, though nothing was written", func(t *testing.T, h Harness) {
 		if h.Crash == nil {
 			t.Skip("the store keeps nothing")
 		}
@@ -513,7 +513,7 @@ var jumpTests = []test{
 		c.look()
 		assert.True(t, c.get(named("stamped by a clock that ran ahead")).WindowClosed)
 	}},
-	{"the latest time is reset by somebody's word", func(t *testing.T, h Harness) {
+	{"a person resets the latest time", func(t *testing.T, h Harness) {
 		resetter, ok := h.Journal.(journal.ClockResetter)
 		if !ok {
 			t.Skip("the store's time is not reset")

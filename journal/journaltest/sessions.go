@@ -44,7 +44,7 @@ var sessionTests = []test{
 		_, err = h.Journal.Get(t.Context(), named("invoice-1"))
 		assert.ErrorIs(t, err, journal.ErrNotFound)
 	}},
-	{"what an ended session holds is left for others, and its late answer still counts", func(t *testing.T, h Harness) {
+	{"an ended session's operations are left for others, and its late answers still count", func(t *testing.T, h Harness) {
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		a, b := c.begin(named("a")), c.begin(named("b"))
 		require.NoError(t, c.session.End(t.Context()))
@@ -56,7 +56,7 @@ var sessionTests = []test{
 		assert.Equal(t, journal.StateCompleted, other.get(named("a")).State)
 		assert.Equal(t, []string{"a", "b"}, claimed(other.claim(10)), "the answers that the ended one had nobody to give to")
 	}},
-	{"what became of its operations is taken from a lost session, until another has them", func(t *testing.T, h Harness) {
+	{"a lost session may report its operations' results, until another session has them", func(t *testing.T, h Harness) {
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		held := map[journal.EventKind]journal.Operation{}
 		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
@@ -76,7 +76,7 @@ var sessionTests = []test{
 		c.decide(c.of(journal.EventPark, taken), journal.Stale)
 		assert.Equal(t, journal.StateInFlight, c.get(named("taken")).State)
 	}},
-	{"what a dead session holds is taken over by whoever asks first", func(t *testing.T, h Harness) {
+	{"a dead session's operation is taken over by the first asker", func(t *testing.T, h Harness) {
 		if h.Kill == nil {
 			t.Skip("the store's sessions can't be killed")
 		}
@@ -95,7 +95,7 @@ var sessionTests = []test{
 		_, err := h.Journal.Apply(t.Context(), c.beginEvent(named("b")))
 		assert.ErrorIs(t, err, journal.ErrSessionLost)
 	}},
-	{"a session whose journal was closed before it ended counts as died", func(t *testing.T, h Harness) {
+	{"a session whose journal was closed before it ended counts as dead", func(t *testing.T, h Harness) {
 		if h.Reopen == nil {
 			t.Skip("the store keeps nothing")
 		}

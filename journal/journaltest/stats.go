@@ -12,7 +12,7 @@ import (
 )
 
 var statsTests = []test{
-	{"count what has no answer, and tell since when", func(t *testing.T, h Harness) {
+	{"count operations without an answer, and say since when", func(t *testing.T, h Harness) {
 		reader, ok := h.Journal.(journal.StatsReader)
 		if !ok {
 			t.Skip("the store tells no stats")
@@ -121,7 +121,7 @@ var statsTests = []test{
 		require.NoError(t, c.session.End(t.Context()))
 		assert.Zero(t, stats().Sessions)
 	}},
-	{"tell of a journal that was restored", func(t *testing.T, h Harness) {
+	{"say that a journal was restored", func(t *testing.T, h Harness) {
 		if h.Restored == nil {
 			t.Skip("the store can't tell")
 		}
