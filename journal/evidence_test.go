@@ -83,13 +83,13 @@ func TestAbsenceNeedsEveryClause(t *testing.T) {
 		{"a first look of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
 		{"a first look that found it absent", "", func(op *journal.Operation) { op.Evidence[0].Finding = journal.FindingInconclusive }, nil},
 		{"a first look, and not an event", "", func(op *journal.Operation) { op.Evidence[0].Source = journal.SourceEvent }, nil},
-		{"nobody who holds it", "on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
+		{"no holder", "on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
 		{"a journal that is whole", "restored", func(op *journal.Operation) { op.Adopted = true }, nil},
 		{"a clock that was right when it was sent", "clock", func(op *journal.Operation) { op.WindowClosed = true }, nil},
 		{"a clock that was confirmed when it was sent", "clock", func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(-time.Hour) }, nil},
 		{"a clock that is confirmed", "clock", nil, func(ev *journal.Event) { ev.Unconfirmed = noon.Add(time.Minute) }},
 		{"a clock that has caught up", "clock", nil, func(ev *journal.Event) { ev.Last = noon.Add(2 * time.Hour) }},
-		{"a clock that agrees, where no window is stated", "clock", func(op *journal.Operation) { op.Terms.Remembers, op.Terms.Retention = memory.Nothing, 0 },
+		{"a clock that agrees, if no window is declared", "clock", func(op *journal.Operation) { op.Terms.Remembers, op.Terms.Retention = memory.Nothing, 0 },
 			func(ev *journal.Event) { ev.Last = noon.Add(16 * time.Minute) }},
 		{"the provider's clock", "clock", nil, func(ev *journal.Event) { ev.Absence.Skewed = true }},
 		{"a handling time when it was begun", "handling", func(op *journal.Operation) { op.Terms.Handling = 0 }, nil},
@@ -108,7 +108,7 @@ func TestAbsenceNeedsEveryClause(t *testing.T) {
 		{"the margin", "early", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-70 * time.Minute) }, nil},
 		{"a margin of a quarter of an hour", "early", func(op *journal.Operation) { op.Terms.Retention = 0; op.LastEndedAt = noon.Add(-25 * time.Minute) },
 			func(ev *journal.Event) { ev.Absence.Control = noon }},
-		{"a look that had begun", "early", nil, func(ev *journal.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
+		{"a look-up that had begun", "early", nil, func(ev *journal.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
 		{"an object that is shown still", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3 * time.Hour }},
 		{"a margin before it is shown no more", "late", nil, func(ev *journal.Event) { ev.Absence.Horizon = 3*time.Hour + 30*time.Minute }},
 		{"a canary", "canary", nil, func(ev *journal.Event) { ev.Absence.Control = time.Time{} }},
@@ -202,11 +202,11 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 	}{
 		{"unknown", nil, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"unknown, of another account", nil, func(ev *journal.Event) { ev.Account = "acct_2" }, journal.Ignored, journal.StateUnknown, "", "", 0, 0},
-		{"unknown, and nobody says whose", nil, func(ev *journal.Event) { ev.Account = "" }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"unknown, the object of another, after a look that failed", func(op *journal.Operation) {
+		{"unknown, without an account", nil, func(ev *journal.Event) { ev.Account = "" }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, the object of another, after a failed look-up", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingInconclusive}}
 		}, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 2},
-		{"unknown, whose account nobody knows", func(op *journal.Operation) { op.Account = "" }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
+		{"unknown, of an unknown account", func(op *journal.Operation) { op.Account = "" }, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 		{"unknown, the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, a second time the object of another", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
 			func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
@@ -276,7 +276,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateUnknown, "", "an operator", 0, 1},
 		{"cancelled by hand, against our reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"in another word's round, by the program's own look-up", func(op *journal.Operation) {
+		{"in the round of another decision, by the program's own look-up", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: 3}
 		},
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
@@ -309,7 +309,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			completed(op, pay1, journal.Answer{Refused: true})
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
 		}, nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 1},
-		{"refused by somebody's word", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true, ByHand: true}) },
+		{"refused by a person's decision", func(op *journal.Operation) { completed(op, pay1, journal.Answer{Refused: true, ByHand: true}) },
 			nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 0},
 		{"reaped", func(op *journal.Operation) {
 			completed(op, pay2, journal.Answer{})
@@ -400,8 +400,8 @@ func TestEvidenceOfAnEarlierRound(t *testing.T) {
 		{"nor was this one", neither, journal.FindingTookEffect, nil, journal.Ignored, journal.StatePending},
 		{"and it is another's", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Taken = true }, journal.Ignored, journal.StatePending},
 		{"it was refused", unsent, journal.FindingRefused, nil, journal.Ignored, journal.StatePending},
-		{"against somebody's word", said, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
-		{"against somebody's word, by the program's own look-up", said, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson },
+		{"against a person's decision", said, journal.FindingTookEffect, nil, journal.Recorded, journal.StateCompleted},
+		{"against a person's decision, by the program's own look-up", said, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson },
 			journal.Recorded, journal.StateUnknown},
 		{"by fields", unsent, journal.FindingTookEffect, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StatePending},
 	} {
@@ -433,28 +433,28 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		{"of one of two attempts", func(op *journal.Operation) { op.Attempts = 2 }, nil, journal.Recorded, journal.StateUnknown},
 		{"of one of two claims", func(op *journal.Operation) { op.Claim = 2 }, nil, journal.Recorded, journal.StateUnknown},
 		{"which the provider recognises", func(op *journal.Operation) { op.Attempts, op.Terms.Remembers = 2, memory.Everything }, nil, journal.Recorded, journal.StateCompleted},
-		{"of what was never sent", func(op *journal.Operation) {
+		{"of an operation that was never sent", func(op *journal.Operation) {
 			neverLeft(op)
 			op.Resolved = &journal.Resolved{Resolution: journal.Hold}
 		}, nil, journal.Ignored, journal.StateUnknown},
 		{"on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil, journal.Recorded, journal.StateUnknown},
-		{"of what took effect", func(op *journal.Operation) {
+		{"of an operation that took effect", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
 		}, nil, journal.Recorded, journal.StateUnknown},
 		{"by the object of another", nil, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown},
-		{"of what looks like it", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown},
+		{"of a candidate", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown},
 		{"by its reference", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Recorded, journal.StateCompleted},
-		{"of what is cancelled", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
-		{"against a person's word to send again, by the program's own look-up", func(op *journal.Operation) {
+		{"of a cancelled operation", func(op *journal.Operation) { byHand(op, journal.NotExecuted) }, nil, journal.Ignored, journal.StateCancelled},
+		{"against a person's decision to send again, by the program's own look-up", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
 		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateUnknown},
-		{"against a person's word to send again, by its key", func(op *journal.Operation) {
+		{"against a person's decision to send again, by its key", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain}
 		}, nil, journal.Recorded, journal.StateCompleted},
-		{"against a person's word on an earlier round, by the program's own look-up", func(op *journal.Operation) {
+		{"against a person's decision on an earlier round, by the program's own look-up", func(op *journal.Operation) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: -1}
 		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisPerson }, journal.Recorded, journal.StateCompleted},
-		{"of what is completed", func(op *journal.Operation) {
+		{"of a completed operation", func(op *journal.Operation) {
 			op.State, op.LookAt, op.Answer = journal.StateCompleted, time.Time{}, &journal.Answer{}
 		}, nil, journal.Ignored, journal.StateCompleted},
 	} {
@@ -478,15 +478,15 @@ func TestEvidenceOfARefusal(t *testing.T) {
 
 func TestInvalidEvidenceIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*journal.Event){
-		"no evidence":               func(ev *journal.Event) { ev.Evidence = nil },
-		"no finding":                func(ev *journal.Event) { ev.Evidence.Finding = 0 },
-		"no such finding":           func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed + 1 },
-		"no claim":                  func(ev *journal.Event) { ev.Claim = 0 },
-		"a claim to come":           func(ev *journal.Event) { ev.Claim = 2 },
-		"a generation below zero":   func(ev *journal.Event) { ev.Generation = -1 },
-		"a generation to come":      func(ev *journal.Event) { ev.Generation = 1 },
-		"an effect without object":  func(ev *journal.Event) { ev.Object = "" },
-		"an absence without a look": func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingAbsent },
+		"no evidence":                  func(ev *journal.Event) { ev.Evidence = nil },
+		"no finding":                   func(ev *journal.Event) { ev.Evidence.Finding = 0 },
+		"no such finding":              func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed + 1 },
+		"no claim":                     func(ev *journal.Event) { ev.Claim = 0 },
+		"a claim to come":              func(ev *journal.Event) { ev.Claim = 2 },
+		"a generation below zero":      func(ev *journal.Event) { ev.Generation = -1 },
+		"a generation to come":         func(ev *journal.Event) { ev.Generation = 1 },
+		"an effect without object":     func(ev *journal.Event) { ev.Object = "" },
+		"an absence without a look-up": func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingAbsent },
 	} {
 		op := inDoubt()
 		ev := seen(op, journal.FindingTookEffect, "payment pay_1")
@@ -514,7 +514,7 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 		{"due later, and asked for", func(op *journal.Operation) { op.LookAt = noon.Add(time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
 		{"asked for again", func(op *journal.Operation) { op.LookedAt = noon.Add(-59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
 		{"asked for a minute later", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
-		{"asked for, and a clock ahead looked", func(op *journal.Operation) { op.LookedAt = noon.Add(time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
+		{"asked for, and a clock ahead made the look-up", func(op *journal.Operation) { op.LookedAt = noon.Add(time.Minute) }, func(ev *journal.Event) { ev.Asked = true }, journal.Look},
 		{"asked for by a clock that is behind", func(op *journal.Operation) { op.LookedAt = noon.Add(59 * time.Second) }, func(ev *journal.Event) { ev.Asked = true }, journal.Later},
 		{"due soon after another", func(op *journal.Operation) { op.LookedAt = noon.Add(-time.Second) }, nil, journal.Look},
 		{"dead", func(op *journal.Operation) { op.Attention, op.LookAt = "ambiguous", time.Time{} }, nil, journal.Ignored},
@@ -675,7 +675,7 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		{"a refusal and an effect", heard(refused, took), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"an effect and a refusal", heard(took, refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"a refusal", heard(refused), end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
-		{"a refusal of what looks like it", alone(alike), end(journal.EventDoubt, nil), journal.Recorded, journal.StateUnknown, ""},
+		{"a refusal of a candidate", alone(alike), end(journal.EventDoubt, nil), journal.Recorded, journal.StateUnknown, ""},
 		{"a refusal after another's", alike, end(journal.EventDoubt, nil), journal.Weighed, journal.StateCompleted, ""},
 		{"a refusal of one of two", heard(refused), end(journal.EventDoubt, func(ev *journal.Event) { ev.Attempts = 2 }), journal.Recorded, journal.StateUnknown, ""},
 		{"a refusal, nothing was sent", heard(refused), end(journal.EventCancel, func(ev *journal.Event) { ev.Unsent = true }), journal.Recorded, journal.StateCancelled, ""},
@@ -698,10 +698,10 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		{"its own answer, of another's object", heard(), end(journal.EventComplete, func(ev *journal.Event) {
 			ev.Answer, ev.Object, ev.Taken = &journal.Answer{Status: 201}, "payment pay_1", true
 		}), journal.Recorded, journal.StateCompleted, "another operation"},
-		{"a claim of what the dead held", heard(took), journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, journal.Weighed, journal.StateCompleted, ""},
-		{"a begin of what the dead held", heard(took), begin(journal.Named, stated), journal.Weighed, journal.StateCompleted, ""},
-		{"adoption of what the dead held", heard(took), journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon}, journal.Weighed, journal.StateCompleted, ""},
-		{"somebody's word on what the dead held", heard(took), end(journal.EventResolve, func(ev *journal.Event) { ev.Resolution = journal.NotExecuted }),
+		{"a claim of a dead session's operation", heard(took), journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, journal.Weighed, journal.StateCompleted, ""},
+		{"a begin of a dead session's operation", heard(took), begin(journal.Named, stated), journal.Weighed, journal.StateCompleted, ""},
+		{"an adoption of a dead session's operation", heard(took), journal.Event{Kind: journal.EventAdopt, At: noon, Last: noon}, journal.Weighed, journal.StateCompleted, ""},
+		{"a decision on a dead session's operation", heard(took), end(journal.EventResolve, func(ev *journal.Event) { ev.Resolution = journal.NotExecuted }),
 			journal.Weighed, journal.StateCompleted, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -1086,7 +1086,7 @@ func TestLookupHookThatRanTooEarly(t *testing.T) {
 		began time.Duration // after the last attempt
 		state journal.State
 	}{
-		"asked too early, and heard of in time": {10 * time.Minute, journal.StateUnknown},
+		"asked too early, and evidence in time": {10 * time.Minute, journal.StateUnknown},
 		"asked in time":                         {time.Hour, journal.StateCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {

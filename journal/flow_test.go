@@ -411,13 +411,13 @@ func TestFlowParkedByAClockThatRanAhead(t *testing.T) {
 		last time.Duration
 		due  time.Duration // from noon
 	}{
-		"from a jump":                             {at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
-		"from a believed clock, a day ahead":      {at: year - day, last: year, due: year + time.Minute},
-		"from a believed clock, more than a day":  {at: year - day - 1e6, last: year, due: year - day - 1e6 + time.Minute},
-		"written by a clock that was not ahead":   {at: year, last: year, due: year + time.Minute},
-		"due when it was parked":                  {f: func(f *journal.Flow) { f.DueAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour},
-		"begun by the clock that was ahead, too":  {f: func(f *journal.Flow) { f.CreatedAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
-		"an hour ahead of what was ever believed": {at: year - time.Hour, last: year - 2*time.Hour, due: year - time.Hour + time.Minute},
+		"from a jump":                                {at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
+		"from a confirmed clock, a day ahead":        {at: year - day, last: year, due: year + time.Minute},
+		"from a confirmed clock, more than a day":    {at: year - day - 1e6, last: year, due: year - day - 1e6 + time.Minute},
+		"written by a clock that was not ahead":      {at: year, last: year, due: year + time.Minute},
+		"due when it was parked":                     {f: func(f *journal.Flow) { f.DueAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour},
+		"begun by the clock that was ahead, too":     {f: func(f *journal.Flow) { f.CreatedAt = f.UpdatedAt }, at: time.Hour, last: time.Hour, due: time.Hour + time.Minute},
+		"an hour ahead of the journal's latest time": {at: year - time.Hour, last: year - 2*time.Hour, due: year - time.Hour + time.Minute},
 	} {
 		f := parked
 		if tc.f != nil {
@@ -523,7 +523,7 @@ func TestFlowIsNotBegunWithoutItsFunction(t *testing.T) {
 		{"it is due", due, later, journal.Ignored},
 		{"its process is dead", cutOff, later, journal.Ignored},
 		{"the caller has it", due, append(later, ride), journal.Execute},
-		{"the caller says nothing of what it has", due, nil, journal.Execute},
+		{"the caller does not say which functions it has", due, nil, journal.Execute},
 		{"its function has no name", unnamed, later, journal.Execute},
 	} {
 		ev := journal.FlowEvent{Kind: journal.FlowEventBegin, At: noon, Session: "B", InputDigest: "i", Function: row.flow.Function, Functions: row.has}

@@ -36,7 +36,7 @@ var laws = []law{
 		return s.err == nil || errors.Is(s.err, journal.ErrInvalidEvent) && errors.As(s.err, &refused) &&
 			refused.Kind == s.ev.Kind && s.decision == journal.Ignored && s.unchanged()
 	}},
-	{"whoever gets no more than an answer changes nothing but the window", func(s *step) bool {
+	{"an asker that gets only an answer changes nothing but the window", func(s *step) bool {
 		switch s.decision {
 		case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone, journal.Withdrawn:
 			return s.unchanged() || s.ev.Kind == journal.EventClock && s.err == nil
@@ -55,13 +55,13 @@ var laws = []law{
 		}
 		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
 	}},
-	{"the clock has nothing rest for longer than it was to", func(s *step) bool {
+	{"the clock makes no operation pause for longer than planned", func(s *step) bool {
 		return s.ev.Kind != journal.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
 	}},
-	{"when it may have been sent first is earlier than when it was", func(s *step) bool {
+	{"the earliest possible first send is earlier than the recorded one", func(s *step) bool {
 		return s.next.SentSince.IsZero() || s.next.SentSince.Before(s.next.FirstSentAt)
 	}},
-	{"when it may have been sent first is forgotten by a clock that is believed, and by an adoption that says earlier", func(s *step) bool {
+	{"the earliest possible first send is forgotten by a confirmed clock, and by an adoption with an earlier first send", func(s *step) bool {
 		if s.op.SentSince.IsZero() || s.next.SentSince.Equal(s.op.SentSince) || !s.sameLife() {
 			return true
 		}
@@ -69,7 +69,7 @@ var laws = []law{
 			s.ev.Kind == journal.EventAdopt && !s.op.SentSince.Before(s.next.FirstSentAt) ||
 			s.ev.Kind == journal.EventClock && s.ev.Unconfirmed.IsZero() && !s.ev.Since.IsZero() && !s.op.FirstSentAt.Before(s.ev.Since))
 	}},
-	{"under a clock that is not confirmed nothing is sent again, no window closed, and nothing reaped but what the journal's time says too", func(s *step) bool {
+	{"under an unconfirmed clock nothing is sent again, no window closes, and a reap also needs the journal's time", func(s *step) bool {
 		if s.ev.Unconfirmed.IsZero() {
 			return true
 		}
@@ -79,13 +79,13 @@ var laws = []law{
 		}
 		return true
 	}},
-	{"what is removed leaves nothing", func(s *step) bool {
+	{"a removed operation leaves nothing", func(s *step) bool {
 		return s.op.State == journal.StateAbsent || s.next.State != journal.StateAbsent || reflect.DeepEqual(s.next, journal.Operation{})
 	}},
 	{"a window is never opened again within a generation", func(s *step) bool {
 		return !s.op.WindowClosed || s.next.WindowClosed || !s.sameLife() || s.next.FirstSentAt.IsZero()
 	}},
-	{"an enqueue leaves what was absent or cancelled pending, unclaimed and unsent, not due before it says, and else changes nothing", func(s *step) bool {
+	{"an enqueue makes an absent or cancelled operation pending, unclaimed and unsent, not due before its time, and changes nothing otherwise", func(s *step) bool {
 		if s.ev.Kind != journal.EventEnqueue || s.err != nil {
 			return true
 		}
@@ -104,7 +104,7 @@ var laws = []law{
 			(!n.MayHaveRun || s.op.MayHaveRun) && n.Enqueued && n.Claim == s.op.Claim && n.SettledAt.IsZero() && !n.Delivered && !n.ByHand && !n.Told &&
 			n.NotAfter.Equal(s.ev.Intent.NotAfter) && n.DueAt.Equal(latest(passed, s.ev.Due)) && n.Naming == s.naming()
 	}},
-	{"what was enqueued is of one begin's intent: its own, or of the one that sends it", func(s *step) bool {
+	{"an enqueued operation stays one when it is sent, unless it was cancelled and begun again", func(s *step) bool {
 		return s.decision != journal.Execute || s.next.Enqueued == (s.op.Enqueued && s.op.State != journal.StateCancelled)
 	}},
 	{"nothing is sent for the first time after the time until which it may be", func(s *step) bool {
@@ -118,7 +118,7 @@ var laws = []law{
 		}
 		return by.IsZero() || !latest(s.ev.At, s.ev.Last).After(by)
 	}},
-	{"nothing is cancelled as too late that is not, or that may have run", func(s *step) bool {
+	{"an operation is cancelled as too late only if it is too late and has not run", func(s *step) bool {
 		if s.ev.Kind != journal.EventBegin && s.ev.Kind != journal.EventClaim || s.next.State != journal.StateCancelled || s.op.State == journal.StateCancelled ||
 			s.op.Naming != journal.Named || s.op.BodyWithheld {
 			return true
@@ -137,11 +137,11 @@ var laws = []law{
 		}
 		return s.next.Claim == s.op.Claim+1
 	}},
-	{"what is executed is held by the asker and counts as sent", func(s *step) bool {
+	{"an executed operation is held by the asker and counts as sent", func(s *step) bool {
 		return s.decision != journal.Execute || s.next.State == journal.StateInFlight && s.next.Holder == s.ev.Session &&
 			s.next.MayHaveRun && (!s.next.FirstSentAt.IsZero() || s.ev.At.IsZero())
 	}},
-	{"only a Begin or a Claim leads to an Execute, never of what is settled by an answer or unknown", func(s *step) bool {
+	{"only a Begin or a Claim leads to an Execute, never of an operation that is unknown or has an answer", func(s *step) bool {
 		if s.decision != journal.Execute {
 			return true
 		}
@@ -156,7 +156,7 @@ var laws = []law{
 		}
 		return false
 	}},
-	{"what may have run is executed only as the resend rule allows, and not before it is due", func(s *step) bool {
+	{"an operation that may have run is executed only as the resend rule allows, and not before it is due", func(s *step) bool {
 		if s.decision != journal.Execute || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight {
 			return true
 		}
@@ -172,19 +172,19 @@ var laws = []law{
 			WindowClosed: s.next.WindowClosed, Clock: s.ev.At, Last: s.ev.Last, Failed: s.op.Failed, Unconfirmed: s.ev.Unconfirmed,
 		}).Answer
 	}},
-	{"what may have run is executed with its key in the form that it was sent in", func(s *step) bool {
+	{"an operation that may have run is executed with its key in the form in which it was sent", func(s *step) bool {
 		return s.decision != journal.Execute || !s.op.MayHaveRun || s.op.State == journal.StateCancelled || s.op.Form == "" || s.next.Form == s.op.Form
 	}},
-	{"what is due later is executed sooner only by a caller, after a pause of ours, where nothing may have run", func(s *step) bool {
+	{"an operation that is due later is executed sooner only by a caller, after a pause of ours, if no attempt may have run", func(s *step) bool {
 		return s.decision != journal.Execute || s.op.State != journal.StatePending || !s.op.DueAt.After(s.ev.At) ||
 			s.ev.Kind == journal.EventBegin && s.op.DueOwn && !s.op.MayHaveRun && s.ev.Intent.Patience > 0 &&
 				!s.op.UpdatedAt.Add(s.ev.Intent.Patience).After(s.ev.At)
 	}},
-	{"in the background no unnamed operation is executed whose caller was told, and none where only named ones are sent", func(s *step) bool {
+	{"the background executes no unnamed operation whose caller got an error, and none if only named ones are sent", func(s *step) bool {
 		told := s.op.State == journal.StatePending && s.op.Told
 		return s.ev.Kind != journal.EventClaim || s.decision != journal.Execute || !s.op.BodyWithheld && (s.op.Naming == journal.Named || !told && !s.ev.NamedOnly)
 	}},
-	{"a claim passes over what is not of its providers, or of no contract that is known", func(s *step) bool {
+	{"a claim passes over operations of other providers, and of unknown contracts", func(s *step) bool {
 		if s.ev.Kind != journal.EventClaim || s.op.State != journal.StatePending && s.op.State != journal.StateInFlight || s.op.State == journal.StateInFlight && s.live {
 			return true
 		}
@@ -194,13 +194,13 @@ var laws = []law{
 		}
 		return known && (s.ev.From == nil || slices.Contains(s.ev.From, s.op.Provider)) || s.unchanged() && s.decision == journal.Ignored
 	}},
-	{"another mode is misuse, of whatever has begun", func(s *step) bool {
+	{"another mode is misuse, if the operation has begun", func(s *step) bool {
 		if !asks(s.ev.Kind) || s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled || s.op.Tombstone || s.err != nil {
 			return true
 		}
 		return s.op.Mode == "" || s.ev.Intent.Mode == "" || s.op.Mode == s.ev.Intent.Mode || s.decision == journal.Misuse
 	}},
-	{"somebody's word is on what they saw", func(s *step) bool {
+	{"a person's decision applies to the state that the person saw", func(s *step) bool {
 		if s.ev.Kind != journal.EventResolve || s.decision != journal.Recorded {
 			return true
 		}
@@ -265,11 +265,11 @@ var laws = []law{
 		unnumbered := s.ev.Kind == journal.EventCancel && s.ev.Claim == 0 && s.ev.Asker != 0 && s.op.Asker == s.ev.Asker
 		return s.op.State == journal.StateInFlight && s.op.Holder == s.ev.Session && (s.op.Claim == s.ev.Claim || unnumbered)
 	}},
-	{"whoever releases what has an answer gets the answer", func(s *step) bool {
+	{"a release of an operation with an answer returns the answer", func(s *step) bool {
 		answered := s.op.State == journal.StateCompleted && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
-	{"an answer never changes, but one that is missing, cut or not the provider's by somebody's word, and a cut one by what is found; it ends only by being reaped", func(s *step) bool {
+	{"an answer changes only if a person replaces one that is missing, cut or not the provider's, or evidence a cut one; it ends only by a reap", func(s *step) bool {
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
@@ -291,7 +291,7 @@ var laws = []law{
 	{"a named operation with an answer leaves a tombstone", func(s *step) bool {
 		return s.op.State != journal.StateCompleted || s.op.Naming != journal.Named || s.next.State == journal.StateCompleted
 	}},
-	{"only what is settled, delivered and past its keep is reaped", func(s *step) bool {
+	{"only an operation that is settled, delivered and past its keep is reaped", func(s *step) bool {
 		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
 		if reaped && s.op.State == journal.StateCancelled && s.op.Unwanted != nil && s.op.Naming != journal.Generated {
 			return false // a caller that asks by its name would send it
@@ -309,7 +309,7 @@ var laws = []law{
 		}
 		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
 	}},
-	{"what may have run is taken back only by a harmless release or a resolution", func(s *step) bool {
+	{"only a harmless release or a resolution takes back that an operation may have run", func(s *step) bool {
 		if !s.op.MayHaveRun || s.next.MayHaveRun || !s.sameLife() {
 			return true
 		}
@@ -332,18 +332,18 @@ var laws = []law{
 		}
 		return !s.next.Delivered && s.next.Holder == s.ev.Session
 	}},
-	{"an answer after another outcome that was told is nobody's, and is offered", func(s *step) bool {
+	{"an answer after another delivered outcome has no holder, and is offered", func(s *step) bool {
 		return !answersAnew(s) || !s.next.Delivered && s.next.Holder == ""
 	}},
-	{"a new outcome that needs attention is nobody's, and is offered", func(s *step) bool {
+	{"a new outcome that needs attention has no holder, and is offered", func(s *step) bool {
 		isNew := s.next.State > journal.StateInFlight && s.next.State != s.op.State
 		return !isNew || s.next.Attention == "" || !s.next.Delivered && s.next.Holder == ""
 	}},
-	{"since when an operation is parked is kept until it has an outcome, or its next generation", func(s *step) bool {
+	{"the time since which an operation is parked stays until it has an outcome, or its next generation", func(s *step) bool {
 		kept := s.next.ParkedSince.Equal(s.op.ParkedSince) || s.ev.Kind == journal.EventClock && s.next.ParkedSince.Equal(stamped(s.ev.At))
 		return s.op.ParkedSince.IsZero() || kept || s.next.State > journal.StateInFlight || !s.sameLife() || s.decision == journal.Weighed
 	}},
-	{"a pending operation gets a reason for attention only if it is parked a day after it was first, by a time that has passed", func(s *step) bool {
+	{"a pending operation gets a reason for attention only if it is parked a day after the first time, by a time that has passed", func(s *step) bool {
 		passed := stamped(s.ev.At)
 		if !s.ev.Unconfirmed.IsZero() && s.ev.Last.Before(passed) {
 			passed = stamped(s.ev.Last)
@@ -351,17 +351,17 @@ var laws = []law{
 		return s.next.State != journal.StatePending || s.next.Attention == "" || s.next.Attention == s.op.Attention && s.op.State == journal.StatePending ||
 			!s.op.ParkedSince.IsZero() && passed.Sub(s.op.ParkedSince) >= journal.PendingAttentionAfter
 	}},
-	{"an operation that becomes pending is nobody's and is woken", func(s *step) bool {
+	{"an operation that becomes pending has no holder and a time to wake", func(s *step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
 			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
 	}},
-	{"a live holder is never disturbed but by itself, an answer or the clock", func(s *step) bool {
+	{"only itself, an answer or the clock disturbs a live holder", func(s *step) bool {
 		if s.op.State != journal.StateInFlight || !s.live || s.next.State == journal.StateInFlight && s.next.Claim == s.op.Claim {
 			return true
 		}
 		return releases(s.ev.Kind) || s.ev.Kind == journal.EventComplete
 	}},
-	{"what has no answer counts as sent from its creation once it is adopted, and is pending or unknown", func(s *step) bool {
+	{"an adopted operation without an answer counts as sent from its creation, and is pending or unknown", func(s *step) bool {
 		if s.ev.Kind != journal.EventAdopt || s.decision != journal.Recorded {
 			return s.ev.Kind != journal.EventAdopt || s.op.State == journal.StateAbsent || s.op.State == journal.StateCompleted ||
 				s.op.State == journal.StateInFlight && s.live || s.decision == journal.Weighed

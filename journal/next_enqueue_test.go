@@ -57,8 +57,8 @@ func TestEnqueuedByAClockThatHasJumped(t *testing.T) {
 		at, due, want time.Time
 	}{
 		{"ahead", year, time.Time{}, noon},
-		{"ahead, of what it takes to be over", year, noon.Add(time.Hour), noon.Add(time.Hour)},
-		{"ahead, of what is to come", year, year.Add(time.Hour), year.Add(time.Hour)},
+		{"ahead, due at a time that it takes for past", year, noon.Add(time.Hour), noon.Add(time.Hour)},
+		{"ahead, due at a later time", year, year.Add(time.Hour), year.Add(time.Hour)},
 		{"behind", noon.Add(-365 * day), time.Time{}, noon.Add(-365 * day)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

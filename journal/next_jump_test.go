@@ -49,7 +49,7 @@ func TestJumpAheadDatesByTheJournalToo(t *testing.T) {
 			assert.Zero(t, op.SentSince)
 		})
 	}
-	t.Run("not what had been sent before", func(t *testing.T) {
+	t.Run("not an operation that was sent before", func(t *testing.T) {
 		op := operation(journal.Named, guarded)
 		op.State = journal.StatePending
 		first := op.FirstSentAt
@@ -172,12 +172,12 @@ func TestJumpBackKeepsPauses(t *testing.T) {
 		ev    func(ev *journal.Event)
 		stays bool
 	}{
-		"of a believed clock, a day ahead":                {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day) }, func(ev *journal.Event) { ev.Last = noon.Add(day) }, true},
-		"of a believed clock, more than a day ahead":      {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day + 1e6) }, func(ev *journal.Event) { ev.Last = noon.Add(2 * day) }, false},
-		"an hour ahead of what the journal ever believed": {func(op *journal.Operation) { op.UpdatedAt = noon.Add(time.Hour) }, func(*journal.Event) {}, false},
-		"of the same time":                                {func(op *journal.Operation) { op.UpdatedAt = noon }, func(ev *journal.Event) { ev.Last = noon.Add(-time.Hour) }, true},
-		"by a clock that is not believed itself":          {func(*journal.Operation) {}, func(ev *journal.Event) { ev.Unconfirmed = believed }, true},
-		"completed":                                       {func(op *journal.Operation) { op.State = journal.StateCompleted }, func(*journal.Event) {}, true},
+		"by a confirmed clock, a day ahead":           {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day) }, func(ev *journal.Event) { ev.Last = noon.Add(day) }, true},
+		"by a confirmed clock, more than a day ahead": {func(op *journal.Operation) { op.UpdatedAt = noon.Add(day + 1e6) }, func(ev *journal.Event) { ev.Last = noon.Add(2 * day) }, false},
+		"an hour ahead of the journal's latest time":  {func(op *journal.Operation) { op.UpdatedAt = noon.Add(time.Hour) }, func(*journal.Event) {}, false},
+		"of the same time":                            {func(op *journal.Operation) { op.UpdatedAt = noon }, func(ev *journal.Event) { ev.Last = noon.Add(-time.Hour) }, true},
+		"by a clock that is unconfirmed itself":       {func(*journal.Operation) {}, func(ev *journal.Event) { ev.Unconfirmed = believed }, true},
+		"completed":                                   {func(op *journal.Operation) { op.State = journal.StateCompleted }, func(*journal.Event) {}, true},
 	} {
 		op, ev := written(), ev
 		tc.op(&op)
@@ -234,7 +234,7 @@ func TestUnconfirmedJumpClosesNoWindow(t *testing.T) {
 
 // An unconfirmed clock settles and reaps nothing.
 func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
-	t.Run("what is past its window is looked at again once the clock is believed", func(t *testing.T) {
+	t.Run("an operation past its window wakes again once the clock is confirmed", func(t *testing.T) {
 		op := operation(journal.Carried, guarded)
 		op.State, op.MayHaveRun, op.Told, op.DueAt, op.WakeAt = journal.StatePending, true, true, noon, noon
 		for _, tc := range []struct{ at, wake time.Time }{
@@ -253,7 +253,7 @@ func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
 		assert.Equal(t, journal.StatePending, op.State)
 		assert.Equal(t, believed, op.DueAt)
 	})
-	t.Run("a carried key whose caller was told", func(t *testing.T) {
+	t.Run("a carried key whose caller got an error", func(t *testing.T) {
 		for _, terms := range []journal.Terms{guarded, {}} {
 			op, ev := inFlight(journal.Carried, terms), release(journal.EventPark)
 			op.FirstSentAt, op.Found.FirstSentAt = noon.Add(-3*day), noon.Add(-3*day)
@@ -267,13 +267,13 @@ func TestUnconfirmedJumpSettlesNothing(t *testing.T) {
 			}
 		}
 	})
-	t.Run("but it is once the clock is believed", func(t *testing.T) {
+	t.Run("but it is settled once the clock is confirmed", func(t *testing.T) {
 		op, ev := inFlight(journal.Carried, guarded), release(journal.EventPark)
 		op.FirstSentAt, op.Found.FirstSentAt, ev.Told = noon.Add(-3*day), noon.Add(-3*day), true
 		op, _ = next(t, op, true, ev)
 		assert.Equal(t, journal.StateCancelled, op.State, "its window is over")
 	})
-	t.Run("its window began by the time that its attempt ended, whatever said when it was sent", func(t *testing.T) {
+	t.Run("its window began by the end of its attempt, whichever clock dated the send", func(t *testing.T) {
 		op := operation(journal.Carried, guarded)
 		op.State, op.MayHaveRun, op.Told = journal.StatePending, true, true
 		op.FirstSentAt, op.SentSince, op.LastEndedAt = noon.Add(5*time.Hour), noon.Add(-time.Hour), noon

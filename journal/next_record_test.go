@@ -107,8 +107,8 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 		state      journal.State
 		due, wakes time.Time
 	}{
-		{"at once where no time is given", journal.Named, guarded, nil, journal.StatePending, noon, noon},
-		{"at once where the time has passed", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+		{"at once if no time is given", journal.Named, guarded, nil, journal.StatePending, noon, noon},
+		{"at once if the time has passed", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due = noon.Add(-time.Hour)
 		}, journal.StatePending, noon, noon},
 		{"at the time given", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
@@ -120,7 +120,7 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 		{"never, past the window, and not to be repeated before it", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due, ev.Open = windowEnds, true
 		}, journal.StateUnknown, windowEnds, time.Time{}},
-		{"past the window, where nothing may have run", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
+		{"past the window, if no attempt may have run", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due = windowEnds.Add(time.Hour)
 		}, journal.StatePending, windowEnds.Add(time.Hour), windowEnds.Add(time.Hour)},
 		{"not before the handling time has passed", journal.Named, slow, func(_ *journal.Operation, ev *journal.Event) {

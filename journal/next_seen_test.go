@@ -55,7 +55,7 @@ func TestClaimSkipsUnknownProviders(t *testing.T) {
 		"another provider's":   {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{"adyen", ""}}, false},
 		"nobody's":             {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{}}, false},
 		"among those it knows": {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B", From: []string{"adyen", "stripe"}}, true},
-		"whatever it is":       {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, true},
+		"of any provider":      {journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"}, true},
 	} {
 		for _, op := range []journal.Operation{pending(journal.Named, false), inFlight(journal.Named, guarded)} {
 			after, decision := next(t, op, false, tc.ev)
@@ -216,7 +216,7 @@ func TestCallerSkipsABackoffPause(t *testing.T) {
 		{"after the policy's delay", true, false, time.Minute, true},
 		{"sooner", true, false, time.Minute + time.Millisecond, false},
 		{"the provider's own time", false, false, time.Minute, false},
-		{"where something may have run", true, true, time.Minute, false},
+		{"if an attempt may have run", true, true, time.Minute, false},
 		{"never", true, false, 0, false},
 	} {
 		op := pending(journal.Named, tc.ran)
@@ -410,7 +410,7 @@ func TestOnHoldIsNotSent(t *testing.T) {
 			assert.Equal(t, due, free.DueAt, "a pause of our own: %v", own)
 		}
 	})
-	t.Run("an unnamed one whose caller was told is still its caller's", func(t *testing.T) {
+	t.Run("an unnamed operation whose caller got an error still belongs to that caller", func(t *testing.T) {
 		op := pending(journal.Carried, true)
 		op.Told = true
 		held, _ := next(t, op, false, word(journal.Hold, nil))
@@ -419,7 +419,7 @@ func TestOnHoldIsNotSent(t *testing.T) {
 		_, decision := next(t, free, false, journal.Event{Kind: journal.EventClaim, At: noon, Last: noon, Session: "B"})
 		assert.Equal(t, journal.Later, decision)
 	})
-	t.Run("only what is held is let go", func(t *testing.T) {
+	t.Run("only an operation on hold is released", func(t *testing.T) {
 		op := operation(journal.Named, guarded)
 		op.State, op.MayHaveRun, op.Resolved = journal.StateUnknown, true, &journal.Resolved{Resolution: journal.Release}
 		_, _, err := journal.Next(op, false, word(journal.Release, nil))
@@ -619,12 +619,12 @@ func TestBeginWithoutATable(t *testing.T) {
 		ran     bool
 		want    journal.Terms
 	}{
-		"nothing may have run":    {"", "stripe", false, month},
-		"it may have run":         {"", "stripe", true, guarded},
-		"under a table":           {"stripe", "stripe", false, guarded},
-		"nobody has a table":      {"", "", false, guarded},
-		"nobody has, and it ran":  {"", "", true, guarded},
-		"it is under another one": {"adyen", "stripe", false, guarded},
+		"nothing may have run":        {"", "stripe", false, month},
+		"it may have run":             {"", "stripe", true, guarded},
+		"under a table":               {"stripe", "stripe", false, guarded},
+		"without a table":             {"", "", false, guarded},
+		"without a table, and it ran": {"", "", true, guarded},
+		"it is under another one":     {"adyen", "stripe", false, guarded},
 	} {
 		op := pending(journal.Named, tc.ran)
 		op.Provider = tc.was
@@ -699,14 +699,14 @@ func TestKeyConflictsOfAnIntent(t *testing.T) {
 		change func(op *journal.Operation)
 		rivals bool
 	}{
-		"cancelled":             {func(*journal.Operation) {}, true},
-		"there is none":         {func(op *journal.Operation) { *op = journal.Operation{} }, true},
-		"pending":               {func(op *journal.Operation) { op.State = journal.StatePending }, false},
-		"its key was made":      {func(op *journal.Operation) { op.KeyCarried = false }, false},
-		"another key":           {func(op *journal.Operation) { op.Key = "another" }, false},
-		"another request":       {func(op *journal.Operation) { op.Fingerprint = "another" }, false},
-		"by somebody's word":    {func(op *journal.Operation) { op.ByHand = true }, false},
-		"pending, its key made": {func(op *journal.Operation) { op.State, op.KeyCarried = journal.StatePending, false }, false},
+		"cancelled":              {func(*journal.Operation) {}, true},
+		"there is none":          {func(op *journal.Operation) { *op = journal.Operation{} }, true},
+		"pending":                {func(op *journal.Operation) { op.State = journal.StatePending }, false},
+		"its key was made":       {func(op *journal.Operation) { op.KeyCarried = false }, false},
+		"another key":            {func(op *journal.Operation) { op.Key = "another" }, false},
+		"another request":        {func(op *journal.Operation) { op.Fingerprint = "another" }, false},
+		"by a person's decision": {func(op *journal.Operation) { op.ByHand = true }, false},
+		"pending, its key made":  {func(op *journal.Operation) { op.State, op.KeyCarried = journal.StatePending, false }, false},
 	} {
 		op := operation(journal.Named, guarded)
 		op.State, op.KeyCarried = journal.StateCancelled, true
@@ -722,11 +722,11 @@ func TestBeginYieldsToAHolder(t *testing.T) {
 		itself        bool
 		yields        bool
 	}{
-		"new, one that is done":             {journal.StateAbsent, journal.StateCompleted, false, true},
-		"new, one that is cancelled":        {journal.StateAbsent, journal.StateCancelled, false, true},
-		"begun again, one that is done":     {journal.StateCancelled, journal.StateCompleted, false, true},
-		"begun again, one that is likewise": {journal.StateCancelled, journal.StateCancelled, false, false},
-		"itself":                            {journal.StateCancelled, journal.StateCompleted, true, false},
+		"new, a completed holder":         {journal.StateAbsent, journal.StateCompleted, false, true},
+		"new, a cancelled holder":         {journal.StateAbsent, journal.StateCancelled, false, true},
+		"begun again, a completed holder": {journal.StateCancelled, journal.StateCompleted, false, true},
+		"begun again, a cancelled holder": {journal.StateCancelled, journal.StateCancelled, false, false},
+		"itself":                          {journal.StateCancelled, journal.StateCompleted, true, false},
 	} {
 		op, holder := journal.Operation{Handle: 7, State: tc.state}, journal.Operation{Handle: 8, State: tc.holder}
 		if tc.itself {
@@ -750,7 +750,7 @@ func TestKeyOfAnOperationEnqueuedWithoutOne(t *testing.T) {
 		"its asker's":                        {0, journal.Ref{}, false, true, "its key"},
 		"brought along":                      {0, carried, true, true, "its key"},
 		"brought along, not to be found by":  {0, journal.Ref{}, true, true, "made 0"},
-		"likewise, and nobody makes one":     {0, journal.Ref{}, true, false, ""},
+		"likewise, and no caller makes one":  {0, journal.Ref{}, true, false, ""},
 		"of a later generation, it has none": {1, journal.Ref{}, false, true, ""},
 	} {
 		op := pending(journal.Named, false)

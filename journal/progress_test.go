@@ -44,7 +44,7 @@ func TestTheClocksOfAClaim(t *testing.T) {
 		{"the journal has seen the end of the window", func(h *holder) { h.progress.Last = end }, never, time.Time{}},
 		{"the journal's time is ahead by more than the margin", func(h *holder) { h.progress.Last = noon.Add(2 * time.Hour) }, notBefore, noon.Add(2 * time.Hour)},
 		{"it is, and this claim's clock began the window", func(h *holder) { opens(h); h.progress.Last = end.Add(day) }, now, time.Time{}},
-		{"the clock was not believed at the claim", func(h *holder) { h.progress.Unconfirmed = believed }, notBefore, believed},
+		{"the clock was unconfirmed at the claim", func(h *holder) { h.progress.Unconfirmed = believed }, notBefore, believed},
 		{"it was not, and began the window", func(h *holder) { opens(h); h.progress.Unconfirmed = believed }, now, time.Time{}},
 		{"it was not, and the last attempt ended a window ago by both times", func(h *holder) {
 			h.progress.Unconfirmed = believed
@@ -64,7 +64,7 @@ func TestTheClocksOfAClaim(t *testing.T) {
 		{"by no more than a leap", func(h *holder) { h.progress.Now = noon.Add(journal.Leap + time.Minute) }, now, time.Time{}},
 		{"it is as far ahead, and that time has passed", func(h *holder) { h.op.Terms.Retention = 30 * day; passes(h, 2*day) }, now, time.Time{}},
 		{"it has leapt, and began the window", func(h *holder) { opens(h); h.progress.Now = noon.Add(2 * day) }, notBefore, believed.Add(time.Minute)},
-		{"it has leapt, and was not believed before", func(h *holder) { h.progress.Now, h.progress.Unconfirmed = noon.Add(2*day), believed }, notBefore, believed},
+		{"it has leapt, and was unconfirmed before", func(h *holder) { h.progress.Now, h.progress.Unconfirmed = noon.Add(2*day), believed }, notBefore, believed},
 
 		// The earliest possible first send.
 		{"an earlier clock that ran ahead dated the first send", func(h *holder) { h.op.SentSince = noon.Add(-guarded.Window()) }, never, time.Time{}},

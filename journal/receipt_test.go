@@ -87,23 +87,23 @@ func TestNextReceipt(t *testing.T) {
 		{"a reservation that was committed stops the next request", reserved, first, journal.Stop, journal.ReceiptReserved},
 		{"and tells another request nothing", reserved, other, journal.Misuse, journal.ReceiptReserved},
 		{"and is for ever", reserved, later(first, 10000*time.Hour), journal.Stop, journal.ReceiptReserved},
-		{"and stops who has no reservation", reserved, record, journal.Stop, journal.ReceiptReserved},
+		{"and stops a request without a reservation", reserved, record, journal.Stop, journal.ReceiptReserved},
 		{"the reservation is completed", reserved, complete, journal.Recorded, journal.ReceiptCompleted},
 		{"but by its own claim alone", reserved, stale, journal.Stale, journal.ReceiptReserved},
 		{"a reservation is not reaped", reserved, reap(10000 * time.Hour), journal.Ignored, journal.ReceiptReserved},
 		{"a person gives its answer", reserved, resolve(journal.Executed, created), journal.Recorded, journal.ReceiptCompleted},
-		{"but not of a later life than that person looked at", reserved, moved, journal.Stale, journal.ReceiptReserved},
+		{"but not of a later life than the person has seen", reserved, moved, journal.Stale, journal.ReceiptReserved},
 		{"nor of another receipt, of a key that was freed since", reserved, freed, journal.Stale, journal.ReceiptReserved},
 		{"but of the very one", reserved, seen, journal.Recorded, journal.ReceiptAbsent},
-		{"a person need not say who that is", reserved, unsigned, journal.Recorded, journal.ReceiptAbsent},
-		{"nor why, if it is known who", reserved, unexplained, journal.Recorded, journal.ReceiptAbsent},
-		{"what had no effect has no answer either", reserved, resolve(journal.NotExecuted, created), journal.Recorded, journal.ReceiptAbsent},
+		{"a person need not give a name", reserved, unsigned, journal.Recorded, journal.ReceiptAbsent},
+		{"nor a reason, with a name", reserved, unexplained, journal.Recorded, journal.ReceiptAbsent},
+		{"a request without an effect has no answer either", reserved, resolve(journal.NotExecuted, created), journal.Recorded, journal.ReceiptAbsent},
 		{"whatever its status", reserved, resolve(journal.NotExecuted, &journal.Answer{Status: 99}), journal.Recorded, journal.ReceiptAbsent},
 		{"a message's answer has no status", reserved, resolve(journal.Executed, &journal.Answer{}), journal.Recorded, journal.ReceiptCompleted},
 		{"a person frees the key", reserved, resolve(journal.NotExecuted, nil), journal.Recorded, journal.ReceiptAbsent},
 
 		{"the same request gets the answer", completed, first, journal.Replay, journal.ReceiptCompleted},
-		{"and so does who has no reservation", completed, record, journal.Replay, journal.ReceiptCompleted},
+		{"and so does a request without a reservation", completed, record, journal.Replay, journal.ReceiptCompleted},
 		{"another request is a misuse", completed, other, journal.Misuse, journal.ReceiptCompleted},
 		{"an answer is recorded once", completed, complete, journal.Stale, journal.ReceiptCompleted},
 		{"the answer is given until it expires", completed, later(first, 24*time.Hour-time.Millisecond), journal.Replay, journal.ReceiptCompleted},
@@ -142,7 +142,7 @@ func TestNextReceipt(t *testing.T) {
 		"a resolution that is for none": resolve(journal.Hold, nil),
 		"a status below the least":      resolve(journal.Executed, &journal.Answer{Status: 199}),
 		"a status above the most":       resolve(journal.Executed, &journal.Answer{Status: 600}),
-		"nobody's word":                 {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
+		"a decision without a name":     {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			before := applied(t, reserved...)
@@ -155,7 +155,7 @@ func TestNextReceipt(t *testing.T) {
 		_, err := journal.NextReceipt(applied(t, completed...), incomparable)
 		require.EqualError(t, err, "of a newer release")
 	})
-	t.Run("a new life is told from the first", func(t *testing.T) {
+	t.Run("a new life differs from the first", func(t *testing.T) {
 		result, err := journal.NextReceipt(applied(t, completed...), later(first, 72*time.Hour))
 		require.NoError(t, err)
 		assert.True(t, result.Again)

@@ -33,7 +33,7 @@ func TestLongHistory(t *testing.T) {
 	for name, seed := range map[string]uint64{
 		"drawn": soak.Seed(t, 1),
 		// The clock goes back to before the first send of a killed process's operation without a window.
-		"a clock that goes back behind what may have run": 17,
+		"a clock that goes back behind an operation that may have run": 17,
 	} {
 		t.Run(name, func(t *testing.T) { journaltest.LongHistory(t, harness(t, seed), soak.Times(300, 1500)) })
 	}

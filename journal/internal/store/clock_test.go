@@ -127,7 +127,7 @@ func TestClockCatchesUpUnseen(t *testing.T) {
 		c.Take(kept)
 		look(t, &c, []sighting{{at: 10*time.Hour + time.Minute, sweep: true, swept: time.Minute}})
 	})
-	t.Run("as far as another one can that looked in between", func(t *testing.T) {
+	t.Run("as far as another clock can that was seen in between", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			kept := store.Clock{Last: noon.Add(10 * time.Hour), LeastMargin: time.Hour}
 			var c store.Clock
