@@ -34,7 +34,7 @@ func TestTLSFailureIsNoMissingServer(t *testing.T) {
 		server         func(net.Conn) // after it said that it speaks TLS
 		says           string
 	}{
-		"nobody's signature": {"127.0.0.1", "sslmode=verify-full", handshake(&tls.Config{Certificates: made.TLS.Certificates}), "sslrootcert"},
+		"no known signature": {"127.0.0.1", "sslmode=verify-full", handshake(&tls.Config{Certificates: made.TLS.Certificates}), "sslrootcert"},
 		"another's":          {"localhost", "sslmode=verify-full&sslrootcert=" + url.QueryEscape(root), handshake(&tls.Config{Certificates: made.TLS.Certificates}), "is another host's"},
 		"no client's":        {"127.0.0.1", "sslmode=verify-full&sslrootcert=" + url.QueryEscape(root), handshake(wants), "sslcert"},
 		"something else":     {"127.0.0.1", "sslmode=require", func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "TLS with the server failed"},
