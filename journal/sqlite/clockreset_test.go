@@ -35,9 +35,9 @@ func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 		require.Equal(t, year.Add(journal.Confirmation), result.Last)
 	}
 	for name, meanwhile := range map[string]func(t *testing.T, j *sqlite.Journal){
-		"after a commit":                          func(t *testing.T, j *sqlite.Journal) { believesAYear(t, j); goOn(t, j, "invoice-2") },
-		"after one that was rolled back":          func(t *testing.T, j *sqlite.Journal) { believesAYear(t, j); sqlite.FailCommit(j) },
-		"of what was seen, and committed nothing": func(t *testing.T, j *sqlite.Journal) { seenAt(t, j, time.Now().Add(20*time.Hour)) },
+		"after a commit": func(t *testing.T, j *sqlite.Journal) { believesAYear(t, j); goOn(t, j, "invoice-2") },
+		"after a transaction that was rolled back":  func(t *testing.T, j *sqlite.Journal) { believesAYear(t, j); sqlite.FailCommit(j) },
+		"of a clock that was seen without a commit": func(t *testing.T, j *sqlite.Journal) { seenAt(t, j, time.Now().Add(20*time.Hour)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")

@@ -160,7 +160,7 @@ func TestJournalOnAnotherMachine(t *testing.T) {
 		"another":                       {"'another'", "'another'", true},
 		"booted since":                  {"machine", "'another'", false},
 		"another container of it":       {"'another'", "boot", false},
-		"one that could not tell":       {"''", "''", false},
+		"a machine that could not tell": {"''", "''", false},
 		"opened by an older release":    {"''", "boot", false},
 		"as it was":                     {"machine", "boot", false},
 		"another, and it was not named": {"'another'", "'another'", true},

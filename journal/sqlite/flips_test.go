@@ -119,7 +119,7 @@ func TestWhatDecidesIsNotBelieved(t *testing.T) {
 		"a segment elsewhere":    "UPDATE onceward_segments SET first = first + 1024",
 		"no segment":             "DELETE FROM onceward_segments",
 		"the newest handle":      "UPDATE onceward_log SET newest = newest - 1",
-		"what is folded":         "UPDATE onceward_log SET folded = folded + 1",
+		"the fold position":      "UPDATE onceward_log SET folded = folded + 1",
 		"the commit number":      "UPDATE onceward_log SET number = number + 1",
 		"the latest time":        "UPDATE onceward_log SET last_at = last_at + 1",
 		"the least margin":       "UPDATE onceward_log SET least_margin = least_margin + 1",

@@ -62,9 +62,9 @@ func TestFlowClaimTakesTheOldest(t *testing.T) {
 	}{
 		"as many as there are":               {"", 6, []journal.FlowFunction{rideFunction}, []int64{1, 2, 3, 4, 5, 6}, nil, ""},
 		"fewer":                              {"", 2, []journal.FlowFunction{rideFunction}, []int64{1, 2}, nil, ""},
-		"past one that is damaged":           {damage, 2, []journal.FlowFunction{rideFunction}, []int64{1, 3}, nil, ""},
+		"past a damaged flow":                {damage, 2, []journal.FlowFunction{rideFunction}, []int64{1, 3}, nil, ""},
 		"others alone":                       {"", 2, nil, nil, []int64{1, 2}, ""},
-		"others past one that is damaged":    {damage, 6, nil, nil, []int64{1, 3, 4, 5, 6}, ""},
+		"others past a damaged flow":         {damage, 6, nil, nil, []int64{1, 3, 4, 5, 6}, ""},
 		"another that is damaged, and alone": {damage + "; DELETE FROM onceward_flow_steps WHERE flow <> 2; DELETE FROM onceward_flows WHERE handle <> 2", 6, nil, nil, nil, "flow 2 is passed over"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestShmRemovedAndTheFilesWrittenOver(t *testing.T) {
 // The journal notices an older copy that was written over its file before it records anything on top of it.
 func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 	for name, after := range map[string]func(t *testing.T, path string, j *sqlite.Journal){
-		"nobody else writes": func(*testing.T, string, *sqlite.Journal) {},
+		"no other process writes": func(*testing.T, string, *sqlite.Journal) {},
 		"others write": func(t *testing.T, path string, _ *sqlite.Journal) { // the process reads its knowledge again
 			alter(t, path, "INSERT INTO app VALUES (1)")
 		},

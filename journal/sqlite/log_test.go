@@ -257,14 +257,14 @@ func TestLogThatContradictsItself(t *testing.T) {
 		newest, folded string
 		damaged        bool
 	}{
-		"as it was":                    {"newest", "folded", false},
-		"all of it is folded":          {"newest", "newest", false},
-		"one more was begun":           {"newest + 1", "folded", true},
-		"two more were begun":          {"newest + 2", "folded", true},
-		"more is folded than begun":    {"newest", "newest + 1", true},
-		"one less is folded":           {"newest", "folded - 1", true},
-		"what it has was never begun":  {"newest - 3", "folded", true},
-		"one more, and all are folded": {"newest + 1", "newest", true},
+		"as it was":                        {"newest", "folded", false},
+		"all of it is folded":              {"newest", "newest", false},
+		"one more was begun":               {"newest + 1", "folded", true},
+		"two more were begun":              {"newest + 2", "folded", true},
+		"more is folded than begun":        {"newest", "newest + 1", true},
+		"one less is folded":               {"newest", "folded - 1", true},
+		"operations that were never begun": {"newest - 3", "folded", true},
+		"one more, and all are folded":     {"newest + 1", "newest", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "journal.db")

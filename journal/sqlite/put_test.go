@@ -107,9 +107,9 @@ func TestPutOfMuchInRows(t *testing.T) {
 // A tombstone keeps nothing of its answer, not even a sum.
 func TestPutOfATombstone(t *testing.T) {
 	for where, row := range map[string]struct{ folded, twice bool }{
-		"from the log": {false, false},
-		"from a row":   {true, false},
-		"from the log, where it took effect twice": {false, true},
+		"from the log":                        {false, false},
+		"from a row":                          {true, false},
+		"from the log, after a second effect": {false, true},
 	} {
 		t.Run(where, func(t *testing.T) {
 			path, j, s := joined(t)

@@ -67,7 +67,7 @@ func TestSegmentsThatAreIncomplete(t *testing.T) {
 		"the first row":                {small, "DELETE FROM onceward_operations WHERE handle = 2"},
 		"the last row":                 {small, "DELETE FROM onceward_operations WHERE handle = 6"},
 		"the last row beside segments": {large, "DELETE FROM onceward_operations WHERE handle = (SELECT max(handle) FROM onceward_operations)"},
-		"what a row says":              {small, "UPDATE onceward_operations SET facts = x'00' WHERE handle = 4"},
+		"a row's facts":                {small, "UPDATE onceward_operations SET facts = x'00' WHERE handle = 4"},
 		"the block":                    {small, "DELETE FROM onceward_blocks"},
 	} {
 		t.Run(name, func(t *testing.T) {

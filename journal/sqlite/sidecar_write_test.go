@@ -53,8 +53,8 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			require.NoError(t, os.Rename(path, path+"-away"))
 			return func() { require.NoError(t, os.Rename(path+"-away", path)) }
 		}, fs.ErrNotExist, false},
-		"on a full disk":                       {func(t *testing.T, _ string) func() { return limitFiles(t) }, syscall.EFBIG, true},
-		"beside a WAL that can't be looked at": {loopWAL, syscall.ELOOP, false},
+		"on a full disk":                  {func(t *testing.T, _ string) func() { return limitFiles(t) }, syscall.EFBIG, true},
+		"beside a WAL that can't be read": {loopWAL, syscall.ELOOP, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if row.alone && !alone(t) {

@@ -46,7 +46,7 @@ func TestFlowParkedAhead(t *testing.T) {
 		require.NoError(t, err)
 		return f.DueAt
 	}
-	t.Run("once the clock is believed that is behind", func(t *testing.T) {
+	t.Run("once the clock that is behind is confirmed", func(t *testing.T) {
 		_, j, _, f, now := parkedAhead(t)
 		assert.Equal(t, now.Add(101*time.Hour), due(t, j, f))
 		seenAt(t, j, now.Add(journal.Confirmation))

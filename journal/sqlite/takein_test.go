@@ -75,16 +75,16 @@ func TestVerifyLooksAtTheOutbox(t *testing.T) {
 		says              []string
 		stays             bool
 	}{
-		"as it was":                    {seq, operation, op.Handle, op.Ref, record, nil, false},
-		"a second name":                {seq + 1, alias, op.Handle, aliasOf("order-1"), nil, nil, false},
-		"a delivery":                   {seq + 1, delivery, op.Handle, op.Ref, delivered, nil, false},
-		"a delivery of nothing":        {seq + 1, delivery, op.Handle, op.Ref, []byte("?"), damaged(seq + 1), true},
-		"of no kind":                   {seq + 1, none, op.Handle, op.Ref, nil, damaged(seq + 1), false},
-		"nothing":                      {seq, operation, op.Handle, op.Ref, nil, damaged(seq), true},
-		"another's":                    {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq), true},
-		"another operation's":          {seq, operation, before.Operation.Handle, op.Ref, become(func(k *format.Record) { k.Op.Handle = before.Operation.Handle }), nil, true},
-		"what is held and pending":     {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 2 "order-1": a pending operation has no holder`}, false},
-		"a request that can't be read": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq), false},
+		"as it was":                             {seq, operation, op.Handle, op.Ref, record, nil, false},
+		"a second name":                         {seq + 1, alias, op.Handle, aliasOf("order-1"), nil, nil, false},
+		"a delivery":                            {seq + 1, delivery, op.Handle, op.Ref, delivered, nil, false},
+		"a delivery of nothing":                 {seq + 1, delivery, op.Handle, op.Ref, []byte("?"), damaged(seq + 1), true},
+		"of no kind":                            {seq + 1, none, op.Handle, op.Ref, nil, damaged(seq + 1), false},
+		"nothing":                               {seq, operation, op.Handle, op.Ref, nil, damaged(seq), true},
+		"another's":                             {seq, operation, op.Handle + 1, op.Ref, record, damaged(seq), true},
+		"another operation's":                   {seq, operation, before.Operation.Handle, op.Ref, become(func(k *format.Record) { k.Op.Handle = before.Operation.Handle }), nil, true},
+		"an operation that is held and pending": {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Op.Holder = "S" }), []string{`operation 2 "order-1": a pending operation has no holder`}, false},
+		"a request that can't be read":          {seq, operation, op.Handle, op.Ref, become(func(k *format.Record) { k.Request = []byte("?") }), damaged(seq), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			put(row.seq, row.kind, row.handle, row.ref, row.record)

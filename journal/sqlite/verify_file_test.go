@@ -39,7 +39,7 @@ func TestVerifyChecksTheFile(t *testing.T) {
 	}{
 		"an index that lacks something":                      {emptyIndex, append(found, "never used")},
 		"an index that lacks something, beside other tables": {emptyIndex + ofTheApplication, found},
-		"something is wrong with what the application has":   {ofTheApplication, nil},
+		"the application's tables are faulty":                {ofTheApplication, nil},
 		"another definition of an index":                     {"DROP INDEX onceward_flows_ended; CREATE INDEX onceward_flows_ended ON onceward_flows (ended_at) WHERE tombstone = 0 AND ended_at IS NOT NULL", []string{"the file: the definition of onceward_flows_ended is as it was made"}},
 	} {
 		t.Run(name, func(t *testing.T) {

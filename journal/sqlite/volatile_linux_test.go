@@ -29,9 +29,9 @@ func TestFileSystemInMemoryIsWarnedOf(t *testing.T) {
 		volatile bool
 		warns    bool
 	}{
-		"in memory":                    {memory, false, true},
-		"in memory, as it is wanted":   {memory, true, false},
-		"where this machine has tests": {disk, false, !lasts},
+		"in memory":                             {memory, false, true},
+		"in memory, as it is wanted":            {memory, true, false},
+		"in the folder of this machine's tests": {disk, false, !lasts},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
