@@ -44,7 +44,7 @@ func gone(op journal.Operation) journal.Event {
 	return ev
 }
 
-// goneBefore is an operation that another look did not find, more than an hour ago.
+// goneBefore is an operation that an earlier look-up, more than an hour ago, did not find.
 func goneBefore() journal.Operation {
 	op := inDoubt()
 	op.Evidence = []journal.Evidence{{At: noon.Add(-70 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}

@@ -378,7 +378,7 @@ func TestFlowHasTheTimeOfItsLastChange(t *testing.T) {
 	}
 }
 
-// A flow that is reaped keeps its name and nothing else.
+// A reaped flow keeps its name and nothing else.
 func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
 	f := journal.Flow{
 		Ref: journal.Ref{ID: "order"}, State: journal.FlowStateFinished, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, EndedAt: noon,

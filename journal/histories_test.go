@@ -142,8 +142,8 @@ func (h *history) look(op journal.Operation, live bool, ev journal.Event, next j
 	}
 }
 
-// finish shows that a path without faults leads to an outcome, that it is offered
-// until it is delivered, and that it is then reaped.
+// finish shows that a path without faults leads to an outcome, which is offered until it is delivered. Then it is
+// reaped.
 func (h *history) finish() {
 	if h.op.State == journal.StateAbsent {
 		return

@@ -113,7 +113,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	}
 }
 
-// The marks that a clock which ran ahead, or a second name, leaves on an operation break no invariant.
+// No invariant is broken by the marks of a clock that ran ahead, or of a second name.
 func TestLateClockBreaksNoInvariant(t *testing.T) {
 	ops := sound(t)
 	for name, tc := range map[string]struct {

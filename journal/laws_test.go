@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// step is one use of Next: op, live and ev went in, the rest came out.
+// step is one use of Next: its arguments op, live and ev, and its results.
 type step struct {
 	op       journal.Operation
 	live     bool

@@ -166,7 +166,7 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 	}
 }
 
-// Busy is counted from the first of an unbroken row.
+// The time of "in flight" answers counts from the first of an unbroken row.
 func TestInFlightAnswersCountFromTheFirst(t *testing.T) {
 	op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
 	ev.Open, ev.Busy = true, true
@@ -425,7 +425,7 @@ func TestAnswerOfAnEarlierGenerationTwice(t *testing.T) {
 	assert.Zero(t, op.SecondEffects)
 }
 
-// A second effect is counted and the newer life goes on.
+// A second effect is counted, and the newer generation goes on.
 func TestSecondEffectIsCounted(t *testing.T) {
 	op := inFlight(journal.Named, guarded)
 	ev := journal.Event{Kind: journal.EventComplete, At: noon, Last: noon, Session: "A", Claim: 1, Answer: &journal.Answer{Status: 201}}
@@ -668,7 +668,7 @@ func TestClockBehindClosesTheWindow(t *testing.T) {
 	}
 }
 
-// A clock that ran ahead dates no window through a cancel.
+// The time of a clock that ran ahead does not survive a cancel as the start of a window.
 func TestClockAheadDatesNoWindow(t *testing.T) {
 	// Sent and refused under a clock five hours ahead, then cancelled; the clock is
 	// put right and the same request is asked again: its key is as old as its next
@@ -682,7 +682,7 @@ func TestClockAheadDatesNoWindow(t *testing.T) {
 	assert.True(t, op.WindowClosed || !op.FirstSentAt.After(noon), "first sent at noon, recorded as %v with an open window", op.FirstSentAt)
 }
 
-// A margin that a begin narrows counts for its own claim.
+// If a begin narrows the margin, the narrower one counts for its own claim.
 func TestMarginThatABeginNarrows(t *testing.T) {
 	// First sent, and refused, under a clock that is put back by half an hour: less
 	// than the margin of the old terms, more than the quarter hour of the new.

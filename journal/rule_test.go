@@ -144,7 +144,7 @@ func TestWaitingCallerGetsTheReason(t *testing.T) {
 	assert.Contains(t, journal.MaySend(q).Reason, "the clock stands behind")
 }
 
-// An error that forbids any resend names the fact that the provider lacks.
+// An error that forbids any resend names the fact that is missing for the provider.
 func TestNeverResendNamesTheMissingFact(t *testing.T) {
 	for _, tc := range []struct {
 		terms journal.Terms
@@ -178,8 +178,8 @@ func TestTheWindowIsTheRetentionLessTheMargin(t *testing.T) {
 	assert.Zero(t, journal.Terms{Remembers: memory.Everything, Retention: -time.Hour, Guard: true}.Window())
 }
 
-// Laws of the rule, over random questions whose times are close enough to each
-// other that every clause gets its turn.
+// Laws of the resend rule, over random questions. Their times are close enough to each other that every clause applies
+// in some.
 
 func TestNeverIsFinalForLaterClocks(t *testing.T) {
 	d := seeded(1)

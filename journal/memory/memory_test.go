@@ -28,7 +28,7 @@ func harness(t *testing.T, seed uint64) journaltest.Harness {
 	}
 }
 
-// A long history ends as in a map with Next, and every operation in it obeys the invariants.
+// A long history ends in the same state as in a map with Next, and every operation in it obeys the invariants.
 func TestLongHistory(t *testing.T) {
 	for name, seed := range map[string]uint64{
 		"drawn": soak.Seed(t, 1),

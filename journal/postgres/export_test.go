@@ -73,7 +73,7 @@ func ReadBytes(j *Journal, most int) { j.readBytes = most }
 // LastJoin is the time of the last join, as far as the journal remembers.
 func LastJoin(j *Journal) time.Time { return j.memory.LastJoin() }
 
-// Background ends when the journal waits for the server no longer.
+// Background ends when the journal no longer waits for the server.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
 
 // RotateAfter makes the journal's lanes take another row after that many batches.
@@ -147,7 +147,7 @@ func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *jo
 	return err
 }
 
-// Waiting is how many writes wait for the first lane to take them.
+// Waiting is the number of writes that wait for the first lane.
 func Waiting(j *Journal) int { return j.group.Waiting() }
 
 // Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.

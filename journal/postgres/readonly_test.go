@@ -167,7 +167,7 @@ func TestReadOnlyOnAStandby(t *testing.T) {
 	require.ErrorContains(t, err, "read-only", "nothing can be changed there")
 }
 
-// A pooler passes on no parameter of a connection: statements are read-only by themselves.
+// A pooler passes on no parameter of a connection. Statements are read-only by themselves.
 func TestReadOnlyBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

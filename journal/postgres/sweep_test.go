@@ -119,7 +119,7 @@ func verified(t *testing.T, j *postgres.Journal) {
 	assert.Empty(t, report)
 }
 
-// A sweep may take longer than a transaction has otherwise, as long as it goes on.
+// A sweep may take longer than other transactions, as long as it makes progress.
 func TestSweepHasTimeForEachPage(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
@@ -248,7 +248,7 @@ func TestPageThatWaitsKeepsNothing(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// sweptPages counts the first pages of sweeps; waiting is closed once many have tried to lock one.
+// sweptPages counts the first pages of sweeps. waiting is closed once many have tried to lock one.
 type sweptPages struct {
 	roundTrips
 	first, locks atomic.Int64

@@ -65,7 +65,7 @@ func work(ctx context.Context, j *postgres.Journal, prefix string, n int) *calle
 	return c
 }
 
-// end stops them, and waits until those that have begun something have completed it.
+// end stops the callers, and waits until those that have begun an operation have completed it.
 func (c *callers) end() {
 	c.stop()
 	c.group.Wait()
@@ -277,7 +277,7 @@ func TestTerminatedBackendsUnderLoad(t *testing.T) {
 	c.assertKept(t, openAt(t, server.URL(), opts))
 }
 
-// setting reads one of the server's.
+// setting reads a setting of the server.
 func setting(t testing.TB, conn *pgx.Conn, sql string) (value string) {
 	t.Helper()
 	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&value))

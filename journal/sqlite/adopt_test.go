@@ -56,7 +56,7 @@ func TestAdoptKeepsLiveSessions(t *testing.T) {
 	assert.NotEqual(t, journal.StateInFlight, op.State)
 }
 
-// The sidecar is written first, so that the two differ until the commit.
+// An adoption writes the sidecar first, so that the sidecar and the file differ until the commit.
 func TestAdoptWithAFailedCommit(t *testing.T) {
 	path, j, _ := orphaned(t)
 	stop := refuse(t, path, "INSERT ON onceward_log")
@@ -90,7 +90,7 @@ func latest(t *testing.T, path string) (number string) {
 	return number
 }
 
-// named is the number that the sidecar says.
+// named is the commit's number in the sidecar.
 func named(t *testing.T, path string) string {
 	t.Helper()
 	side, err := os.ReadFile(path + "-sidecar")

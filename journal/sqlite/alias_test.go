@@ -16,7 +16,7 @@ import (
 
 func aliasOf(id string) journal.Ref { return journal.Ref{Parent: "\x00carried", ID: "key-of-" + id} }
 
-// An operation is found by its second name wherever it is kept.
+// An operation is found by its second name, wherever it is stored.
 func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -52,7 +52,7 @@ func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
 	return j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
 }
 
-// An operation that can't be archived stays, and keeps no other of its segment.
+// An operation that can't be archived stays, and keeps no other of its segment from being reaped.
 func TestArchiveBesideADamagedBody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
@@ -236,7 +236,7 @@ func archivedIn(content []byte) (ids map[string]bool, others int) {
 	return ids, others
 }
 
-// A write that was torn costs the archive no operation.
+// A torn write costs the archive no operation.
 func TestArchiveTornWriteCostsNoOperation(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		to := &tearing{left: 100, short: short}

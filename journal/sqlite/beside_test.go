@@ -17,7 +17,7 @@ import (
 // belongings are the suffixes of the files that belong to a journal.
 var belongings = []string{"-journal", "-wal", "-shm", "-sidecar", "-sidecar-12", "-sidecars", "-session-", "-session-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "-session-wal"}
 
-// A backup is never given the name of a file that belongs to a journal, by whatever path.
+// A backup never takes the name of a file that belongs to a journal, by any path.
 func TestBackupBesideAJournal(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a-wal-session-journal.db")

@@ -21,7 +21,7 @@ func sizeOf(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// An external checkpointer is left to do its work.
+// The journal leaves the checkpoints to an external checkpointer.
 func TestExternalCheckpointerDoesItsWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
@@ -60,7 +60,7 @@ func TestAFileThatLitestreamWasAtFirstIsTaken(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// A file that was made with other pages keeps them.
+// A file with another page size keeps it.
 func TestFileWithOtherPagesKeepsThem(t *testing.T) {
 	for name, size := range map[string]int{"SQLite's default": 4096, "ours": 8192, "large ones": 65536} {
 		t.Run(name, func(t *testing.T) {

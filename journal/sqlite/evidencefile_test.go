@@ -60,7 +60,7 @@ func (e *evident) begins(id, reference string, ours bool) journal.Operation {
 	return e.apply(ev)
 }
 
-// unknown leaves an operation unknown, with a reference of the client's.
+// unknown leaves an operation unknown, with a client's reference.
 func (e *evident) unknown(id string) journal.Operation {
 	e.t.Helper()
 	doubt := e.of(journal.EventDoubt, e.begins(id, "ref-of-"+id, true))

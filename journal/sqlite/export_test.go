@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
-// Kill drops a session of j's as the end of its process would.
+// Kill drops a session of a journal, as the end of its process would.
 func Kill(s journal.Session) { s.(*session).leave() }
 
 // Dial opens a connection with one pragma and closes it.
@@ -27,7 +27,7 @@ func Dial(path, pragmaName, value, want string) error {
 	return c.Close()
 }
 
-// SegmentSize is how many operations make a segment.
+// SegmentSize is the number of operations in a segment.
 const SegmentSize = format.SegmentSize
 
 // KeepRows is the maximum number of the log's rows, and KeepRowsBytes their maximum size.

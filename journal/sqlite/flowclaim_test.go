@@ -49,7 +49,7 @@ func takes(t *testing.T, j *sqlite.Journal, s journal.Session, limit int, functi
 	return mine, others, err
 }
 
-// A claim of flows takes the oldest and no more than its limit.
+// A claim of flows takes the oldest ones, up to its limit.
 func TestFlowClaimTakesTheOldest(t *testing.T) {
 	path := waiting(t, 6)
 	const damage = "UPDATE onceward_flows SET input = x'00' WHERE handle = 2"
@@ -90,7 +90,7 @@ func TestFlowClaimTakesTheOldest(t *testing.T) {
 	}
 }
 
-// A claim of flows gives others no more than is left of its limit.
+// A claim of flows returns other flows only within the rest of its limit.
 func TestFlowClaimKeepsItsLimit(t *testing.T) {
 	path := waiting(t, 3)
 	j := open(t, path)

@@ -45,7 +45,7 @@ func bind(t *testing.T, from, to string) {
 	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
 }
 
-// A file that is mounted by itself is refused.
+// A file that is a mount by itself is refused.
 func TestFileMountedByItselfIsRefused(t *testing.T) {
 	if !inItsOwnMounts(t) {
 		return

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asNobody takes root's rights over files from the calling goroutine until the test
-// ends.
+// asNobody takes root's rights over files from the calling goroutine, until the test ends.
 func asNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		return

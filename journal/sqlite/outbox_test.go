@@ -481,7 +481,7 @@ func TestDamagedOutboxIsNotTakenIn(t *testing.T) {
 	}
 }
 
-// A transaction that several goroutines enqueue in has a handle for each operation.
+// If several goroutines enqueue in a transaction, each operation has its own handle.
 func TestGoroutinesShareATransaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)

@@ -117,7 +117,7 @@ func (l *life) live(ctx context.Context, random *rand.Rand, callers, operations 
 	wg.Wait()
 }
 
-// unlikeError says that an operation has another request or answer than it was given.
+// unlikeError says that an operation has another request or answer than the caller gave.
 type unlikeError struct{ id, what string }
 
 func (e *unlikeError) Error() string { return e.id + ": its " + e.what + " is not what it was" }

@@ -129,7 +129,7 @@ func TestSidecarAfterAReceipt(t *testing.T) {
 	})
 }
 
-// A receipt that is not as it was written is never taken for absent, and Verify names it.
+// A damaged receipt never counts as absent, and Verify names it.
 func TestReceiptThatIsDamaged(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{

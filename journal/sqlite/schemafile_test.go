@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// testdata has a journal of each version of the schema, as a process that was killed has left it. So
-// a version that was committed can't be edited: Verify would miss what was added to it.
+// testdata has a journal of each version of the schema, as a killed process has left it. So a committed version can't
+// be edited: Verify would miss what was added to it.
 //
 // A change that adds a version makes its file, and commits it:
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A segment that one process begins and another seals finds all of its operations.
+// If one process begins a segment and another seals it, all of its operations are found.
 func TestSealedByAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	const half = sqlite.SegmentSize / 2

@@ -18,8 +18,7 @@ import (
 // begun is the time of leave's operations, to the millisecond.
 var begun = time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
 
-// leave makes a journal, or goes on with one, and leaves in it a pending, a cancelled
-// and a completed operation.
+// leave makes a journal, or goes on with one. It leaves a pending, a cancelled and a completed operation.
 func leave(t *testing.T, path string) {
 	t.Helper()
 	j := open(t, path)
@@ -49,7 +48,7 @@ func leaveIn(t *testing.T, j *sqlite.Journal) {
 	require.NoError(t, s.End(t.Context()))
 }
 
-// goOn completes something more.
+// goOn completes one more operation.
 func goOn(t *testing.T, j *sqlite.Journal, id string) {
 	t.Helper()
 	s, err := j.Join(t.Context())
@@ -322,7 +321,7 @@ func TestSidecarNamesTheLastCommit(t *testing.T) {
 	require.NoError(t, err, "nothing was changed by looking")
 }
 
-// A sidecar that can't be read or written is an error of its own.
+// A sidecar that can't be read or written has an error of its own.
 func TestSidecarThatCantBeReadOrWritten(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
 	j := open(t, path)

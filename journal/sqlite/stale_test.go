@@ -297,7 +297,7 @@ func TestStaleSidecarOfAnAdoptedFile(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// Open makes no file beside the WAL of one that was removed.
+// If the file was removed, Open makes no new one beside its WAL.
 func TestStaleWALOfARemovedFile(t *testing.T) {
 	k := hit(t)
 	path := k.put(t, nil)
@@ -367,7 +367,7 @@ func TestStaleIsNotTheLatestBackup(t *testing.T) {
 	require.NoError(t, sound(t.Context(), j))
 }
 
-// saying is a sidecar with other fields.
+// saying returns a sidecar with other fields.
 func saying(side []byte, what map[int]string) []byte {
 	fields := strings.Fields(string(side))[:7]
 	for n, says := range what {

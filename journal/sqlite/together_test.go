@@ -232,7 +232,7 @@ func TestCloseOfAnUnwritableJournal(t *testing.T) {
 	}
 }
 
-// An event finds an operation that was folded before it in its commit.
+// An event finds an operation that was folded earlier in the same commit.
 func TestEventAfterItsOperationWasFolded(t *testing.T) {
 	_, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// verify returns what Verify says of a sound or broken journal.
+// verify returns the findings of Verify in a sound or broken journal.
 func verify(t *testing.T, j *sqlite.Journal) (says []string) {
 	t.Helper()
 	found, err := j.Verify(t.Context())

@@ -19,8 +19,8 @@ func without(op journal.Operation) journal.Operation {
 	return op
 }
 
-// The facts of the releases before there were fields with tags are in testdata/facts.hex. They
-// are read, and written again, byte for byte.
+// The facts of releases before fields had tags are in testdata/facts.hex. They are read, and written again, byte for
+// byte.
 func TestFactsOfEarlierReleases(t *testing.T) {
 	golden, err := os.ReadFile("testdata/facts.hex")
 	require.NoError(t, err)

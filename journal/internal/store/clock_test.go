@@ -96,7 +96,7 @@ func TestClockBehindWhileOthersWrite(t *testing.T) {
 	look(t, &c, []sighting{{at: 4 * time.Hour, sweep: true, swept: 4*time.Hour + 30*time.Minute}})
 }
 
-// A clock that is set right again closes nothing.
+// A clock that is set right again closes no window.
 func TestClockSetRightAgainClosesNothing(t *testing.T) {
 	var c store.Clock
 	c.Margin(aDay)

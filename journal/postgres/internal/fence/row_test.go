@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
-// A row is worn after so many batches, or after a tenth of them if its guard takes three times as long as usual.
+// A row is worn after a set number of batches, or after a tenth of them if its guard takes three times as long as
+// usual.
 func TestRowWearsOut(t *testing.T) {
 	var r Row
 	r.Start(new(member.Member), State{Batch: 7, Tenure: 1})

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// A sidecar is read as it was written or refused.
+// FuzzSidecar reads a sidecar as it was written, or refuses it.
 func FuzzSidecar(f *testing.F) {
 	good := "onceward-sidecar 1 ABCDEFGHIJKLMNOPQRSTUVWXYZ 42\n"
 	for _, text := range []string{good, "", "\n", good + good, good[:len(good)-1], strings.Replace(good, "42", "-42", 1),
