@@ -76,13 +76,13 @@ func TestAbsenceNeedsEveryClause(t *testing.T) {
 		ev          func(*journal.Event)
 	}{
 		{"a first look", "", func(op *journal.Operation) { op.Evidence = nil }, nil},
-		{"a first look long enough ago", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-59 * time.Minute) }, nil},
-		{"a first look long enough before this one began", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-time.Hour) }, nil},
-		{"a first look, by the time that it takes to be seen", "", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-3 * time.Hour); op.SettledAt = op.LastEndedAt },
+		{"a first look-up long enough ago", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-59 * time.Minute) }, nil},
+		{"a first look-up long enough before this one began", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-time.Hour) }, nil},
+		{"a first look-up, by the time in which objects appear", "", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-3 * time.Hour); op.SettledAt = op.LastEndedAt },
 			func(ev *journal.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 75*time.Minute }},
-		{"a first look of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
-		{"a first look that found it absent", "", func(op *journal.Operation) { op.Evidence[0].Finding = journal.FindingInconclusive }, nil},
-		{"a first look, and not an event", "", func(op *journal.Operation) { op.Evidence[0].Source = journal.SourceEvent }, nil},
+		{"a first look-up of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
+		{"a first look-up that found it absent", "", func(op *journal.Operation) { op.Evidence[0].Finding = journal.FindingInconclusive }, nil},
+		{"a first look-up, and not an event", "", func(op *journal.Operation) { op.Evidence[0].Source = journal.SourceEvent }, nil},
 		{"no holder", "on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
 		{"a journal that is whole", "restored", func(op *journal.Operation) { op.Adopted = true }, nil},
 		{"a clock that was right when it was sent", "clock", func(op *journal.Operation) { op.WindowClosed = true }, nil},
@@ -150,12 +150,12 @@ func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
 			op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-70*time.Minute)
 			ev.Absence.Began, ev.Absence.Control = noon, noon.Add(-time.Hour)
 		},
-		"an hour after the first look": func(op *journal.Operation, ev *journal.Event) {
+		"an hour after the first look-up": func(op *journal.Operation, ev *journal.Event) {
 			op.Evidence[0].At, ev.Absence.Began = noon.Add(-time.Hour), noon
 		},
 		"within the horizon":            func(_ *journal.Operation, ev *journal.Event) { ev.Absence.Horizon = 4*time.Hour + 5*time.Minute },
 		"the new round has another key": func(_ *journal.Operation, ev *journal.Event) { ev.Key = "another" },
-		"what an earlier round saw": func(op *journal.Operation, ev *journal.Event) {
+		"a trace in an earlier round": func(op *journal.Operation, ev *journal.Event) {
 			op.Generation, ev.Generation, op.Evidence[0].Generation = 1, 1, 1
 			op.Evidence = append(op.Evidence, journal.Evidence{Generation: 0, Finding: journal.FindingTookEffect, Object: "payment pay_0"})
 		},
@@ -213,13 +213,13 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 		{"unknown, ambiguous in another round", func(op *journal.Operation) {
 			op.Generation, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingAmbiguous}}
 		}, func(ev *journal.Event) { ev.Taken = true }, journal.Recorded, journal.StateUnknown, "", "", 0, 2},
-		{"unknown, of which another was seen", func(op *journal.Operation) {
+		{"unknown, after a trace of another object", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay2}}
 		}, nil, journal.Recorded, journal.StateUnknown, "", "more than one object", 0, 2},
-		{"unknown, of which the same was seen", func(op *journal.Operation) {
+		{"unknown, after a trace of the same object", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1, Source: journal.SourceEvent}}
 		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
-		{"unknown, of whose other round another was seen", func(op *journal.Operation) {
+		{"unknown, after a trace of another object in another round", func(op *journal.Operation) {
 			op.Generation, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay2}}
 		}, nil, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
 		{"unknown, reversed since", nil, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
@@ -244,7 +244,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			neverLeft(op)
 			op.State, op.ReferenceOurs = journal.StatePending, false
 		}, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisReference }, journal.Ignored, journal.StatePending, "", "", 0, 0},
-		{"pending, never sent, which was seen before", func(op *journal.Operation) {
+		{"pending, never sent, after earlier evidence", func(op *journal.Operation) {
 			neverLeft(op)
 			op.Attention, op.Evidence = "another program", []journal.Evidence{{Finding: journal.FindingAmbiguous, Object: pay1}}
 		}, nil, journal.Recorded, journal.StateUnknown, "", "another program", 0, 2},
@@ -261,15 +261,15 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 		{"unknown, by fields", nil, func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, a second time by fields", func(op *journal.Operation) { op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous}} },
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Recorded, journal.StateUnknown, "", "shows no mark of it", 0, 2},
-		{"unknown, by the caller's reference, which no other ever had", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(true),
+		{"unknown, by the caller's unique reference", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(true),
 			journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"unknown, by the caller's reference, which another has", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(false),
+		{"unknown, by a shared reference of the caller", func(op *journal.Operation) { op.ReferenceOurs = false }, callers(false),
 			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, by another's reference", func(op *journal.Operation) { op.ReferenceOurs, op.Reference = false, "r" }, callers(true),
 			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted); op.ReferenceOurs = false }, callers(true),
 			journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"pending, by the caller's reference, which another has", func(op *journal.Operation) {
+		{"pending, by a shared reference of the caller", func(op *journal.Operation) {
 			op.State, op.LookAt, op.ReferenceOurs = journal.StatePending, time.Time{}, false
 		}, callers(false), journal.Ignored, journal.StatePending, "", "", 0, 0},
 		{"cancelled by hand, against the program's own look-up", func(op *journal.Operation) { byHand(op, journal.NotExecuted) },
@@ -285,7 +285,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 
 		{"completed by it", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) }, nil, journal.Ignored, journal.StateCompleted, pay1, "", 0, 0},
 		{"completed by another", func(op *journal.Operation) { completed(op, pay2, journal.Answer{}) }, nil, journal.SecondEffect, journal.StateCompleted, pay2, "twice", 1, 1},
-		{"completed by another, which was said", func(op *journal.Operation) {
+		{"completed by another object, with this evidence already recorded", func(op *journal.Operation) {
 			completed(op, pay2, journal.Answer{})
 			op.SecondEffects, op.Evidence = 1, []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
 		}, nil, journal.Ignored, journal.StateCompleted, pay2, "", 1, 1},
@@ -294,11 +294,11 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			func(ev *journal.Event) { ev.Evidence.Basis = journal.BasisFields }, journal.Ignored, journal.StateCompleted, "", "", 0, 0},
 		{"completed by it, and reversed", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) },
 			func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"completed by it, and reversed, which was said", func(op *journal.Operation) {
+		{"completed by it, and reversed, with this evidence already recorded", func(op *journal.Operation) {
 			completed(op, pay1, journal.Answer{})
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingReversed, Object: pay1}}
 		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Ignored, journal.StateCompleted, pay1, "", 0, 1},
-		{"completed by it, which was seen, and reversed", func(op *journal.Operation) {
+		{"completed by it, with this evidence already recorded, and reversed", func(op *journal.Operation) {
 			completed(op, pay1, journal.Answer{})
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingTookEffect, Object: pay1}}
 		}, func(ev *journal.Event) { ev.Evidence.Finding = journal.FindingReversed }, journal.Recorded, journal.StateCompleted, pay1, "", 0, 2},
@@ -432,7 +432,7 @@ func TestEvidenceOfARefusal(t *testing.T) {
 		{"of the only attempt, pending", func(op *journal.Operation) { op.State, op.LookAt = journal.StatePending, time.Time{} }, nil, journal.Recorded, journal.StateCompleted},
 		{"of one of two attempts", func(op *journal.Operation) { op.Attempts = 2 }, nil, journal.Recorded, journal.StateUnknown},
 		{"of one of two claims", func(op *journal.Operation) { op.Claim = 2 }, nil, journal.Recorded, journal.StateUnknown},
-		{"which the provider recognises", func(op *journal.Operation) { op.Attempts, op.Terms.Remembers = 2, memory.Everything }, nil, journal.Recorded, journal.StateCompleted},
+		{"at a provider that recognises refusals", func(op *journal.Operation) { op.Attempts, op.Terms.Remembers = 2, memory.Everything }, nil, journal.Recorded, journal.StateCompleted},
 		{"of an operation that was never sent", func(op *journal.Operation) {
 			neverLeft(op)
 			op.Resolved = &journal.Resolved{Resolution: journal.Hold}

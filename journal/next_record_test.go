@@ -132,13 +132,13 @@ func TestWhenAParkedOperationIsDue(t *testing.T) {
 		{"not before a clock that is behind has caught up", journal.Named, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Last, ev.Open = noon.Add(5*time.Hour), true
 		}, journal.StatePending, noon.Add(5 * time.Hour), noon.Add(5 * time.Hour)},
-		{"carried and told, left to its caller until the window ends", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
+		{"carried, its caller has an error, left to that caller until the window ends", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due, ev.Open, ev.Told = noon.Add(time.Minute), true, true
 		}, journal.StatePending, noon.Add(time.Minute), windowEnds},
-		{"carried and told, never sent: a window from its creation", journal.Carried, guarded, func(op *journal.Operation, ev *journal.Event) {
+		{"carried, its caller has an error, never sent: a window from its creation", journal.Carried, guarded, func(op *journal.Operation, ev *journal.Event) {
 			op.Found, ev.Unsent, ev.Told = journal.Found{}, true, true
 		}, journal.StatePending, noon, noon.Add(20 * time.Hour)},
-		{"carried and told by nobody, woken when due", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
+		{"carried, its caller has no error, woken when due", journal.Carried, guarded, func(_ *journal.Operation, ev *journal.Event) {
 			ev.Due, ev.Open = noon.Add(time.Minute), true
 		}, journal.StatePending, noon.Add(time.Minute), noon.Add(time.Minute)},
 		{"busy for a day", journal.Named, guarded, func(op *journal.Operation, ev *journal.Event) {
@@ -586,7 +586,7 @@ func TestTheKeyOfAGenerationThatIsSentAgain(t *testing.T) {
 	}{
 		{"a new one", journal.Named, "its key", "its next key", "its next key", false},
 		{"a named operation needs one", journal.Named, "its key", "", "", true},
-		{"which is not the last one's", journal.Named, "its key", "its key", "", true},
+		{"a key other than the last one", journal.Named, "its key", "its key", "", true},
 		{"a generated one needs one", journal.Generated, "its key", "", "", true},
 		{"a carried one stays", journal.Carried, "its key", "its next key", "its key", false},
 		{"without a key there is none", journal.Named, "", "its next key", "", false},

@@ -86,7 +86,7 @@ func TestNextReceipt(t *testing.T) {
 
 		{"a reservation that was committed stops the next request", reserved, first, journal.Stop, journal.ReceiptReserved},
 		{"and tells another request nothing", reserved, other, journal.Misuse, journal.ReceiptReserved},
-		{"and is for ever", reserved, later(first, 10000*time.Hour), journal.Stop, journal.ReceiptReserved},
+		{"and lasts forever", reserved, later(first, 10000*time.Hour), journal.Stop, journal.ReceiptReserved},
 		{"and stops a request without a reservation", reserved, record, journal.Stop, journal.ReceiptReserved},
 		{"the reservation is completed", reserved, complete, journal.Recorded, journal.ReceiptCompleted},
 		{"but by its own claim alone", reserved, stale, journal.Stale, journal.ReceiptReserved},
@@ -130,19 +130,19 @@ func TestNextReceipt(t *testing.T) {
 		})
 	}
 	for name, ev := range map[string]journal.ReceiptEvent{
-		"no kind":                       {},
-		"no place":                      {Kind: journal.ReceiptReserve, Fingerprint: "a", Same: first.Same, Keep: time.Hour},
-		"no time for which it is kept":  {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Same: first.Same},
-		"no fingerprint":                {Kind: journal.ReceiptReserve, Place: "p", Same: first.Same, Keep: time.Hour},
-		"nothing that compares":         {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Keep: time.Hour},
-		"a refusal that ends before":    {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Same: first.Same, Keep: time.Hour, Refuse: -1},
-		"a record without an answer":    {Kind: journal.ReceiptRecord, Place: "p", Fingerprint: "a", Same: first.Same, Keep: time.Hour},
-		"no answer":                     {Kind: journal.ReceiptComplete, Claim: 1},
-		"an execution without answer":   resolve(journal.Executed, nil),
-		"a resolution that is for none": resolve(journal.Hold, nil),
-		"a status below the least":      resolve(journal.Executed, &journal.Answer{Status: 199}),
-		"a status above the most":       resolve(journal.Executed, &journal.Answer{Status: 600}),
-		"a decision without a name":     {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
+		"no kind":                     {},
+		"no place":                    {Kind: journal.ReceiptReserve, Fingerprint: "a", Same: first.Same, Keep: time.Hour},
+		"no time to keep it":          {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Same: first.Same},
+		"no fingerprint":              {Kind: journal.ReceiptReserve, Place: "p", Same: first.Same, Keep: time.Hour},
+		"nothing that compares":       {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Keep: time.Hour},
+		"a refusal that ends before":  {Kind: journal.ReceiptReserve, Place: "p", Fingerprint: "a", Same: first.Same, Keep: time.Hour, Refuse: -1},
+		"a record without an answer":  {Kind: journal.ReceiptRecord, Place: "p", Fingerprint: "a", Same: first.Same, Keep: time.Hour},
+		"no answer":                   {Kind: journal.ReceiptComplete, Claim: 1},
+		"an execution without answer": resolve(journal.Executed, nil),
+		"a resolution that does not apply to receipts": resolve(journal.Hold, nil),
+		"a status below the least":                     resolve(journal.Executed, &journal.Answer{Status: 199}),
+		"a status above the most":                      resolve(journal.Executed, &journal.Answer{Status: 600}),
+		"a decision without a name":                    {Kind: journal.ReceiptResolve, Resolution: journal.NotExecuted},
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
 			before := applied(t, reserved...)
