@@ -246,7 +246,7 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	}
 	for name, f := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"rolls back": func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
-		"hides what failed": func(ctx context.Context, tx pgx.Tx) error {
+		"hides a failed statement": func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "SELECT 1/0")
 			assert.Error(t, err)
 			return nil
