@@ -70,7 +70,7 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, f.Steps, 1)
 
-	t.Run("of the journal's, which is over", func(t *testing.T) {
+	t.Run("of the journal, after its end", func(t *testing.T) {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, tx.Rollback(t.Context()))

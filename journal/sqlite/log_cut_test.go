@@ -118,8 +118,8 @@ func TestLogWithAMissingRow(t *testing.T) {
 // A log that can't be understood is damaged, both for a process that opens it and for one that goes on.
 func TestLogThatCantBeUnderstood(t *testing.T) {
 	for name, records := range map[string]string{
-		"a row that is not sealed": "x'00'",
-		"records that are none":    "sealed_log(x'ffff00000000', seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1)",
+		"a row that is not sealed":      "x'00'",
+		"records that can't be decoded": "sealed_log(x'ffff00000000', seq + 1, last_at, jumped_at, least_margin, newest, folded, number + 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, j, s := joined(t)

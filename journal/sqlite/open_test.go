@@ -34,7 +34,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		"text": {func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("invoices\n"), 1000), 0o600))
 		}, sqlite.ErrNotJournal, "not a SQLite database"},
-		"a database in which our names are taken": {func(t *testing.T, path string) { alter(t, path, "CREATE TABLE Onceward_notes (id)") },
+		"a database with other tables under our names": {func(t *testing.T, path string) { alter(t, path, "CREATE TABLE Onceward_notes (id)") },
 			sqlite.ErrNotJournal, "something named Onceward_notes"},
 		"a database in another encoding": {func(t *testing.T, path string) {
 			alter(t, path, "PRAGMA encoding='UTF-16le'; CREATE TABLE invoices (id)")

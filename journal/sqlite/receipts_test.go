@@ -133,13 +133,13 @@ func TestSidecarAfterAReceipt(t *testing.T) {
 func TestReceiptThatIsDamaged(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
-		"the place":                  "UPDATE onceward_receipts SET place = 'refunds.create'",
-		"the state":                  "UPDATE onceward_receipts SET state = 1",
-		"the time":                   "UPDATE onceward_receipts SET ends_at = ends_at - 1",
-		"the facts":                  "UPDATE onceward_receipts SET facts = x'00'",
-		"the answer":                 "UPDATE onceward_receipts SET answer = NULL",
-		"the body":                   "UPDATE onceward_receipt_bodies SET body = x'00'",
-		"the body, which is no more": "DELETE FROM onceward_receipt_bodies",
+		"the place":               "UPDATE onceward_receipts SET place = 'refunds.create'",
+		"the state":               "UPDATE onceward_receipts SET state = 1",
+		"the time":                "UPDATE onceward_receipts SET ends_at = ends_at - 1",
+		"the facts":               "UPDATE onceward_receipts SET facts = x'00'",
+		"the answer":              "UPDATE onceward_receipts SET answer = NULL",
+		"the body":                "UPDATE onceward_receipt_bodies SET body = x'00'",
+		"the body, which is gone": "DELETE FROM onceward_receipt_bodies",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -136,7 +136,7 @@ func TestSchemaOfEachEarlierRelease(t *testing.T) {
 			{"alone", "", 0x4f6e6365},
 			{"alone, and not said so", "PRAGMA application_id=0", 0x4f6e6365},
 			{"beside tables of the application's", "PRAGMA application_id=0; CREATE TABLE invoices (id TEXT)", 0},
-			{"in a file that says whose it is", "PRAGMA application_id=7", 7},
+			{"in a file with an application id", "PRAGMA application_id=7", 7},
 		} {
 			t.Run(fmt.Sprint(version, " ", row.name), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "journal.db")

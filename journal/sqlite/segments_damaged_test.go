@@ -63,7 +63,7 @@ func TestSegmentsThatAreIncomplete(t *testing.T) {
 		"the first segment":            {large, "DELETE FROM onceward_segments WHERE first = 0"},
 		"the last segment":             {large, "DELETE FROM onceward_segments WHERE first = (SELECT max(first) FROM onceward_segments)"},
 		"all segments":                 {large, "DELETE FROM onceward_segments"},
-		"the hashes of one":            {large, "UPDATE onceward_segments SET hashes = x'00' WHERE first > 0"},
+		"the hashes of one segment":    {large, "UPDATE onceward_segments SET hashes = x'00' WHERE first > 0"},
 		"the first row":                {small, "DELETE FROM onceward_operations WHERE handle = 2"},
 		"the last row":                 {small, "DELETE FROM onceward_operations WHERE handle = 6"},
 		"the last row beside segments": {large, "DELETE FROM onceward_operations WHERE handle = (SELECT max(handle) FROM onceward_operations)"},

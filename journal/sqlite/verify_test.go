@@ -99,8 +99,8 @@ func TestVerifyNamesEachViolation(t *testing.T) {
 		statement string
 		says      []string
 	}{
-		"a state that there is none of":                   {"UPDATE onceward_operations SET state = 9 WHERE id = 'pending'", []string{`operation 2 "pending": its state is one of the states`, `operation 2 "pending": its row is as it was written`, `operation 2 "pending": an outcome says when it came`, `operation 2 "pending": an outcome is not due`}},
-		"a naming that there is none of":                  {"UPDATE onceward_operations SET naming = 7 WHERE id = 'pending'", []string{`operation 2 "pending": its naming is one of the namings`, `operation 2 "pending": its row is as it was written`}},
+		"an undefined state":                              {"UPDATE onceward_operations SET state = 9 WHERE id = 'pending'", []string{`operation 2 "pending": its state is one of the states`, `operation 2 "pending": its row is as it was written`, `operation 2 "pending": an outcome says when it came`, `operation 2 "pending": an outcome is not due`}},
+		"an undefined naming":                             {"UPDATE onceward_operations SET naming = 7 WHERE id = 'pending'", []string{`operation 2 "pending": its naming is one of the namings`, `operation 2 "pending": its row is as it was written`}},
 		"pending and held":                                {"UPDATE onceward_operations SET holder = 'S' WHERE id = 'pending'", []string{`operation 2 "pending": a pending operation has no holder`, `operation 2 "pending": its row is as it was written`}},
 		"pending and never woken":                         {"UPDATE onceward_operations SET wake_at = NULL WHERE id = 'pending'", []string{`operation 2 "pending": a pending operation is due, and woken`, `operation 2 "pending": its row is as it was written`}},
 		"pending and settled":                             {"UPDATE onceward_operations SET settled_at = 1 WHERE id = 'pending'", []string{`operation 2 "pending": an operation without an outcome is neither settled nor delivered`, `operation 2 "pending": its row is as it was written`}},
@@ -153,7 +153,7 @@ func TestVerifyNamesEachViolation(t *testing.T) {
 		"an event that was never heard":     {"INSERT INTO onceward_heard VALUES (x'0011223344556677', 5)", []string{"the file: an event that was heard is as it was written"}},
 		"another time of the next look-up":  {"UPDATE onceward_operations SET wake_at = wake_at + 1 WHERE id = 'unknown'", []string{`operation 3 "unknown": its row is as it was written`}},
 		"dead, by its column alone":         {"UPDATE onceward_operations SET wake_at = 0 WHERE id = 'unknown'", []string{`operation 3 "unknown": its row is as it was written`}},
-		"a step that there is no kind of":   {"UPDATE onceward_flow_steps SET kind = 99", []string{`flow 1 "flow": step 1 is of one of the kinds`, `flow 1 "flow": its rows are as they were written`}},
+		"a step of an undefined kind":       {"UPDATE onceward_flow_steps SET kind = 99", []string{`flow 1 "flow": step 1 is of one of the kinds`, `flow 1 "flow": its rows are as they were written`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")

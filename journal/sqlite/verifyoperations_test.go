@@ -197,7 +197,7 @@ func TestVerifyComparesSegments(t *testing.T) {
 		"the second segment gone":              {statement("DELETE FROM onceward_segments WHERE first = 2048"), []string{"it is in a segment that is there"}},
 		"a segment that is sealed early": {statement("INSERT INTO onceward_segments VALUES (3072, 0, 0, sealed_segment(x'00000000', 3072, 0, 0))"),
 			[]string{"the file: a segment is sealed once its last operation was begun: 3072"}},
-		"two of one second name": {statement(`DELETE FROM onceward_operations WHERE id = 'pending'; INSERT INTO onceward_operations SELECT %d, scope, parent, 'pending', naming, 1, provider, state, holder, wake_at,
+		"two operations with one second name": {statement(`DELETE FROM onceward_operations WHERE id = 'pending'; INSERT INTO onceward_operations SELECT %d, scope, parent, 'pending', naming, 1, provider, state, holder, wake_at,
 			settled_at, delivered, tombstone, facts, request, request_body FROM onceward_operations WHERE id = 'carried pending'`, handles["pending"]), []string{is(handles["pending"], ""), is(handles["carried pending"], `": no other operation has its name: operation `+fmt.Sprint(handles["pending"]))}},
 	} {
 		t.Run(name, func(t *testing.T) {
