@@ -107,8 +107,8 @@ func ExampleConsumer_Do() {
 	// lines in the ledger: 2
 }
 
-// Stripe delivers an event three times. The client that made the charge hears each of them, and the consumer does it once. Here Stripe
-// tells of a charge that is pending and then succeeds.
+// Stripe delivers an event three times. The client that made the charge hears each of them, and the consumer handles
+// it once. Here the charge is pending at first, and then succeeds.
 func ExampleConsumer_Webhook() {
 	j, end := openLedger("CREATE TABLE ledger (event TEXT)")
 	defer end()

@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// hook is a provider's endpoint whose webhooks a consumer does once.
+// hook is a provider's endpoint. A consumer handles each of its webhooks once.
 type hook struct {
 	*books
 	t        *testing.T
@@ -132,7 +132,8 @@ func TestWebhookOfSeveralEvents(t *testing.T) {
 	assert.Equal(t, []string{"a", "c", "b"}, b.ledger())
 }
 
-// A scheme without identifiers is consumed by its body, and a hint not at all: whoever sends one first marks nothing.
+// WholeBody identifies the messages of a scheme without identifiers by their body. A hint is never consumed, so a
+// stranger who sends an identifier first marks nothing as done.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	evidence, hint := webhook.Message{Evidence: true}, webhook.Message{ID: "m-1", Events: []string{"e-1"}}

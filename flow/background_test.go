@@ -294,8 +294,8 @@ func TestOperationFinishedByAClientWithoutFlows(t *testing.T) {
 	})
 }
 
-// A flow that was told of a time which is far off, as by a clock that was ahead, does not wait for it once the
-// background has its operation's outcome.
+// A waiting flow is due as soon as the background settles its operation. It does not wait for a later time that a
+// clock which ran ahead has recorded.
 func TestFlowGoesOnAsItsOperationIsSettled(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l, j := (&line{}).Then(refuses()), memory.New()
@@ -322,7 +322,8 @@ func (j parksLate) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal
 	return j.Journal.ApplyFlow(ctx, ev)
 }
 
-// A flow whose end cannot be recorded is not forgotten.
+// A flow whose end the journal failed to record is finished a minute later. A flow whose begin or step it failed to
+// record goes on when asked for again.
 func TestEndThatCanNotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failingFlows{Journal: memory.New()}
@@ -365,7 +366,7 @@ func (j *failingFlows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, lim
 	return j.Journal.ClaimFlows(ctx, ev, limit)
 }
 
-// A pass over the flows that fails is told of, and made again.
+// If a pass over the flows fails, Run reports it to Trace.PassFailed and makes it again.
 func TestPassOverFlowsThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failingFlows{Journal: memory.New()}
@@ -442,8 +443,8 @@ func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
 	})
 }
 
-// A release lacks the version that a flow began under. Its callers ask for it again and again. They don't keep it off the
-// list of what needs attention, and a process with that version finishes it.
+// A release lacks the version that a flow began under. Its callers ask for that flow again and again. These calls
+// don't keep the flow off the list of flows that need attention, and a process with that version finishes it.
 func TestUnregisteredVersionDoesNotHideFlows(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j journal.Journal) {

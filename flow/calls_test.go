@@ -49,9 +49,8 @@ func TestUnnamedCallsAtOnceAreNotOne(t *testing.T) {
 	})
 }
 
-// No two operations of a flow share a key.
-// Whatever steps and operations are called, two of them never share a key, and undos
-// share none with steps.
+// No two operations of a flow share a key, regardless of the names of their steps and operations. Undos share no key
+// with steps.
 func FuzzKeysOfAFlowAreDistinct(f *testing.F) {
 	f.Add("charge", "", "charge2", "")
 	f.Add("charge", "tip", "charge", "fee")

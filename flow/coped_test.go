@@ -170,7 +170,8 @@ func TestAbandonedBranchDoesNotBlockTheUndoing(t *testing.T) {
 	}
 }
 
-// What a function is told of a step that failed is not recorded each time that it is run, and while nothing was made after it, it is made again.
+// A failed step runs again as long as no later step is done or has begun an operation. Its errors are not recorded
+// anew in each run.
 func TestFailedStepIsMadeAgainForward(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -205,7 +206,8 @@ func TestFailedStepIsMadeAgainForward(t *testing.T) {
 	})
 }
 
-// What a function did in the place of a step that failed is not done beside it once that step would succeed.
+// A function replaced a failed step by another. The failed step is not made beside its replacement, even if it would
+// succeed by then.
 func TestFailedStepStaysSoAfterAnother(t *testing.T) {
 	busy, done := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"), says(200, paid)
 	for _, row := range []struct {

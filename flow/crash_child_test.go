@@ -34,7 +34,7 @@ type (
 
 func TestMain(m *testing.M) { oncetest.Main(m, (*flowPlan).carryOut) }
 
-// flowPlan is what one process does with flows.
+// flowPlan lists the flows that one process runs, and the point at which it dies.
 type flowPlan struct {
 	Journal        string // the file
 	Doom           doom
@@ -44,15 +44,15 @@ type flowPlan struct {
 	Asks    []string // flows that it then asks for, all at once
 	Inbound bool     // … by requests to a handler, each with the flow's name as its key; the flows are given up, and undone
 
-	// A storm: it asks for flows at random, Names of them from First on, until it is
-	// killed; in its Last life, until all are finished.
+	// In a storm, the process asks at random for flows out of Names, from First on, until it is killed. In its Last
+	// life it continues until all are finished.
 	Seed  uint64
 	First int
 	Names int
 	Last  bool
 }
 
-// orderSteps are the steps of the flow that is given up, and what undoes each.
+// orderSteps are the steps of the flow that is given up, each with its undo.
 var orderSteps = []struct{ name, undo, provider string }{{"create", "cancel", "ledger"}, {"charge", "refund", "stripe"}}
 
 var errNoCourier = flow.Reason("no courier is there")
@@ -174,8 +174,8 @@ func (j doomedFlows) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit 
 	return j.flows.ReapFlows(ctx, ev, limit)
 }
 
-// ride is the flow: its number goes into every body, and what is random in it too, so
-// that another value under the same key would be noticed.
+// ride defines the flow. Every body contains the flow's number and its random values. So a provider would notice
+// another value under the same key.
 func (plan *flowPlan) ride(mine *oncetest.Fate, hc *http.Client) *flow.Func[string, string] {
 	return flow.Define("ride", 1, func(ctx context.Context, id string) (string, error) {
 		receipt, err := flow.UUIDStep(ctx, "number")

@@ -100,8 +100,7 @@ func liveFlows(ctx context.Context, path string, doom doom, plan flowPlan) (life
 	return life, false, undecoded
 }
 
-// flowCrash is one row of the flow's crash table: the moments at which processes are
-// killed, one after the other.
+// flowCrash is one row of the flow's crash table. Each of its moments kills a process, in order.
 type flowCrash []doom
 
 func (c flowCrash) String() string {
@@ -115,8 +114,8 @@ func (c flowCrash) String() string {
 	return name
 }
 
-// crashesAt are crashes at points that are passed n times from the first pass on: at one pass of each point, another
-// one for each, and in the soak at all of them.
+// crashesAt lists crashes at points that are passed n times from the first pass on. Each point crashes at one of
+// these passes, the next point at the next. In the soak each point crashes at all of them.
 func crashesAt(first, n int, points ...point) (all []flowCrash) {
 	for i, at := range points {
 		for k := range soak.Times(1, n) {
@@ -136,7 +135,8 @@ var callPoints = []point{
 	oncetest.MidBody, oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
 }
 
-// recordPoints are those of a step's record. Each step has two: the note of its operation, and its result.
+// recordPoints are the points around the writes of a step's record. Each step has two writes: the note of its
+// operation, and its result.
 var recordPoints = []point{
 	beforeFlowEvent(journal.FlowEventRecord), beforeFlowEvent(journal.FlowEventRecord),
 	afterFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord),
@@ -161,7 +161,7 @@ func flowCrashes() (all []flowCrash) {
 	return all
 }
 
-// crashed is what came of a flow whose processes were killed.
+// crashed is the result of a flow whose processes were killed.
 type crashed struct {
 	killed  int
 	last    flowLife
@@ -220,7 +220,7 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 	}
 }
 
-// inboundCrashes are all boundaries of the steps of a flow that is given up, and of what undoes them.
+// inboundCrashes are all boundaries of the steps of a flow that is given up, and of their undos.
 func inboundCrashes() (all []flowCrash) {
 	for _, first := range []int{0, len(orderSteps)} { // forward, and undoing
 		all = append(all, crashesAt(first, len(orderSteps), callPoints...)...)

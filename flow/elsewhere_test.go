@@ -100,7 +100,8 @@ func TestStepThatReturnsDuringItsCall(t *testing.T) {
 	})
 }
 
-// A step whose function finds its work done elsewhere fails if nothing but that function could still send its operation.
+// A step fails if its function finds the work done elsewhere while the operation of an earlier run is pending, and no
+// other process can send that operation.
 func TestStepDoneElsewhereWithItsOwnPendingOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
@@ -216,7 +217,7 @@ func TestStepDoesNotChargeASecondCardInTheSameRun(t *testing.T) {
 	}
 }
 
-// A step whose operation was begun is refused as another kind of step, which could not ask for that operation.
+// A step that began an operation is refused as a step of another kind, which could not ask for that operation.
 func TestStepWithAnOperationIsOfAnotherKind(t *testing.T) {
 	for _, way := range []string{"forward", "undoing"} {
 		virtual(t, way, func(t *testing.T) {

@@ -22,7 +22,7 @@ func ledger() *providertest.Server {
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "paid") }))
 }
 
-// start makes a client of a provider in a box, and what runs its flows.
+// start makes a client of a provider in a box, and a runner for its flows.
 func start(srv *providertest.Server) (hc *http.Client, flows *flow.Runner, stop func()) {
 	client, err := onceward.New(onceward.Config{
 		Journal:   memory.New(), // journal/sqlite in a program

@@ -20,8 +20,8 @@ import (
 
 var errDeclined = errors.New("the card was declined")
 
-// declinesIn makes a flow of a step with an undo, and of a payment at url that is
-// declined by a success, for which the flow is given up.
+// declinesIn runs a flow of two steps: one with an undo, and a payment at url. The provider declines the payment by a
+// success, for which the flow gives up if why is errDeclined.
 func (p *process) declinesIn(t *testing.T, url string, why error) error {
 	t.Helper()
 	return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
@@ -85,8 +85,8 @@ func TestNoEffectOfADeclinedPayment(t *testing.T) {
 	}
 }
 
-// What became of a payment whose step the function no longer comes to is told by its answer, as far as its own
-// provider's table, as it is now, reads one. Else it is taken to have had an effect.
+// A function no longer comes to the step of a payment. The payment had no effect only if the current table of its own
+// provider reads that from the recorded answer. Otherwise it is taken to have had an effect.
 func TestNoEffectIsReadFromTheAnswer(t *testing.T) {
 	const adyen = "https://checkout-test.adyen.com/v71/payments"
 	refused := says(200, `{"resultCode":"Refused"}`)

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// program is a random flow: what it does follows from its seed.
+// program is a random flow. Its seed determines everything that it does.
 type program struct {
 	seed  uint64
 	parts []part
@@ -71,7 +71,7 @@ func newProgram(seed uint64) program {
 	return p
 }
 
-// run is the flow's function. What is random in it goes into the bodies that follow.
+// run is the flow's function. Its random values go into the bodies that follow them.
 func (pr program) run(p *process, order uint64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		random := rand.New(rand.NewPCG(order, 3))
@@ -125,7 +125,7 @@ func (s programStep) run(p *process, ctx context.Context, drawn string) (string,
 	return "", err
 }
 
-// byName is what came over the line, by the name that each body begins with.
+// byName indexes the requests that came over the line by the name at the beginning of each body.
 func byName(l *line) map[string]sent {
 	all := map[string]sent{}
 	for _, s := range l.Sent() {
@@ -188,8 +188,8 @@ func TestRunAgainFromAnyPrefixHasTheSameKeys(t *testing.T) {
 	t.Logf("%d prefixes", prefixes)
 }
 
-// after lists what is left to be sent after the recorded steps, and tells whether all
-// that is random is among these.
+// after lists the requests that are still to be sent after the recorded steps. drawn reports whether the recorded
+// steps include all random values.
 func (pr program) after(recorded []journal.StepRecord) (left []string, drawn bool) {
 	done := map[string]bool{}
 	for _, s := range recorded {

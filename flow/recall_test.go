@@ -213,8 +213,7 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 	})
 }
 
-// Every error of this package comes back from the journal.
-// Every error of this package that a step can fail with has to be found again.
+// Every error of packages onceward and flow is found again in the recorded error of a flow that gave up with it.
 func TestErrorsComeBackFromTheJournal(t *testing.T) {
 	ours := map[string]error{
 		"ErrPending": onceward.ErrPending, "ErrOutcomeUnknown": onceward.ErrOutcomeUnknown, "ErrNotSent": onceward.ErrNotSent,
@@ -296,7 +295,7 @@ func TestAUUIDStepIsTheSameOnEveryHost(t *testing.T) {
 	})
 }
 
-// A step whose error the flow copes with is replayed.
+// A step whose error the function handles is replayed.
 func TestHandledErrorIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(declined)
@@ -316,8 +315,8 @@ func TestHandledErrorIsReplayed(t *testing.T) {
 	})
 }
 
-// A Reason is recorded that stands in the error of a step whose answer is gone, and the function finds it in the error of a
-// step that waits.
+// The journal keeps a Reason from the error of a step that waits or whose answer is gone. The function finds that
+// Reason in the recorded error.
 func TestReasonOfAStepError(t *testing.T) {
 	const soldOut = flow.Reason("sold out")
 	for name, row := range map[string]struct {

@@ -33,8 +33,8 @@ func isAnswerGone(t *testing.T, err error) {
 // order991 is the flow that these tests are about.
 var order991 = onceward.Ref{ID: "order-991"}
 
-// trapped runs a flow of two undoable steps into the trap: the operation of the second one
-// took effect, and its answer can't be had from the journal.
+// trapped runs a flow of two undoable steps into the trap. The operation of the second one took effect, but the
+// journal does not have its answer.
 func trapped(t *testing.T, j journal.Journal, l *line, resolves bool) (p *process, run func(context.Context) error) {
 	t.Helper()
 	p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe(), own(func(e *providers.Endpoint) {

@@ -27,7 +27,7 @@ func posting[T any](p *process, t *testing.T) error {
 	})
 }
 
-// A step whose result could not be read is refused before it is made.
+// A step is refused before it runs if the journal could not give back a result of its type.
 func TestUnreadableResultIsRefused(t *testing.T) {
 	type inside struct {
 		Parts []struct{ Why error }

@@ -28,7 +28,7 @@ type failsAt struct {
 	mended bool
 }
 
-// fails tells whether the next write fails, and whether it is made.
+// fails reports whether the next write fails, and whether it is made all the same.
 func (j *failsAt) fails() (fails, made bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -40,7 +40,7 @@ func (j *failsAt) fails() (fails, made bool) {
 	return fails, !fails || j.lands && j.n == j.at
 }
 
-// reached mends it, and tells whether it has come to its failure.
+// reached mends the journal, and reports whether it had come to its failure.
 func (j *failsAt) reached() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,8 +80,8 @@ func (j *failsAt) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit in
 	return failing(j, func() ([]journal.FlowResult, error) { return j.Flows.ClaimFlows(ctx, ev, limit) })
 }
 
-// A journal that fails at any write of a flow leaves each step made once, in the process that goes on and in the one
-// after it.
+// A journal fails at any write of a flow. Each step is made once all the same, whether this process goes on or the
+// next one.
 func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 	cases := 0
 	for _, declines := range []bool{false, true} {
@@ -104,7 +104,7 @@ func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 	}
 }
 
-// livesThrough has a flow live through the failure of its journal, and tells whether it came to that.
+// livesThrough runs a flow through the failure of its journal, and reports whether the failure came.
 func livesThrough(t *testing.T, j *failsAt, name string, declines, dies bool) (reached bool) {
 	t.Helper()
 	l := &line{}

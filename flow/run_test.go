@@ -22,7 +22,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Whoever stops Run, as a deploy does, has found out nothing of the flows.
+// Stopping Run, as a deploy does, leaves each flow as it was. No flow counts a failure, finishes or gives up because
+// of it.
 func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 	cases := 0
 	for _, row := range []struct {

@@ -78,7 +78,7 @@ func TestTwoRunnersOfOneVersionPayOnce(t *testing.T) {
 	}
 }
 
-// A runner made after Run has started runs what waits.
+// A runner that is made after Run has started runs the waiting flows once their function is registered.
 func TestRunnerMadeAfterRunHasStarted(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := openSQLite(t, t.TempDir()+"/journal.db")
@@ -230,7 +230,7 @@ func TestParentUnderTwoScopes(t *testing.T) {
 	})
 }
 
-// landing is a journal in which what begins or claims a flow lands, while its asker hears nothing of it.
+// landing is a journal that commits the begin or the claim of a flow, and then loses its own response.
 type landing struct {
 	journal.Journal
 	journal.Flows

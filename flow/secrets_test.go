@@ -38,7 +38,7 @@ func leakyErrors() map[string]error {
 	}
 }
 
-// Nothing of a flow keeps what an error says of credentials.
+// No record of a flow keeps the credentials in the text of an error.
 func TestErrorsAreRecordedWithoutSecrets(t *testing.T) {
 	for name, leaky := range leakyErrors() {
 		virtual(t, name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// errOf is the error of what returns a result, too.
+// errOf drops the result of a call and returns its error.
 func errOf[T any](_ T, err error) error { return err }
 
 func (p *process) flow(id string) flow.Flow {

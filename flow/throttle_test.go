@@ -30,7 +30,8 @@ func pays(p **process, options ...option) *flow.Func[string, int] {
 	})
 }
 
-// waitingFlows has n flows wait, each for a charge that reached nobody hours ago, and returns the process that resumes them.
+// waitingFlows makes n flows that wait, each for a charge that reached no provider hours ago. It returns the process
+// that resumes them.
 func waitingFlows(t *testing.T, via *line, n int, url func(i int) string, options ...option) *process {
 	t.Helper()
 	j := memory.New()
@@ -127,7 +128,8 @@ func TestThrottledFlowsBesideABlackHole(t *testing.T) {
 	}
 }
 
-// The calls of flows in the background share the slots of their site with each other and with what Run sends.
+// The calls of flows in the background share the slots of their site with each other and with the operations that Run
+// sends.
 func TestThrottledFlowsHaveSlots(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		const flows, charges = 4, 5
@@ -224,7 +226,7 @@ func TestThrottledFlowsLeaveCallersAlone(t *testing.T) {
 	})
 }
 
-// A tenant whose credential was revoked has its flows held back, and those of others go on.
+// If a tenant's credential was revoked, that tenant's flows are held back. The flows of other tenants go on.
 func TestThrottledFlowsOfARevokedTenant(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		const flows = 20

@@ -250,7 +250,7 @@ func TestGivenUpIsUndone(t *testing.T) {
 	})
 }
 
-// uniq leaves out what comes again.
+// uniq returns all without repetitions.
 func uniq(all []string) (first []string) {
 	seen := map[string]bool{}
 	for _, one := range all {

@@ -196,7 +196,7 @@ func TestLostSessionStopsItsFlow(t *testing.T) {
 	}
 }
 
-// beginsLate has something done, once, before an operation is begun whose note is there.
+// beginsLate runs a function once, before the begin of an operation that is already noted.
 type beginsLate struct {
 	*memory.Journal
 	before func()

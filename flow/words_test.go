@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// The words of package oncetest, which says what they mean.
+// Short names for package oncetest, which documents them.
 type (
 	line   = oncetest.Line
 	sent   = oncetest.Sent
@@ -51,7 +51,7 @@ func sampled(t *testing.T, i, n int, name string, f func(t *testing.T, j journal
 
 var testSecret = []byte("0123456789abcdef")
 
-// process is oncetest's, with what the tests of this package do besides.
+// process is oncetest's, with the helpers of this package's tests.
 type process struct{ *oncetest.Process }
 
 func startFlows(t *testing.T, via http.RoundTripper, cfg onceward.Config, flows ...flow.Config) *process {

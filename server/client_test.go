@@ -253,7 +253,7 @@ func TestClientBeforeTheService(t *testing.T) {
 	}
 }
 
-// A key whose answer is not kept any more ends unknown, and is never executed again.
+// A key ends unknown, and is never executed again, once its answer is no longer kept.
 func TestClientAfterTheAnswersEnd(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -423,8 +423,8 @@ type cutOff struct{}
 
 func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A service that is killed at each step of its requests, and whose answers are lost and cut, takes each payment once, and its client
-// has the answer of each.
+// A service is killed at each step of its requests, and its answers are lost and cut. It takes each payment once, and
+// its client has the answer of each.
 func TestServiceThatIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range []string{"IETF", "Stripe"} {

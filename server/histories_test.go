@@ -423,7 +423,8 @@ func TestReadOnlyDatabase(t *testing.T) {
 	})
 }
 
-// After a backup was put back, no handler is called before somebody has adopted the journal. Answers that it has are given.
+// After a backup was put back, no handler is called before an operator has adopted the journal. Answers that the
+// backup has are given.
 func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

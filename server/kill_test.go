@@ -35,7 +35,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// The steps of a request, after each of which its process may be killed.
+// killSteps are the steps of a request. The test may kill the process after any of them.
 var killSteps = []string{"called", "reserved", "written", "enqueued", "answering", "committed", "answered"}
 
 const (
@@ -129,7 +129,7 @@ func enqueue(ctx context.Context, client *onceward.Client, payment string) error
 	return err
 }
 
-// steppingWriter tells that the answer leaves, which is after its commit.
+// steppingWriter reports the step at which the answer leaves, after its commit.
 type steppingWriter struct {
 	http.ResponseWriter
 	step func(string)
@@ -193,7 +193,7 @@ func startChild(t *testing.T, path string, dies int) (*exec.Cmd, *bufio.Scanner,
 	return cmd, bufio.NewScanner(out), in
 }
 
-// ledger is what the file has: payments, operations and receipts.
+// ledger lists the payments, operations and receipts in the file.
 func (b *branch) ledger(t *testing.T) (payments, operations, receipts []string) {
 	t.Helper()
 	tx, err := b.journal.BeginSQL(t.Context())
@@ -222,7 +222,8 @@ func (b *branch) ledger(t *testing.T) (payments, operations, receipts []string) 
 	return payments, operations, receipts
 }
 
-// A process that is killed after any step of a request leaves all of it or nothing, and who asks again gets its one answer.
+// A process that is killed after any step of a request leaves the whole request in the file, or nothing. A client
+// that asks again gets the one answer.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	for i, last := range killSteps {
@@ -268,8 +269,8 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// Two processes serve one file and are killed at any step, under callers that ask both until they are answered: each payment
-// is made once, and has one answer.
+// Two processes serve one file and are killed at any step. Their callers ask both until they are answered. Each
+// payment is made once, and has one answer.
 func TestKilledUnderCallers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "branch.db")

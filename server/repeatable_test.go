@@ -122,7 +122,7 @@ func TestRepeatable(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, ask(h, "POST", "/charges", "2", keyed(key)).Code)
 }
 
-// If two processes run a handler at once, the first recorded answer is everybody's.
+// If two processes run a handler at once, both callers get the answer that was recorded first.
 func TestRepeatableInTwoProcesses(t *testing.T) {
 	t.Parallel()
 	c := openCaller(t, nil)
@@ -242,7 +242,8 @@ func TestCallsBelowOnce(t *testing.T) {
 	}
 }
 
-// A flow is answered by its result, or by what it waits for.
+// A request that runs a flow is answered with the result of the flow. While the flow is under way, the answer is 503
+// with a Retry-After.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	c := openCaller(t, nil)
@@ -303,7 +304,7 @@ func TestFlow(t *testing.T) {
 	assert.Len(t, c.provider.Effects(), 2)
 }
 
-// A flow whose step runs another flow, by a context of its own, has not ended when that is given up.
+// A step runs another flow by a context of its own. If that flow is given up, the outer flow has not ended.
 func TestFlowWithinAFlow(t *testing.T) {
 	t.Parallel()
 	c := openCaller(t, nil)

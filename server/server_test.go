@@ -88,7 +88,7 @@ func (s *shop) rows() (n int) {
 	return n
 }
 
-// pay is a handler that books what its body says.
+// pay is a handler that books the amount in its body.
 func pay(w http.ResponseWriter, r *http.Request) {
 	tx, err := server.Tx(r.Context())
 	if err != nil {
@@ -123,7 +123,8 @@ func ask(h http.Handler, method, target, body string, how ...asked) *httptest.Re
 	return w
 }
 
-// A request takes effect once, and a repeated one gets the first answer, without what is of the first exchange alone.
+// A request takes effect once. A repeated one gets the first answer, without the headers that belong to the first
+// exchange alone.
 func TestAtomic(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -288,7 +289,8 @@ func TestAnswersThatAreKept(t *testing.T) {
 	}
 }
 
-// A request whose key is missing, no key, or not served is refused before its handler runs.
+// A request is refused before its handler runs if it has no valid key, if its body is too large or cut off, or if its
+// caller is not known. GET, HEAD, OPTIONS, PUT and DELETE need no key, nor does an optional endpoint.
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -347,7 +349,7 @@ func TestHandlerThatPanics(t *testing.T) {
 	assert.Equal(t, 1, s.rows())
 }
 
-// A handler that commits the transaction by itself, as an ORM might, stops the key: nobody pays twice.
+// If a handler commits the transaction by itself, as an ORM might, the key is stopped. The payment is not made twice.
 func TestHandlerThatCommits(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -438,7 +440,7 @@ func TestHandlerThatMissesARollback(t *testing.T) {
 	assert.Zero(t, s.rows())
 }
 
-// While a request is served, one with its key waits or is told to, and another request is refused.
+// While a request is served, a repetition gets 409 with a Retry-After. A different request with its key gets 422.
 func TestRequestsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -558,7 +560,7 @@ func TestSecretIsRotated(t *testing.T) {
 	assert.Equal(t, 1, s.rows())
 }
 
-// What is no endpoint is done once, too.
+// Once runs a function that serves no HTTP endpoint, such as a job, once per key.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -613,7 +615,7 @@ func TestJournalThatFails(t *testing.T) {
 	assert.Zero(t, calls)
 }
 
-// Options that can't work are refused with what to do.
+// Options that can't work are refused with advice.
 func TestOptionsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)

@@ -30,10 +30,10 @@ type Request struct {
 	Body   string
 	Other  string // another body that the handler would serve as well
 
-	// Another has the credentials of another tenant, in place of those in Header. nil: there is one tenant.
+	// Another has the credentials of another tenant, in place of those in Header. Nil means that there is one tenant.
 	Another http.Header
 
-	// Effects counts the effects of all requests so far. nil: they are not counted.
+	// Effects counts the effects of all requests so far. If it is nil, effects are not counted.
 	Effects func() int
 
 	// Optional says that the handler serves a request without a key.
