@@ -33,7 +33,7 @@ import (
 
 var everything = []console.Action{console.Reveal, console.Resolve, console.Cancel, console.RetryFlow, console.GiveUp, console.ResolveReceipt}
 
-// site is a console over a planted journal, behind a prefix, and what it logged.
+// site is a console over a planted journal, behind a prefix, together with its log.
 type site struct {
 	*httptest.Server
 	t       *testing.T
@@ -154,7 +154,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Whoever is not allowed sees and does nothing, and is not told why; of each request it is asked first.
+// A user without permission sees and changes nothing, and gets no reason. Every request calls Authorize before
+// anything else.
 func TestAuthorize(t *testing.T) {
 	asked := map[console.Action]int{}
 	s := openReceiving(t, "/", func(o *console.Options) {
@@ -182,7 +183,7 @@ func TestAuthorize(t *testing.T) {
 	assert.NotContains(t, s.log.String(), "eyJ", "the log has no token")
 }
 
-// What is not switched on is refused by the handler, whoever asks, and offered on no page.
+// An action that is not switched on appears on no page, and the handler refuses it to every user.
 func TestReadOnlyByDefault(t *testing.T) {
 	s := openReceiving(t, "/", func(o *console.Options) { o.Actions = nil })
 	for _, path := range []string{"reveal", "resolve", "cancel", "retry", "giveup", "revealreceipt", "resolvereceipt"} {
@@ -262,7 +263,7 @@ func TestPagesShowNoSecrets(t *testing.T) {
 	assert.NotContains(t, s.log.String(), planted.Secret)
 }
 
-// Bodies are revealed for a reason, which is logged with who asked; secrets are masked all the same.
+// Bodies are revealed only for a reason. The log gets the reason and the user. Secrets are masked even then.
 func TestReveal(t *testing.T) {
 	s := open(t, "/", nil)
 	op := s.operation(planted.Completed)
@@ -277,7 +278,7 @@ func TestReveal(t *testing.T) {
 	assert.Contains(t, s.log.String(), `actor=ann because="ticket 7"`)
 }
 
-// A form of another page is refused, whoever's browser it is in.
+// A form of another page is refused, also from the browser of a permitted user.
 func TestCrossOrigin(t *testing.T) {
 	s := open(t, "/", nil)
 	form := seenOf(s.operation(planted.Unknown), "as", "not_executed", "because", "x")
@@ -401,7 +402,7 @@ func TestFlows(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, s.post("retry", url.Values{"name": {"none"}}).StatusCode)
 }
 
-// Findings come first, the urgent before the others, and each leads to what it is about.
+// Findings come first, the urgent before the others. Each finding links to its subject.
 func TestFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second
 		text := open(t, "/", nil).get("").text
@@ -527,7 +528,7 @@ func TestOverAFileReadOnly(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "sqlite")
 }
 
-// The program of docs/console.md is the one that is compiled and run as an example.
+// The program of docs/console.md is compiled and run as an example.
 func TestTheDocumentShowsTheExample(t *testing.T) {
 	doc, err := os.ReadFile("../docs/console.md")
 	require.NoError(t, err)

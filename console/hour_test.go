@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The last hour is drawn by the minute: what was seen in it, and nothing where nothing was.
+// The charts of the last hour have a bar for each minute that was noted, and none for the others.
 func TestHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counted{}
@@ -70,7 +70,7 @@ func TestHour(t *testing.T) {
 	})
 }
 
-// What was noted while the clock was ahead does not stand in the way of what is noted after it was set right.
+// Notes from a clock that ran ahead do not hide the notes that follow after it was set right.
 func TestHourSurvivesAClockThatRanAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour := &console.Hour{}
@@ -99,7 +99,7 @@ type counted struct {
 	fails        bool
 }
 
-// stands changes what it says.
+// stands sets the counts of the journal, and whether reading them fails.
 func (c *counted) stands(pending, due int64, fails bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

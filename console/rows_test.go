@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// million is a journal of a million operations that are made up as they are read. It selects by an index what a
-// store does, counts what it is asked for, and takes ten microseconds for a row.
+// million is a journal that makes up a million operations as they are read. It selects by an index like a store,
+// counts its calls and rows, and takes ten microseconds for a row.
 type million struct {
 	journal.Journal
 	state    func(handle int64) journal.State
@@ -83,7 +83,7 @@ func (m *million) ReadStats(context.Context) (journal.Stats, error) {
 	return journal.Stats{Begun: many, Pending: 1, OldestPending: m.begun, Last: m.begun}, nil
 }
 
-// However much there is, a page reads no more rows than it shows, or than a tenth of a second takes, and asks
+// A page reads no more rows than it shows, or than a tenth of a second takes, however many the journal has. It asks
 // the journal a bounded number of times.
 func TestRowsOfAPage(t *testing.T) {
 	always := func(s journal.State) func(int64) journal.State { return func(int64) journal.State { return s } }
@@ -137,7 +137,8 @@ func TestRowsOfAPage(t *testing.T) {
 	}
 }
 
-// What is looked through by spans, or is gone on with, is found whole, whichever way.
+// Following the links from page to page lists each matching row exactly once, in either order, also if a page ends
+// before it has searched all rows.
 func TestEveryRowIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &million{begun: time.Now(), state: func(handle int64) journal.State {

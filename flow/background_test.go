@@ -322,7 +322,7 @@ func (j parksLate) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal
 	return j.Journal.ApplyFlow(ctx, ev)
 }
 
-// A flow whose end the journal failed to record is finished a minute later. A flow whose begin or step it failed to
+// A flow whose end the journal failed to record is finished within a minute. A flow whose begin or step it failed to
 // record goes on when asked for again.
 func TestEndThatCanNotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// BenchmarkCost is an operation of one attempt, over a transport and a journal in memory: what
-// the telemetry takes is the difference to the bare client.
+// BenchmarkCost measures an operation of one attempt, over a transport and a journal in memory. The cost of the
+// telemetry is the difference from the bare client.
 func BenchmarkCost(b *testing.B) {
 	meters := func() *metric.MeterProvider {
 		return metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
@@ -65,7 +65,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// hooks calls those of such an operation, with spans sampled out.
+// hooks returns a function that calls the hooks of such an operation, with spans sampled out.
 func hooks(tb testing.TB) func() {
 	now := time.Now()
 	op := onceward.Operation{Seen: onceward.Seen{Ref: onceward.Ref{ID: "invoice-1"}, Claim: 1}, Provider: "stripe", Endpoint: "POST /v1/charges", Named: true,
@@ -86,8 +86,8 @@ func hooks(tb testing.TB) func() {
 	}
 }
 
-// BenchmarkHooks is what the hooks of such an operation take by themselves, which a busy machine
-// shows better than a difference does.
+// BenchmarkHooks measures the hooks of such an operation by themselves. On a busy machine this shows their cost
+// better than a difference does.
 func BenchmarkHooks(b *testing.B) {
 	all := hooks(b)
 	b.ReportAllocs()

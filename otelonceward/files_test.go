@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// expressions are those of rules.yaml and of the dashboard, by where they stand.
+// expressions returns the queries of the alert rules and of the dashboard, by their places.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -165,8 +165,8 @@ func promtoolIn(t *testing.T) string {
 	return promtool
 }
 
-// Every panel shows something: its query, as Grafana fills it in, has a result over what a real scrape has, which
-// goes on counting.
+// The query of every panel, as Grafana fills it in, has a result over the series of a real scrape, whose counters go
+// on rising.
 func TestPanelsShowSomething(t *testing.T) {
 	promtool := promtoolIn(t)
 	var b strings.Builder

@@ -45,7 +45,7 @@ func TestSpansOfAFlow(t *testing.T) {
 	assert.Equal(t, codes.Error, steps[1].Status.Code)
 }
 
-// A later run of a flow is a trace of its own, with a link to whoever asked for the flow.
+// A later run of a flow is a trace of its own, with a link to the caller who asked for the flow.
 func TestSpansOfAResumedFlow(t *testing.T) {
 	s := newSetup(t, func(cfg *onceward.Config) {
 		cfg.Backoff = backoff.Policy{MaxAttempts: 1, Initial: time.Millisecond, Max: time.Millisecond}

@@ -28,12 +28,12 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What must be nowhere.
+// canaries are secrets and names that the telemetry must not contain.
 var canaries = []string{"sk_live_SECRET", "4242424242424242", "in_the_query", "customer-jane", "tenant-42", "in_baggage", "from-authorize", "order-77"}
 
 var errLost = errors.New("the connection was lost, with in_the_query")
 
-// setup is a client over a SQLite file, whose answers the test scripts, with exporters.
+// setup is a client over a SQLite file, with exporters. The test scripts its provider's answers.
 type setup struct {
 	t         *testing.T
 	client    *onceward.Client

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/otelonceward"
 )
 
-// everything does something that each instrument tells of.
+// everything makes each instrument record something.
 func everything(t *testing.T) *setup {
 	t.Helper()
 	refused := false
@@ -83,7 +83,7 @@ func TestScrapeHasEveryMetric(t *testing.T) {
 	}
 }
 
-// has tells whether a line of a scrape is this one, but for what the scope adds, or begins so.
+// has reports whether a scrape has the line want, apart from the labels of the scope, or a series of the name want.
 func has(scraped, want string) bool {
 	want = strings.ReplaceAll(want, `error_type="",`, "")
 	for line := range strings.Lines(scraped) {
@@ -126,7 +126,7 @@ func TestHTTPMetrics(t *testing.T) {
 	assert.NotContains(t, everything(t).scrape(), "http_client_request")
 }
 
-// An instrument is not made bigger by what strangers name.
+// Scopes and names that callers choose add no series to an instrument.
 func TestMetricsAreBounded(t *testing.T) {
 	s := newSetup(t, nil)
 	require.NoError(t, s.pay(t.Context(), "order-0"))

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// serves has the service receive requests of each kind, so that each instrument of a server's tells of one.
+// serves sends the service requests of each kind, so that each instrument of a server records one.
 func (s *setup) serves() {
 	s.t.Helper()
 	served, err := server.New(s.t.Context(), server.Options{

@@ -103,7 +103,7 @@ func TestSpansOfACall(t *testing.T) {
 	assert.Equal(t, caller.SpanContext().SpanID(), ops[1].Parent.SpanID())
 }
 
-// What runs in the background is a trace of its own, with a link to who asked.
+// The background sends an operation in a trace of its own, with a link to the caller who asked for it.
 func TestSpansInTheBackground(t *testing.T) {
 	s := newSetup(t, func(cfg *onceward.Config) {
 		cfg.Backoff = backoff.Policy{MaxAttempts: 1, Initial: time.Millisecond, Max: time.Millisecond}
@@ -223,7 +223,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Nothing secret, and nobody's name, is in a span or a metric, whatever happens.
+// No span and no metric has a secret or the name of a customer, tenant or operator.
 func TestTelemetryHasNoSecrets(t *testing.T) {
 	s := newSetup(t, func(cfg *onceward.Config) {
 		cfg.Backoff = backoff.Policy{MaxAttempts: 2, Initial: time.Millisecond, Max: time.Millisecond}

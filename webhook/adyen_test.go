@@ -64,7 +64,7 @@ func TestAdyenSignsEachItem(t *testing.T) {
 	assert.ErrorIs(t, verifyAdyen(t, adyenBody()), webhook.ErrMalformed, "no item is signed where there is none")
 }
 
-// Adyen references may contain what separates.
+// Adyen references may contain the separator.
 func TestAdyenReferencesWithSeparators(t *testing.T) {
 	for _, reference := range []string{"14-08-2020-09:53:00", ":", `a\b`, `a\:b`, "é", "", `"quoted"`} {
 		fields := adyenFields("PSP1")

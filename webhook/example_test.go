@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// A handler sees only what Stripe signed, at most five minutes ago.
+// A handler sees only messages that Stripe signed at most five minutes ago.
 func Example() {
 	verifier, err := webhook.Stripe("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_old_but_not_forgotten") // both, while one is rotated
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// A genuine signature is found among whatever else there is, or the header is
-// malformed; without one, nothing is verified.
+// A genuine signature is found beside any other text in the header, or the header is malformed. Without a genuine
+// signature, nothing is verified.
 func FuzzStripeSignature(f *testing.F) {
 	for _, header := range []string{"", "t=1614265330", "t=1614265330,v1=00", "v1=zz,t=0,v0=", "t=1,t=2", ",=,t", "t=-1", " t=1 , v1 = 00"} {
 		f.Add(header, `{"id":"evt_1"}`, "1614265330")
@@ -75,7 +75,8 @@ func FuzzStandardSignature(f *testing.F) {
 	})
 }
 
-// What is verified is what a reader of the body finds, however he reads it.
+// The verified fields are the ones that a reader of the body finds. This reader, encoding/json, ignores case and
+// takes the last of two.
 func FuzzAdyenBody(f *testing.F) {
 	v, err := webhook.Adyen(adyenKey1)
 	require.NoError(f, err)
@@ -122,7 +123,7 @@ func FuzzAdyenBody(f *testing.F) {
 	})
 }
 
-// A request signed over what it says is verified or malformed, any other refused.
+// A request with a genuine signature is verified or malformed. Any other request is refused.
 func FuzzTwilioRequest(f *testing.F) {
 	v, err := webhook.Twilio("https://example.com", "an auth token of Twilio")
 	require.NoError(f, err)
@@ -226,7 +227,7 @@ func FuzzBraintreeForm(f *testing.F) {
 	})
 }
 
-// Whatever is read from a header is nothing that a stranger can make.
+// No header that is made without the secret passes for a signature.
 func FuzzBodySignatures(f *testing.F) {
 	var all []scheme
 	for _, s := range schemes() {
@@ -252,7 +253,7 @@ func FuzzBodySignatures(f *testing.F) {
 	})
 }
 
-// Only what could be an id of Mollie's comes through, once.
+// A message passes only if it has exactly one id, in the form of Mollie's ids.
 func FuzzMollieClassic(f *testing.F) {
 	for _, body := range []string{"id=tr_1", "id=tr_1&id=tr_2", "ID=tr_1", "id=..%2F", "id=%zz", "", "id=tr_1;id=tr_2"} {
 		f.Add(body)

@@ -22,7 +22,7 @@ import (
 
 const payPalBody = `{"id":"WH-1","event_type":"PAYMENT.CAPTURE.COMPLETED"}`
 
-// PayPal's certificate has to be its own and valid.
+// A certificate is accepted only if it is PayPal's own and valid.
 func TestPayPalCertificateIsItsOwnAndValid(t *testing.T) {
 	public := &payPalKeys()[1].PublicKey
 	elliptical, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -172,9 +172,8 @@ func TestPayPalsConfigurationHasToBeComplete(t *testing.T) {
 	}
 }
 
-// PayPal's signature covers every body of the same checksum.
-// Why PayPal's documentation here asks for more than a signature: what the scheme
-// signs of the body is 32 bits, which anybody can meet.
+// PayPal's signature also matches any other body of the same checksum. That is why PayPal's documentation here asks
+// for more than a signature. The scheme signs only 32 bits of the body, and any sender can match these.
 func TestPayPalBodyOfTheSameChecksum(t *testing.T) {
 	forged := []byte(`{"id":"WH-1","event_type":"PAYMENT.CAPTURE.REFUNDED","pad":"`)
 	// Four bytes bring any CRC-32 to any other: it is linear, so they are solved for.

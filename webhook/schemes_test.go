@@ -123,8 +123,8 @@ func TestWorkOSSignsItsTimeInMilliseconds(t *testing.T) {
 	}
 }
 
-// Increase uses the text of its secret as the key.
-// Its secrets look like those of Standard Webhooks, and are used otherwise.
+// Increase uses the text of its secret as the key. Its secrets look like Standard Webhooks secrets, but those are
+// decoded first.
 func TestIncreaseSecretsTextIsTheKey(t *testing.T) {
 	const secret, body = "whsec_zlFsbBZ8Xcodlpcu6NDTdSzZRLSdhkst", `{"id":"event_1"}`
 	asText, err := webhook.Increase(secret)
@@ -279,7 +279,7 @@ func TestBraintreeSignatureMadeElsewhere(t *testing.T) {
 	assert.NoError(t, err, "its line break was lost")
 }
 
-// The pair is that of the specs of braintree_node, webhook_notification_gateway_spec.js.
+// The challenge and its answer come from the specs of braintree_node, webhook_notification_gateway_spec.js.
 func TestBraintreesChallengeIsAnswered(t *testing.T) {
 	key := webhook.BraintreeKey{Public: "integration_public_key", Private: "integration_private_key"}
 	answer, err := key.Challenge("20f9f8ed05f77439fe955c977e4c8a53")

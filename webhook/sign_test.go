@@ -35,8 +35,8 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// What follows signs as the providers do. It is written from their descriptions
-// and shares nothing with the package under test.
+// The functions below sign as the providers do. They are written from the providers' descriptions and share nothing
+// with the package under test.
 
 func mac(newHash func() hash.Hash, key []byte, text string) []byte {
 	h := hmac.New(newHash, key)
@@ -244,7 +244,7 @@ func adyenBody(items ...any) string {
 	return string(body)
 }
 
-// adyenFields has what Adyen sends without an original reference: none.
+// adyenFields returns the fields of a notification that has no original reference.
 func adyenFields(psp string) map[string]any {
 	return map[string]any{
 		"pspReference": psp, "merchantAccountCode": "TestMerchant", "merchantReference": "order-1",
@@ -336,7 +336,7 @@ func signPayPal(webhookID, body string, at time.Time) *http.Request {
 		"Paypal-Auth-Algo", "SHA256withRSA", "Paypal-Cert-Url", payPalCertURL)
 }
 
-// scheme is what the tests of every scheme need to know of one.
+// scheme holds everything that the tests of every scheme need to know of one.
 type scheme struct {
 	name      string
 	make      func(secrets ...string) (*webhook.Verifier, error)
@@ -534,7 +534,7 @@ func (s scheme) verifier(t *testing.T, secrets ...string) *webhook.Verifier {
 	return v
 }
 
-// bodyOf reads what a signed request carries.
+// bodyOf reads the body of a signed request.
 func bodyOf(t *testing.T, r *http.Request) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -10,8 +10,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// signsAnEmptyBody are the schemes of which their signature alone says whether a body
-// may be empty.
+// signsAnEmptyBody are the schemes in which an empty body can carry a genuine signature.
 var signsAnEmptyBody = []string{
 	"stripe", "standard webhooks", "paypal", "twilio", "gocardless", "checkout", "mollie", "klarna", "wise", "razorpay",
 	"modern treasury", "dwolla", "column", "shopify", "workos", "increase",

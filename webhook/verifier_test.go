@@ -287,7 +287,7 @@ func TestVerifiedWithoutIdentifiers(t *testing.T) {
 	}
 }
 
-// docs/webhooks.md has a row for every scheme, and says what a message of it is worth.
+// docs/webhooks.md has a row for every scheme, and says whether a message of it is evidence or a hint.
 func TestTheDocumentListsEveryScheme(t *testing.T) {
 	text, err := os.ReadFile("../docs/webhooks.md")
 	require.NoError(t, err)

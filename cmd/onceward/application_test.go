@@ -57,8 +57,8 @@ type closer interface {
 	io.Closer
 }
 
-// application pays as fast as it can until its standard input ends, and says what it noticed: any
-// error that a provider who cuts connections does not explain.
+// application pays as fast as it can until its standard input ends. It prints each error that is not explained by the
+// provider cutting a connection.
 func application(name string) {
 	var j closer
 	var err error
@@ -135,7 +135,7 @@ func starts(t *testing.T, name string, env ...string) *running {
 	return r
 }
 
-// ends has the application end by itself, or kills it, and returns what it noticed.
+// ends lets the application end by itself, or kills it, and returns the errors that it noticed.
 func (r *running) ends(t *testing.T, kill bool) []string {
 	t.Helper()
 	if kill {
@@ -153,8 +153,8 @@ func (r *running) ends(t *testing.T, kill bool) []string {
 	return r.noticed
 }
 
-// The command does everything it can beside an application under load, and both are killed at random:
-// the application notices nothing, no file is made or owned anew, and the journal is sound.
+// The command does everything it can beside an application under load, and both are killed at random. The application
+// notices nothing, no file is made or changes its owner, and the journal is sound.
 func TestBesideAnApplication(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "payments.db")
 	backups := t.TempDir()
@@ -193,8 +193,8 @@ func TestBesideAnApplication(t *testing.T) {
 	assert.Empty(t, app.ends(t, false))
 	t.Logf("exit codes: %v", codes)
 
-	// What a process leaves that is killed while it writes the sidecar, an application or this
-	// command, the next Open takes away.
+	// The application or this command may be killed while it writes the sidecar. The next Open removes the files that
+	// this leaves.
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	found, err := j.Verify(t.Context())
@@ -219,8 +219,7 @@ func TestBesideAnApplication(t *testing.T) {
 	}
 }
 
-// What only reads leaves the bytes of a journal that nobody has open as they are, and makes nothing
-// beside it.
+// If no process has a journal open, verbs that only read leave its bytes as they are, and make no file beside it.
 func TestReadingLeavesNoTrace(t *testing.T) {
 	path, j := journalWith(t)
 	require.NoError(t, j.Close())
@@ -284,7 +283,7 @@ func TestWritingLeavesTheWALOfOthers(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// What goes into an archive names customers and payments: a file that others can read is refused, and left as it was.
+// An archive names customers and payments. So a file that others can read is refused as an archive.
 func TestArchiveReadableByOthersIsRefused(t *testing.T) {
 	path, j := journalWith(t)
 	require.NoError(t, j.Close())
@@ -301,7 +300,7 @@ func TestArchiveReadableByOthersIsRefused(t *testing.T) {
 	assert.Equal(t, exitDone, s.code, s.err)
 }
 
-// A slip in the path makes no file, whatever the verb.
+// No verb makes a file if the path of the journal is mistyped.
 func TestMistypedPathMakesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	all := [][]string{

@@ -27,8 +27,8 @@ var (
 	keptIn       = flag.String("kept", "", "a folder where the benchmarks' file is kept, and looked for; else it is removed")
 )
 
-// seeded is what a benchmark's journal has: of a thousand operations one is unknown and forty wait, of a thousand
-// scopes each has as many, and a few of the first are a provider's that is not used any more.
+// seeded fills a benchmark's journal. Of a thousand operations one is unknown and forty wait, and a thousand scopes
+// have equally many. A few of the first operations belong to a provider that is not used any more.
 func seeded(ctx context.Context, j journal.Journal, many int, at func() time.Time) error {
 	session, err := j.Join(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func seed(ctx context.Context, j journal.Journal, session string, n int64, at ti
 	return err
 }
 
-// measured is what the benchmarks measure, a process each.
+// measured lists the commands that the benchmarks measure, each in a process of its own.
 var measured = [][]string{
 	{"ls"}, {"ls", "--oldest-first"}, {"ls", "--state", "unknown"}, {"ls", "--state", "completed"}, {"ls", "--provider", "none"}, {"ls", "--provider", "retired"}, {"ls", "--scope", "none"},
 	{"ls", "--scope", "tenant-7"}, {"ls", "--older-than", "1ms"}, {"ls", "--older-than", "1h"}, {"attention"}, {"looks"}, {"stats"}, {"flows"}, {"doctor"},

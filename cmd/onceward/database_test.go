@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// inPostgres is a planted journal in PostgreSQL that an application has open, and whose session lives.
+// inPostgres is a planted journal in PostgreSQL. An application has it open, with a session that lives.
 type inPostgres struct {
 	server *postgrestest.Cluster
 	schema string
@@ -78,8 +78,8 @@ func (p *inPostgres) one(t *testing.T, query string) (value string) {
 	return value
 }
 
-// rows are all that the journal has, and where each lies, so that one that is written as it was counts too. Of
-// the sessions and lanes, which the application renews, it is who there is, in which epoch.
+// rows returns all rows of the journal with their places, so that a row which is rewritten unchanged counts as a
+// change. The application renews sessions and lanes, so only their identifiers and epochs are included.
 func (p *inPostgres) rows(t *testing.T) (all string) {
 	t.Helper()
 	for _, table := range []string{"operations", "requests", "answers", "flows", "flow_steps", "marks", "heard", "leases"} {
@@ -107,8 +107,8 @@ func (p *inPostgres) handles(t *testing.T, args []string) []string {
 	return args
 }
 
-// What only reads says of a journal in PostgreSQL what it says of one in a file, by the same schemas, and changes
-// nothing: no row, no session, no lane, no epoch.
+// Verbs that only read print of a journal in PostgreSQL what they print of a file, by the same schemas. They change
+// no row, session, lane or epoch.
 func TestPostgresIsRead(t *testing.T) {
 	p := postgresWith(t)
 	before := p.rows(t)
@@ -147,7 +147,7 @@ func TestPostgresIsRead(t *testing.T) {
 	}
 }
 
-// Beside the application, what writes settles what it is asked to, and leaves nobody's session.
+// Verbs that write work beside the application, and leave no session of their own.
 func TestPostgresIsWritten(t *testing.T) {
 	p := postgresWith(t)
 	get := func(scope, id string) journal.Operation {
@@ -206,7 +206,7 @@ func TestPostgresIsWritten(t *testing.T) {
 	assert.Equal(t, exitDone, p.runs(t, "verify").code)
 }
 
-// Where the journal can't be opened, it is said why, by the exit code too, and no password is printed.
+// If the journal can't be opened, the command says why, by its exit code too, and prints no password.
 func TestPostgresIsRefused(t *testing.T) {
 	p := postgresWith(t)
 	require.NoError(t, p.j.Close())
@@ -311,8 +311,8 @@ func TestPostgresIsRefused(t *testing.T) {
 	assert.Empty(t, entries, "an archive is made once the journal is there")
 }
 
-// The command does everything it can beside an application under load on PostgreSQL, and both are killed at random:
-// the application notices nothing, nobody's session is left, and the journal is sound.
+// The command does everything it can beside an application under load on PostgreSQL, and both are killed at random.
+// The application notices nothing, the command leaves no session, and the journal is sound.
 func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	server := postgrestest.Shared(t)
 	p := &inPostgres{server: server, schema: server.Schema(t)}
@@ -391,7 +391,7 @@ func TestMalformedURLIsNotPrinted(t *testing.T) {
 	assert.Equal(t, exitRefused, s.code, "a file is one whatever its name: %s", s.err)
 }
 
-// Tables that are not a journal's, or not all of it, are told as that, by doctor's exit code too.
+// The command says so, by its exit code too, if the tables are those of another program or an incomplete journal.
 func TestOtherTablesAreNoJournal(t *testing.T) {
 	server := postgrestest.Shared(t)
 	says := func(schema string, args ...string) said {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// levels are what doctor says of each check, the worst where there are several lines.
+// levels returns doctor's level of each check, or the worst of them if a check has several lines.
 func levels(t *testing.T, args ...string) (map[string]string, int) {
 	t.Helper()
 	s := runs(t, append([]string{"doctor", "-o", "json"}, args...)...)
@@ -181,7 +181,7 @@ func TestDoctorOfAnIntactJournal(t *testing.T) {
 	}
 }
 
-// sqlExec runs a statement on a file that nobody has open.
+// sqlExec runs a statement on a file that no process has open.
 func sqlExec(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

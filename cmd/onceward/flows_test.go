@@ -41,7 +41,8 @@ func TestStepIsFoundByItsFlow(t *testing.T) {
 	assert.Contains(t, runs(t, "show", "notify", "--flow", "order-none", "--journal", path).err, "there is no flow order-none")
 }
 
-// adopt --as changes whose journal it is, restored or not. Programs of the deployment before are refused from then on.
+// adopt --as gives the journal to another deployment, whether or not it was restored. Programs of the deployment
+// before are refused from then on.
 func TestAdoptForAnotherDeployment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "payments.db")
 	open := func(deployment string) error {

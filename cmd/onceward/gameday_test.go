@@ -41,8 +41,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// gameDay is a day on which something goes wrong with an application, in virtual time: its
-// metrics are scraped each minute, and what somebody sees and does is what they would.
+// gameDay is a day in virtual time on which something goes wrong with an application. Its metrics are scraped each
+// minute. An operator uses the console and the command as on a real day.
 type gameDay struct {
 	t       *testing.T
 	path    string // of the journal
@@ -66,8 +66,8 @@ type expected struct {
 	firing []string
 }
 
-// plays a game day, and has promtool judge the alert rules by what was scraped on it. Each part of it
-// begins at the same virtual time.
+// plays runs a game day. Then promtool evaluates the alert rules on the metrics that were scraped. Each part of the
+// day begins at the same virtual time.
 func plays(t *testing.T, parts ...func(d *gameDay)) {
 	t.Helper()
 	d := &gameDay{path: filepath.Join(t.TempDir(), "payments.db"), series: map[string][]string{}, line: &oncetest.Line{}}
@@ -142,7 +142,7 @@ func (d *gameDay) ask(name string) error {
 	return err
 }
 
-// pass lets minutes pass, in each of which meanwhile is done, if it isn't nil.
+// pass lets minutes pass, and calls meanwhile in each of them, if it isn't nil.
 func (d *gameDay) pass(minutes int, meanwhile func()) {
 	d.t.Helper()
 	for range minutes {
@@ -155,7 +155,7 @@ func (d *gameDay) pass(minutes int, meanwhile func()) {
 	}
 }
 
-// standStill is time in which the application does not run.
+// standStill lets minutes pass while the application does not run.
 func (d *gameDay) standStill(minutes int) {
 	oncetest.Pass(time.Duration(minutes) * time.Minute)
 	d.minute += minutes
@@ -163,7 +163,7 @@ func (d *gameDay) standStill(minutes int) {
 
 func (d *gameDay) orders(minutes int) { d.pass(minutes, func() { _, _ = d.order() }) }
 
-// scrape reads what the application exposes, as Prometheus does.
+// scrape reads the application's metrics, as Prometheus does.
 func (d *gameDay) scrape() {
 	w := httptest.NewRecorder()
 	d.scrapes.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -187,7 +187,7 @@ func (d *gameDay) fires(alerts ...string) {
 	d.alerts = append(d.alerts, expected{d.minute - 1, alerts})
 }
 
-// judge has promtool tell which alerts fire when.
+// judge has promtool check which alerts fire at which minute.
 func (d *gameDay) judge(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -216,7 +216,7 @@ func (d *gameDay) judge(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// labelled adds what Prometheus adds to a scraped series.
+// labelled adds the labels that Prometheus adds to a scraped series.
 func labelled(series string) string {
 	name, labels, found := strings.Cut(series, "{")
 	if !found {
@@ -237,7 +237,7 @@ func (d *gameDay) shows(path string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(w.Body.String(), " "))), " ")
 }
 
-// types runs the command on a terminal, where somebody answers what it asks.
+// types runs the command as on a terminal, and answers its questions with answer.
 func (d *gameDay) types(answer string, args ...string) said {
 	var out, errs bytes.Buffer
 	c := &command{in: bufio.NewReader(strings.NewReader(answer + "\n")), asks: true, out: &out, err: &errs, now: time.Now}
@@ -256,7 +256,8 @@ func (d *gameDay) why(name string) string {
 	return s.out
 }
 
-// until lets minutes pass until why says that of an operation: when it is tried is drawn anew each time.
+// until lets minutes pass until the verb why says this of an operation. The time of the next attempt is random, so
+// the number of minutes differs.
 func (d *gameDay) until(name, says string) {
 	d.t.Helper()
 	for range 15 {
@@ -313,14 +314,14 @@ func runbook(t *testing.T, anchor string) string {
 // typed is one of a command line, or several in quotes.
 var typed = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 
-// follows does what the runbook advises for an alert.
+// follows runs the commands that the runbook advises for an alert.
 func (d *gameDay) follows(alert, ref, answer string) string {
 	d.t.Helper()
 	return d.commands(anchorOf(d.t, alert), ref, answer)
 }
 
-// commands runs every command that stands under a heading of the runbook, and returns what they said. REF
-// and PATH stand for what they are of; answer is typed where one is asked for.
+// commands runs every command under a heading of the runbook, and returns their output. REF and PATH are replaced by
+// ref. A command that asks for an answer gets answer.
 func (d *gameDay) commands(anchor, ref, answer string) string {
 	d.t.Helper()
 	block := regexp.MustCompile("(?s)```text\n(.*?)```").FindStringSubmatch(runbook(d.t, anchor))
@@ -339,7 +340,7 @@ func (d *gameDay) commands(anchor, ref, answer string) string {
 	return all.String()
 }
 
-// A provider is down for hours. Nobody can do anything, and afterwards everything settles by itself.
+// A provider is down for hours. The operator can do nothing, and afterwards everything settles by itself.
 func TestGameDayProviderDown(t *testing.T) {
 	plays(t, func(d *gameDay) {
 		d.start()

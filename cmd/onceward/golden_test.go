@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// varying is what differs from run to run and machine to machine.
+// varying lists the parts of outputs that differ from run to run and machine to machine.
 var varying = []struct {
 	is *regexp.Regexp
 	as string
@@ -38,7 +38,7 @@ var varying = []struct {
 	{regexp.MustCompile(` +`), " "}, // the width of columns follows from what is in them
 }
 
-// onThisMachine are checks of doctor's that tell of the machine that the tests run on.
+// onThisMachine matches doctor's checks of the machine that the tests run on.
 var onThisMachine = regexp.MustCompile(`(?m)(^(ok|warn|fail) +(clock-sync|filesystem|space): .*\n( {8}.*\n)*|\s*\{\s*"check": ?"(clock-sync|filesystem|space)"[^}]*\},?)`)
 
 // verbs are every verb that only reads, over a journal with one of each in it.
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden compares what verbs print with the golden files, and adds their names to seen.
+// golden compares the output of verbs with the golden files, and adds their names to seen.
 func golden(t *testing.T, path string, verbs map[string][]string, seen map[string]bool) {
 	t.Helper()
 	for name, args := range verbs {
@@ -120,7 +120,7 @@ func golden(t *testing.T, path string, verbs map[string][]string, seen map[strin
 	}
 }
 
-// Nothing that was planted as a secret, nor what a terminal would obey, is printed by any verb.
+// No verb prints a planted secret, or a character that a terminal would obey.
 func TestNothingSecretIsPrinted(t *testing.T) {
 	path, _ := withReceipts(t)
 	every := maps.Clone(receiptVerbs)

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// said is what a run of the command came to.
+// said is the output and the exit code of a run of the command.
 type said struct {
 	out, err string
 	code     int
@@ -80,7 +80,7 @@ func tryIn(ctx context.Context, env []string, in string, args ...string) (said, 
 	return said{out.String(), errs.String(), cmd.ProcessState.ExitCode()}, err
 }
 
-// journalWith is a planted journal that an application has open, and whose session lives.
+// journalWith makes a planted journal. An application has it open, with a session that lives.
 func journalWith(t *testing.T) (path string, j *sqlite.Journal) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "payments.db")

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// schemaFor is what a verb says that it prints, with all its names.
+// schemaFor returns the JSON schema that a verb gives for its output, changed to accept no other names.
 func schemaFor(t *testing.T, verb string) *jsonschema.Schema {
 	t.Helper()
 	s := runs(t, "-o", "json", "schema", verb)
@@ -40,7 +40,7 @@ func decoded(t *testing.T, out string) any {
 	return value
 }
 
-// What each verb prints under -o json is as its schema says, and the schema names all of it.
+// The output of each verb under -o json follows its schema, and the schema names all of it.
 func TestOutputsKeepTheirSchema(t *testing.T) {
 	path, _ := withReceipts(t)
 	compiled := func(verb string) *jsonschema.Schema { return schemaFor(t, verb) }
@@ -118,7 +118,7 @@ func TestExportHasTheArchivesNames(t *testing.T) {
 	}
 }
 
-// What is no archive is left as it is, and so is the journal.
+// reap refuses a file as its archive if that is none, such as the journal or a copy of it, and leaves it unchanged.
 func TestReapDestroysNoDatabase(t *testing.T) {
 	path, _ := journalWith(t)
 	copied := filepath.Join(t.TempDir(), "copy.db")

@@ -126,8 +126,8 @@ func TestNoReceipts(t *testing.T) {
 	}
 }
 
-// The verbs for upkeep know receipts: reap removes and archives the expired ones, backup counts what it has copied, and stats
-// and doctor tell of them.
+// The verbs for upkeep include receipts. reap removes and archives the expired ones, backup counts the copied ones,
+// and stats and doctor report them.
 func TestUpkeepOfReceipts(t *testing.T) {
 	path, j := journalWith(t)
 	archive := filepath.Join(t.TempDir(), "archive.jsonl")

@@ -81,7 +81,7 @@ func TestDoctorsRunbook(t *testing.T) {
 	assert.Greater(t, len(where), 3, "findings of files, databases and machines")
 }
 
-// hasField tells whether a type is a struct whose last field has this name.
+// hasField reports whether a type is a struct whose last field has this name.
 func hasField(of ast.Expr, name string) bool {
 	s, is := of.(*ast.StructType)
 	if !is || len(s.Fields.List) == 0 {

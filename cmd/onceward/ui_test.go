@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/internal/planted"
 )
 
-// ui shows the journal to who has its address, lets nobody change anything, and ends when it is told to.
+// ui shows the journal only under its secret address, refuses changes, and ends without an error when it is
+// interrupted.
 func TestUI(t *testing.T) {
 	path, _ := journalWith(t)
 	cmd := exec.Command(binary, "-j", path, "ui")

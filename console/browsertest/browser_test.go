@@ -66,7 +66,7 @@ func open(t *testing.T) *site {
 	return &site{server.URL + "/admin/onceward/", j}
 }
 
-// hourOf is an hour before now in which a provider was down for a while, and nobody looked for some minutes.
+// hourOf is the hour before now. A provider was down for a while, and for some minutes nothing was noted.
 func hourOf(now time.Time) *console.Hour {
 	hour := new(console.Hour)
 	for ago := 59; ago > 0; ago-- {
@@ -90,7 +90,7 @@ func (s *site) page(t *testing.T, id string) string {
 	return fmt.Sprintf("operation?h=%d", s.operation(t, id).Handle)
 }
 
-// browser is a tab that reports whatever its policy or its console has to say.
+// browser is a tab that collects the reports of its policy and its JavaScript console.
 type browser struct {
 	context.Context
 	mu      sync.Mutex
@@ -103,19 +103,20 @@ func (b *browser) report(format string, args ...any) {
 	b.reports = append(b.reports, fmt.Sprintf(format, args...))
 }
 
-// watched tells of each violation of the page's policy, from before its first script.
+// watched reports each violation of the page's policy, from before its first script.
 const watched = `document.addEventListener("securitypolicyviolation", e => console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sample));`
 
-// group has the browser end with its test: Debian's command is a script, without which it would go on.
+// group ends the browser together with its test. Debian's command is a script, and without a process group its
+// browser would go on.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// slow is what a busy machine's browser may take for all pages of a test.
+// slow is the time that a browser on a busy machine may take for all pages of a test.
 const slow = 10 * time.Minute
 
-// browse starts a browser. What it reports fails the test.
+// browse starts a browser. Any report of it fails the test.
 func browse(t *testing.T) *browser {
 	t.Helper()
 	named := os.Getenv("ONCEWARD_BROWSER")
@@ -186,7 +187,7 @@ func (b *browser) scheme(name string) chromedp.Action {
 // shots are where screenshots are kept, "" for nowhere.
 var shots = os.Getenv("ONCEWARD_SCREENSHOTS")
 
-// wider tells what sticks out of the window: boxes that scroll by themselves may hold more.
+// wider lists the elements that stick out of the window. Boxes that scroll by themselves may hold wider ones.
 const wider = `(() => {
 	const wide = [];
 	for (const e of document.querySelectorAll("body *")) {
@@ -196,7 +197,7 @@ const wider = `(() => {
 	return (document.documentElement.scrollWidth > document.documentElement.clientWidth ? "the page; " : "") + wide.join(" ");
 })()`
 
-// faint tells which texts don't stand out from their ground by 4.5 to 1
+// faint lists the texts that don't stand out from their background by 4.5 to 1
 // (https://www.w3.org/TR/WCAG22/#contrast-minimum).
 const faint = `(() => {
 	const parts = c => c.match(/[\d.]+/g).map(Number);
@@ -211,7 +212,7 @@ const faint = `(() => {
 	return [...found].join("; ");
 })()`
 
-// unnamed tells which fields, buttons, links and tables have no name for who does not see them.
+// unnamed lists the links, fields, buttons, regions and drawings that have no name for a screen reader.
 const unnamed = `[...document.querySelectorAll("a, button, input:not([type=hidden]), select, [role=region], svg")].filter(e =>
 	!(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length))).map(e => e.outerHTML.slice(0, 60)).join("; ")`
 
@@ -226,7 +227,7 @@ func (b *browser) tellsNothing(t *testing.T) {
 	}
 }
 
-// Bodies that somebody has revealed show what is no secret, and a screenshot of them has none either.
+// Bodies that a user has revealed show everything but the secrets. Their screenshot has no secret either.
 func TestRevealedInABrowser(t *testing.T) {
 	s, b := open(t), browse(t)
 	b.run(t, chromedp.Navigate(s.url+s.page(t, planted.Completed)), chromedp.WaitReady("footer"),
@@ -240,8 +241,8 @@ func TestRevealedInABrowser(t *testing.T) {
 	}
 }
 
-// Every page is shown in both colour schemes and at 320 px: nothing that its policy forbids is tried,
-// nothing is wider than the window, every text stands out from its ground, and every control has a name.
+// Every page is shown in both colour schemes, and at 1100 and 320 px. The page does nothing that its policy forbids,
+// and nothing is wider than the window. Every text stands out from its background, and every control has a name.
 func TestEveryPage(t *testing.T) {
 	s, b := open(t), browse(t)
 	pages := map[string]string{
@@ -280,7 +281,7 @@ func TestResolveByKeyboard(t *testing.T) {
 	focused := func() string {
 		return b.eval(t, `(e => e.getAttribute("href") || e.name || e.textContent)(document.activeElement)`)
 	}
-	// goTo presses the tab key until what is wanted has the focus.
+	// goTo presses the tab key until the wanted element has the focus.
 	goTo := func(wanted string) {
 		t.Helper()
 		for range 80 {
