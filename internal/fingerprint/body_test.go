@@ -23,7 +23,7 @@ func ofBody(contentType, body string, omit ...string) string {
 	return fingerprint.Of(fingerprint.Input{ContentType: contentType, Body: []byte(body), OmitFields: omit})
 }
 
-// An empty body is the same whatever its type and coding.
+// An empty body is the same under every type and coding.
 func TestEmptyBodyIsTheSame(t *testing.T) {
 	want := fingerprint.Of(fingerprint.Input{})
 	for _, contentType := range []string{"", jsonType, formType, "multipart/form-data; boundary=b", "text/plain"} {

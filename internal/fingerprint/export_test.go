@@ -1,6 +1,6 @@
 package fingerprint
 
-// CanonicalJSON is what a scanner makes of a body, which the tests hold against RFC 8785.
+// CanonicalJSON returns the scanner's form of a body, which the tests compare with RFC 8785.
 func CanonicalJSON(body []byte, omit []string) (form string, content []byte) {
 	return new(scanner).canonical(body, omit, &watch{})
 }

@@ -33,8 +33,8 @@ func charge(t testing.TB) fingerprint.Input {
 	}
 }
 
-// A stored fingerprint is compared with those of later releases. To change what v1 gives is to refuse every request
-// that is under way during an upgrade; a new rule needs a new version.
+// A stored fingerprint is compared with fingerprints of later releases. If the output of v1 changed, every request
+// that is under way during an upgrade would be refused. A new rule needs a new version.
 func TestFingerprintsOfVersion1NeverChange(t *testing.T) {
 	form := fingerprint.Input{
 		Method:      "POST",
@@ -86,7 +86,7 @@ func printOf(in fingerprint.Input) *fingerprint.Print {
 	return &p
 }
 
-// differ returns the parts in which two requests differ, in one string.
+// differ lists the different parts of two requests, in one string.
 func differ(t testing.TB, a, b fingerprint.Input) string {
 	t.Helper()
 	parts, err := printOf(a).Diff(fingerprint.Of(b))

@@ -189,7 +189,7 @@ func FuzzJSONBodies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		want := ofBody(jsonType, string(a))
-		// A pair that was made up seldom shares a fingerprint. What common encoders make of a, often with a loss, does.
+		// A random pair seldom shares a fingerprint. The output of common encoders for a, often with a loss, does.
 		others := [][]byte{b}
 		if canonical, err := jcs.Transform(a); err == nil {
 			others = append(others, canonical)
@@ -315,7 +315,7 @@ func BenchmarkOf(b *testing.B) {
 	}
 }
 
-// The plain documents are what the scanner writes itself, the others what it leaves to the library.
+// The scanner itself writes the plain documents. It leaves the others to the library.
 func BenchmarkCanonicalJSON(b *testing.B) {
 	plain := document(b)
 	for _, bm := range []struct {

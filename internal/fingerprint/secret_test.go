@@ -47,7 +47,7 @@ func TestSecretBodiesDistinguishRequests(t *testing.T) {
 	assert.Equal(t, "body", differ(t, card(t, "4242", key), card(t, "4243", key)))
 }
 
-// Without a key nothing is stored by which the body could be found, and everything else is compared.
+// Without a key the fingerprint has no digest of a secret body, and everything else is compared.
 func TestWithoutAKeyASecretBodyDoesNotCount(t *testing.T) {
 	another := func(in fingerprint.Input, change func(*fingerprint.Input)) fingerprint.Input {
 		change(&in)
@@ -75,8 +75,8 @@ func TestSecretBodyIsTheSameRequest(t *testing.T) {
 	assert.Equal(t, "body", differ(t, plain, other))
 }
 
-// A fingerprint of a secret is salted and only then.
-// What can be guessed can't be found by guessing: no two fingerprints are alike, and none holds a digest of the parts.
+// A fingerprint is salted only if the request has a secret. A guess of the secret can't be verified: no two
+// fingerprints are alike, and none holds a digest of the parts.
 func TestSecretsFingerprintIsSalted(t *testing.T) {
 	digests := func(s string) []string { return strings.Fields(s) }
 	plain := digests(fingerprint.Of(charge(t)))
@@ -122,7 +122,7 @@ func TestSecretsFingerprintUnderAnotherKey(t *testing.T) {
 	assert.True(t, printOf(card(t, "4242", []byte("kept elsewhere"))).Same(stored))
 }
 
-// What was stored is compared with what a later release makes of a request.
+// A stored fingerprint matches the same request in a later release.
 func TestFingerprintsOfSecretsNeverChange(t *testing.T) {
 	for _, tc := range []struct {
 		name, stored string
@@ -157,7 +157,7 @@ func repeatUpTo(size int, piece func(i int) string) string {
 	return b.String()
 }
 
-// One that takes time in proportion to the square of a size does not come back while a test is waited for.
+// Fingerprints of large bodies are fast. A fingerprint in quadratic time would not end within a test.
 func TestFingerprintsOfLargeBodies(t *testing.T) {
 	t.Parallel()
 	contentType, _ := multipartBody(t, "b")

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// hears is a provider whose events tell of payments.
+// hears is a provider that sends events about payments.
 func hears() (*providers.Provider, *providers.Endpoint) {
 	p, _ := pay()
 	rule := providers.EventRule{
@@ -75,7 +75,7 @@ func TestEventsAreRead(t *testing.T) {
 	assert.NotEmpty(t, problem)
 }
 
-// One request brings several events, and one without an id is known by what it says.
+// One request brings several events. An event without an id is identified by its content.
 func TestEventsOfOneRequest(t *testing.T) {
 	p, _ := hears()
 	p.Events = []providers.EventRule{{
@@ -94,7 +94,7 @@ func TestEventsOfOneRequest(t *testing.T) {
 	assert.Equal(t, heard[0].ID, again[0].ID, "another delivery of it")
 }
 
-// Whose an event is.
+// An event belongs to an operation by its key, its reference or its object, if no other field contradicts it.
 func TestEventsOfAnOperation(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -150,7 +150,7 @@ func TestEventsOfAnOperation(t *testing.T) {
 	}
 }
 
-// Whatever is sent to an endpoint for events is read without harm.
+// Any body that a stranger sends to an endpoint for events is read without harm.
 func FuzzEvents(f *testing.F) {
 	f.Add(paidEvent)
 	f.Add(`{"events":[` + paidEvent + `]}`)

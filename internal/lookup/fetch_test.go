@@ -15,7 +15,7 @@ import (
 
 var isJSON = http.Header{"Content-Type": {"application/json"}}
 
-// Where a table says how an object itself is got, its state is told by that.
+// If a table says how to fetch an object by itself, the fetched object decides on its state.
 func TestFoundObjectsAreGot(t *testing.T) {
 	p, e := pay()
 	look := &e.Lookups[0]
@@ -85,7 +85,7 @@ func TestStatesOfAParent(t *testing.T) {
 		assert.Equal(t, want, f.Kind, f.Why)
 	}
 
-	// A part of it may be anybody's.
+	// A part of the object may belong to another operation.
 	e.Lookups[0].Items, e.Lookups[0].Created = "parts[]", "created"
 	f := look(t, p, e, about, func(*http.Request) (int, http.Header, []byte) {
 		return 200, isJSON, []byte(`{"parts":[{"id":"c","status":"open","created":1795348801}]}`)
@@ -93,8 +93,8 @@ func TestStatesOfAParent(t *testing.T) {
 	assert.Equal(t, lookup.Alike, f.Kind, f.Why)
 }
 
-// The items of one object, events of its, say together what it came to; one of another kind that
-// has the same key is another object, and no contradiction.
+// The items of one object, such as its events, together give its state. An object of another kind with the same key
+// is another object, and no contradiction.
 func TestItemsOfOneObject(t *testing.T) {
 	p, e := pay()
 	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
@@ -154,7 +154,7 @@ func TestPagesOfEventsOfOneObject(t *testing.T) {
 	assert.Equal(t, []string{"p"}, f.Objects)
 }
 
-// A control is a later operation, of which the look-up reads the same list.
+// A canary is a later operation for which the look-up would read the same list.
 func TestCanaries(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -252,7 +252,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// An account that is one of a list tells whose the credential is; several don't.
+// The account of a credential is known if the answer lists exactly one account.
 func TestIdentityInAList(t *testing.T) {
 	p := &providers.Provider{Identity: providers.Identity{Path: "/v1/accounts", Field: "accounts[].id"}}
 	for body, want := range map[string]string{

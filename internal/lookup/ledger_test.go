@@ -19,7 +19,7 @@ import (
 // noon is when operations are first sent, if not said otherwise.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// payment is what the ledger of a provider has.
+// payment is an entry in the ledger of a provider.
 type payment struct {
 	ID        string            `json:"id"`
 	Amount    json.Number       `json:"amount"`
@@ -145,7 +145,7 @@ func swept(t testing.TB, p *providers.Provider, e *providers.Endpoint, about loo
 
 func free(string) bool { return false }
 
-// look is what one look finds of one operation.
+// look makes one look-up for one operation and returns its finding.
 func look(t testing.TB, p *providers.Provider, e *providers.Endpoint, about lookup.Subject, answer func(*http.Request) (int, http.Header, []byte)) lookup.Finding {
 	t.Helper()
 	return swept(t, p, e, about, answer).Match(about, free)

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Only an object with a mark is the operation's. One that agrees in all but its reference is a
-// candidate, and a mark alone is not enough.
+// Only an object with the operation's mark is the operation's. An object that agrees in everything but the reference
+// is a candidate. A mark alone is not enough.
 func TestAnObjectNeedsAMark(t *testing.T) {
 	const hour = 60 * 60
 	object := func(id, reference string, change func(*payment)) payment {
@@ -196,14 +196,13 @@ func TestFoundObjectHasTheOperationsMark(t *testing.T) {
 	}
 }
 
-// maker is what a random history did: each operation was executed at most once.
+// maker is an operation of a random history, which executed it at most once.
 type maker struct {
 	lookup.Subject
 	executed bool
 }
 
-// Whatever a provider answers, a look ends, and what it finds is in the answer and has the
-// reference.
+// A look-up ends whatever the provider answers. An object that it finds is in the answer and has the reference.
 func FuzzPages(f *testing.F) {
 	f.Add([]byte(`{"data":[{"id":"1","reference":"r","amount":10,"currency":"USD","customer":"c","created":1795348801,"status":"paid"}],"more":false}`), 200)
 	f.Add([]byte(`{"data":[],"more":true,"next":"x"}`), 200)

@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A look-up goes where the operation went, without what was about the operation's own request.
+// A look-up goes to the host of the operation. It leaves out the headers that concern only the operation's own
+// request.
 func TestRequestOfALookup(t *testing.T) {
 	p, e := pay()
 	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
@@ -38,7 +39,7 @@ func TestRequestOfALookup(t *testing.T) {
 	assert.Equal(t, 1, s.Requests())
 }
 
-// What a look-up reads in XML is asked for, unless the operation's own request says what it accepts.
+// A look-up in XML asks for XML, unless the operation's own request has an Accept header.
 func TestLookupsInXML(t *testing.T) {
 	p, e := pay()
 	look := &e.Lookups[0]
@@ -89,8 +90,8 @@ func TestPathOfALookup(t *testing.T) {
 	assert.Empty(t, r.Header.Get("X-Reference"))
 }
 
-// What is asked for by a key is not yet told by it: the list has to show the key, but where the
-// answer is the object that has it.
+// A look-up is exact only if each item of the list shows a key or a reference of ours, or if the answer is the one
+// object that has it. It is not enough to ask for the key.
 func TestExactLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -220,7 +221,7 @@ func TestLookupsWithABody(t *testing.T) {
 	}
 }
 
-// GraphQL answers 200 to what went wrong in part.
+// GraphQL answers 200 even if a part of the request failed.
 func TestAnswersThatListErrors(t *testing.T) {
 	p, e := pay()
 	look := &e.Lookups[0]
@@ -265,7 +266,7 @@ func TestWindows(t *testing.T) {
 	assert.Equal(t, lookup.Window{Since: day.Since, Until: other.Until}, other.Joined(day))
 }
 
-// What look-ups and events compare is taken from the request, and nothing else.
+// Only the values that look-ups and events compare are taken from the request.
 func TestValuesOfARequest(t *testing.T) {
 	p, e := pay()
 	e.Lookups[0].Fetch = "/v1/{path.customer}/{id}"

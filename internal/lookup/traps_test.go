@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A list that is not complete proves nothing, whatever its form.
+// An incomplete list proves nothing, in any form.
 func TestIncompleteListIsInconclusive(t *testing.T) {
 	const list = `{"data":[],"more":false}`
 	for _, tc := range []struct {
@@ -127,7 +127,7 @@ func TestTwoObjectsAreAmbiguous(t *testing.T) {
 	assert.Equal(t, lookup.Found, f.Kind, "an object that is listed twice is one: %s", f.Why)
 }
 
-// A caller's reference on what another operation made proves nothing of this one.
+// A caller's reference proves nothing if another operation made the object.
 func TestCallersReferenceOnOtherObjects(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10.00")
@@ -139,7 +139,8 @@ func TestCallersReferenceOnOtherObjects(t *testing.T) {
 	assert.Equal(t, lookup.Nothing, f.Kind, "it proves another operation already")
 }
 
-// What is an operation's alone leaves no doubt unseen: what contradicts it is for a person.
+// An object with the operation's own reference can't belong to another operation. If it contradicts the request all
+// the same, a person has to decide.
 func TestOwnReferenceThatContradicts(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10.00")
@@ -382,7 +383,8 @@ func TestStylesOfPages(t *testing.T) {
 	}
 }
 
-// What a found object's state means, by the table; it is an answer only as a create gives it.
+// The table gives the meaning of a found object's state. The object counts as the answer only in a state that a
+// create returns.
 func TestStatesOfFoundObjects(t *testing.T) {
 	for _, tc := range []struct {
 		status string

@@ -48,8 +48,8 @@ func valid(key string) error {
 	return nil
 }
 
-// fibers are the rules that Fiber's middleware breaks. It serves requests without a key, compares nothing, takes an empty key or two
-// for none, has one store for all tenants, and answers 500 if a key is refused.
+// fibers are the rules that Fiber's middleware breaks. It serves requests without a key and compares nothing. It
+// takes an empty key or two keys for none, and has one store for all tenants. It answers 500 if a key is refused.
 var fibers = []string{
 	"a request without a key is refused",
 	"an empty key is refused",

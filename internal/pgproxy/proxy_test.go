@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/pgproxy"
 )
 
-// server is one that answers every Sync by the number of the bytes that it was asked, and ReadyForQuery.
+// server answers every Sync with the number of bytes that it has received, and ReadyForQuery.
 type server struct {
 	net.Listener
 	heard chan []byte // what came by one connection, once that has ended
@@ -73,7 +73,7 @@ func message(kind byte, body string) []byte {
 
 var startup = append(append([]byte{0, 0, 0, 17}, 0, 3, 0, 0), "user\x00me\x00\x00"...)
 
-// pipeline is a statement with its Sync: what a driver sends in one piece.
+// pipeline is a statement with its Sync, which a driver sends in one piece.
 func pipeline(sql string) (all []byte) {
 	for _, m := range [][]byte{
 		message('P', "\x00"+sql+"\x00\x00\x00"), message('B', "\x00\x00\x00\x00\x00\x00\x00\x00"), message('E', "\x00\x00\x00\x00\x00"), message('S', ""),

@@ -19,7 +19,7 @@ import (
 // never is a Refill or a PerSuccess that adds up to nothing, since 0 means the default.
 const never = math.SmallestNonzeroFloat64
 
-// drain takes at one time what there is.
+// drain takes all available tokens at one time.
 func drain(bucket *retry.Bucket, at time.Time) (taken int) {
 	for {
 		if ok, _ := bucket.Take(at); !ok {
@@ -102,8 +102,8 @@ func TestRetriesAreRefusedUntilATokenOrAProbe(t *testing.T) {
 	}
 }
 
-// Retries are bounded by capacity, time, successes and probes.
-// Whatever happens, no more retries are let through than there are tokens, probes included: the law of the budget.
+// Capacity, time, successes and probes bound the retries. In no history are there more retries, probes included, than
+// tokens.
 func TestBudgetBoundsRetries(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 9))

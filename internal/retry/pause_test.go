@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 )
 
-// A pause lies in the upper half of what its rounds come to, and never beyond an hour or the operation's age.
+// A pause lies in the upper half of the time for its rounds. It is never longer than an hour or the operation's age.
 func TestPauseGrowsWithTheRounds(t *testing.T) {
 	policy := backoff.Policy{Initial: time.Second, Max: 10 * time.Second, MaxAttempts: 3}
 	for _, tc := range []struct {

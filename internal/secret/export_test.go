@@ -1,6 +1,6 @@
 package secret
 
-// Forget forgets what was judged. Remembered is how many names are remembered since.
+// Forget clears the remembered verdicts. Remembered counts the names that were judged since.
 func Forget() { clear(judged.names) }
 
 func Remembered() int { return len(judged.names) }

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 )
 
-// What approves one request is withheld and nobody's credential.
+// A field that approves a single request is withheld, and is no credential.
 func TestOneTimeApprovalIsWithheld(t *testing.T) {
 	for _, name := range []string{"x-2fa-approval", "X-2FA-Approval", "X-MFA-Code", "Two-Factor-Code", "X-Second-Factor", "X-GitHub-OTP", "totp"} {
 		assert.True(t, secret.OneTime(name), name)
@@ -21,7 +21,7 @@ func TestOneTimeApprovalIsWithheld(t *testing.T) {
 	}
 }
 
-// A request is signed by a field of its header or of its query, and by what says what its body is.
+// A request is signed by a field of its header or of its query, and by a digest of its body.
 func TestSignedRequests(t *testing.T) {
 	for _, row := range []struct {
 		name, value, query string

@@ -30,7 +30,7 @@ func TestShapeHasNoValue(t *testing.T) {
 	assert.False(t, whole, "nesting is bounded")
 }
 
-// A secret is masked at every depth and in every form of body, and what is none is shown.
+// A secret is masked at every depth and in every form of body. Other values are shown.
 func TestMasked(t *testing.T) {
 	for name, row := range map[string]struct{ contentType, body string }{
 		"by name, deep":          {"application/json", `{"open":"seen","a":{"b":[{"api_key":"hidden-1"}]},"cvc":"hidden-2","x":{"security_code":937}}`},
@@ -77,7 +77,7 @@ func TestMasked(t *testing.T) {
 	assert.Contains(t, shown.Masked("application/json", []byte(`{"big":9007199254740993}`)), "9007199254740993", "numbers keep their digits")
 }
 
-// A stranger chooses what a body holds: a long one costs little to show.
+// A long body costs little to show, since a stranger may choose its content.
 func TestALongBodyIsShownByItsBeginning(t *testing.T) {
 	body := []byte(`{"open":"seen","cvc":"937","n":[` + strings.Repeat("0,", 4<<20) + "0]}")
 	got := shown.Masked("application/json", body)

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// What was seen is a sentence, whatever is known of it.
+// Evidence is shown as a sentence, even if its source or finding is not known.
 func TestEvidenceIsASentence(t *testing.T) {
 	for want, e := range map[string]journal.Evidence{
 		"A look-up could not tell":                                              {Source: journal.SourceLook, Finding: journal.FindingInconclusive},

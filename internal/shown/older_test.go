@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// What was created before a time comes before the handle, and at most some hundred others.
+// All operations that were created before a time come before the handle, and with them at most some hundred later
+// ones.
 func TestBefore(t *testing.T) {
 	j := memory.New()
 	handle, err := shown.Before(t.Context(), j, time.Now())

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// What a terminal or a reader could take for something else is escaped, and nothing else is.
+// Characters that a terminal or a reader could take for something else are escaped, and no others.
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                       "",

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/texts.txt")
 
-// The packages whose texts a user or an operator reads.
+// speaking are the packages whose texts a user or an operator reads.
 var speaking = []string{
 	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
@@ -38,8 +38,8 @@ var places = map[string]string{
 	"Reason": "Causes", "Cause": "Causes", "cause": "Causes", "Why": "Causes", "Because": "Causes", "Advice": "Causes", "Invariant": "Causes",
 }
 
-// Texts.txt has each text of an error, a log line, and a cause that a program says at run time, by its kind and in order,
-// so that they can be read on one page. "…" stands for a value; a text without a space is an identifier.
+// Texts.txt lists, on one page, each text of an error, a log line and a cause that a program says at run time. They
+// are in order, by kind. "…" stands for a value. A text without a space is an identifier.
 func TestDocumentTexts(t *testing.T) {
 	t.Parallel()
 	texts := map[string]map[string]bool{"Errors": {}, "Log lines": {}, "Causes": {}}
@@ -86,8 +86,8 @@ func TestDocumentTexts(t *testing.T) {
 	}
 }
 
-// textsOf returns the expressions of n that are texts, and their kind. In packages that are full of SQL or of sources,
-// what a function returns and what a variable holds is none.
+// textsOf returns the expressions of n that are texts, and their kind. Unless plain, the results of functions and the
+// values of variables are left out, for packages that are full of SQL or of sources.
 func textsOf(n ast.Node, plain bool) (kind string, texts []ast.Expr) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -121,7 +121,7 @@ func kindOf(x ast.Expr) string {
 	return ""
 }
 
-// textOf returns the text of an expression, with "…" for what is not written there.
+// textOf returns the text of an expression, with "…" in place of each part that is not a literal.
 func textOf(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.BasicLit:

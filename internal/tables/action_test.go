@@ -136,7 +136,7 @@ func TestActionDecidesTheEndpoint(t *testing.T) {
 	}
 }
 
-// A route stays undecided until what decides is known.
+// A route stays undecided until the field that decides is known.
 func TestActionStaysUndecided(t *testing.T) {
 	router, err := tables.NewRouter([]providers.Provider{acting()})
 	require.NoError(t, err)

@@ -202,8 +202,8 @@ func TestGraphQLKeyThatIsAVariablesDefault(t *testing.T) {
 	assert.False(t, present)
 }
 
-// What stands where the key's object should, or where an object on the way to it
-// should, is not overwritten, and the key is put nowhere else.
+// If another value stands in place of the key's object, or of an object on the way to it, it is not overwritten. The
+// key is put nowhere else.
 func TestAKeyIsPutIntoItsOwnObjectOnly(t *testing.T) {
 	deep := providers.Key{Place: providers.KeyGraphQL, Name: "input.options.key"}
 	for name, tc := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// fromStrangers are inputs of about n bytes each that strangers may send, and what is read of
-// them. Each took seconds to minutes for a megabyte when that was quadratic.
+// fromStrangers are inputs of about n bytes each that strangers may send, each with a function that reads it. With
+// quadratic code each took seconds to minutes for a megabyte.
 var fromStrangers = []struct {
 	name string
 	make func(t testing.TB, n int) (read func())
@@ -100,8 +100,8 @@ func TestLargeInputIsReadInLinearTime(t *testing.T) {
 	}
 }
 
-// Only a time shows what is quadratic: a size that is four times the other takes four times as
-// long, not sixteen. So the bytes a second of the two sizes of each input are about the same.
+// Only a measured time shows quadratic code. Linear code takes four times as long for four times the size, quadratic
+// code sixteen times. So the bytes per second of the two sizes of each input must be about the same.
 func BenchmarkLargeInput(b *testing.B) {
 	for _, row := range fromStrangers {
 		for _, n := range []int{14 << 10, 56 << 10} {

@@ -138,7 +138,7 @@ func TestPathValues(t *testing.T) {
 	assert.Nil(t, at("POST /v1/charges/{id}", "/v1/charges/a%2Fb"))
 }
 
-// Whatever a page holds: items are JSON, and parts of it.
+// The items of any page are JSON, and parts of the page.
 func FuzzItems(f *testing.F) {
 	f.Add(`{"data":[{"id":"a","m":{"x":1}},{"id":"b"}],"next":"c"}`, "data[]")
 	f.Add(`[{"id":1}]`, "[]")

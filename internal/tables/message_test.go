@@ -267,7 +267,7 @@ func FuzzSetThenCarried(f *testing.F) {
 		}
 		before := m
 		if _, _, err := tables.Key(key).Carried(m); err == nil && tables.Key(key).Check(value) == nil {
-			// What can be read can be set.
+			// A key that can be read can be set.
 			if err := tables.Key(key).Set(&m, value, time.Time{}); err != nil {
 				t.Fatal(err)
 			}

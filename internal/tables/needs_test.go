@@ -45,7 +45,7 @@ func TestUnlistedHostNeedsNoBody(t *testing.T) {
 	assert.False(t, rt.NeedsBody(tables.Answer{Status: 200}))
 }
 
-// A body that ends too soon has no fields, and neither has one that is nested too deep.
+// A body that ends too soon has no fields. A body that is nested too deep has none either.
 func TestCutBodyHasNoFields(t *testing.T) {
 	rt := ruled(t, providers.Rule{Status: 200, Field: "code", Equals: "no", Verdict: providers.Rejected})
 	objects := func(deep int) string {
@@ -73,7 +73,7 @@ func TestCutBodyHasNoFields(t *testing.T) {
 	}
 }
 
-// A body of the greatest length that is looked at is read, even if all of it is what is looked for.
+// A body of the greatest length that is searched is read whole, even if every part of it could match.
 func TestALongBodyIsRead(t *testing.T) {
 	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Equals: "no", Verdict: providers.Rejected})
 	body := []byte(`{"errors":[`)
@@ -81,6 +81,6 @@ func TestALongBodyIsRead(t *testing.T) {
 		body = append(body, `{"code":1},`...)
 	}
 	body = append(body, `{"code":"no"}]}`...)
-	// One that reads the rest of the body for each of its items does not come back while a test is waited for.
+	// A search that reads the rest of the body for each item would not end within a test.
 	assert.Equal(t, providers.Rejected, rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict)
 }

@@ -102,7 +102,7 @@ func TestReferenceIsFilledIntoAHeader(t *testing.T) {
 	assert.Equal(t, ours, m.Header.Get("X-Reference"))
 }
 
-// What is filled in is there once, and all else stays as it was.
+// A reference that is filled in occurs once in the body. A body that can't take it stays as it was.
 func FuzzReference(f *testing.F) {
 	f.Add(`{"metadata":{"a":"b"}}`)
 	f.Add(`{"metadata":null,"a":[{}]}`)

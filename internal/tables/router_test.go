@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// tokenAPI has an endpoint without effect beside ones that have some.
+// tokenAPI has an endpoint without effect beside endpoints with an effect.
 func tokenAPI(name string, hosts ...string) providers.Provider {
 	return providers.Provider{
 		Name:  name,

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// under returns the route of a table with these facts, whose author has said what its secrets are.
+// under returns the route of a table with these facts. The table states its secrets.
 func under(t testing.TB, e providers.Endpoint) tables.Route {
 	return of(t, providers.Provider{SecretSource: "its documentation"}, e)
 }
@@ -109,8 +109,8 @@ func TestABodyWithASecretFieldIsASecret(t *testing.T) {
 	}
 }
 
-// As their providers' documentation shows them.
-// A pair that names a card's code or a password by a value holds one, whatever its endpoint's table says.
+// A pair that names a card's code or a password by a value holds a secret, even if its endpoint's table does not list
+// it. The bodies are as their providers' documentation shows them.
 func TestANamedValueIsASecret(t *testing.T) {
 	rt := under(t, providers.Endpoint{SecretRequest: []string{"badge.number"}})
 	for _, tc := range []struct {
@@ -209,8 +209,8 @@ func TestLookingForASecretIsLinear(t *testing.T) {
 	}
 }
 
-// What is secret follows from three rules: names that are always, the table's, and those of credentials if no table
-// says what its secrets are.
+// Three rules decide whether a field is secret: names that always are, names that the table lists, and, if no table
+// states its secrets, names of credentials.
 func TestSecretBodies(t *testing.T) {
 	const (
 		always = "always"
@@ -316,7 +316,7 @@ func TestABodyThatCantBeDecodedIsASecret(t *testing.T) {
 	assert.True(t, found.Unread, "it is longer than is read")
 }
 
-// What a table opens is kept, but for what never is.
+// A field that a table opens is recorded. A field that is always secret, such as a card's code, is not.
 func TestATableOpensFields(t *testing.T) {
 	opened := of(t, providers.Provider{}, providers.Endpoint{OpenRequest: []string{"seal.signature", "otp"}})
 	whole := of(t, providers.Provider{}, providers.Endpoint{OpenRequest: []string{"*"}})
@@ -335,7 +335,7 @@ func TestATableOpensFields(t *testing.T) {
 	}
 }
 
-// The key, the reference and what is compared are recorded anyway.
+// The key, the reference and the compared fields are recorded even if their names are those of secrets.
 func TestKeyReferenceAndComparisonsAreNoSecrets(t *testing.T) {
 	rt := of(t, providers.Provider{}, providers.Endpoint{
 		Pattern: "POST /pay", Key: providers.Key{Place: providers.KeyJSONField, Name: "api_key"},
@@ -352,7 +352,7 @@ func TestKeyReferenceAndComparisonsAreNoSecrets(t *testing.T) {
 	assert.True(t, rt.Secrets(typed(jsonType, `{"api_key":"k","other":{"secret":"r"}}`)).Found)
 }
 
-// An answer that repeats what the request kept secret is not kept either.
+// An answer that repeats a secret of the request is not recorded either.
 func TestAnAnswerShowsASecret(t *testing.T) {
 	stated := under(t, providers.Endpoint{SecretRequest: []string{"source.number"}})
 	unlisted := route(t, newRouter(t, providers.Stripe()), "POST", "https://elsewhere.example/")

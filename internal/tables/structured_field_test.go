@@ -73,9 +73,8 @@ func TestStructuredFieldQuotedKeys(t *testing.T) {
 	}
 }
 
-// The codec reads and writes every item of the structured field vectors.
-// The codec below the keys reads and writes items of every type, several lines as
-// one, and not only what can be a key.
+// The codec reads and writes every item of the structured field vectors. It is below the keys, and serves items of
+// every type and several lines as one, not only items that can be a key.
 func TestStructuredFieldVectors(t *testing.T) {
 	if _, err := os.Stat(vectors); err != nil {
 		t.Skip("the structured field vectors are not here: ", vectors)

@@ -72,7 +72,7 @@ func TestXMLIsReadAsJSON(t *testing.T) {
 	assert.NotEmpty(t, problem)
 }
 
-// Whatever a page holds: what is made of it is JSON, and no longer than what is read of that.
+// Any page is refused or becomes valid JSON, at most four times as long as the page.
 func FuzzXMLAsJSON(f *testing.F) {
 	f.Add(`<r><l><item><id>1</id></item></l><next>a</next></r>`, "l[]")
 	f.Add(`<?xml version="1.0"?><r xmlns="u"><o><l/></o><a>&lt;&#xA;</a></r>`, "o.l[]")

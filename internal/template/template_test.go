@@ -128,7 +128,7 @@ func TestNamesOfPlaceholders(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// Whatever the values, what is expanded reads back as the template with exactly them.
+// The expanded text reads back as the template with exactly the given values, for any values.
 func FuzzExpand(f *testing.F) {
 	for _, seed := range []string{"", ".", "..", "a&b=c", `"`, `\`, "/..", "%2e%2e", "é\n\u2028", `"""`, `"){x}#`, "{b}", "\x00", "+ ;,?#", "\xff"} {
 		f.Add(seed, "b")
@@ -185,7 +185,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// Whatever the template, it is refused or what comes of it is of its place.
+// Any template is refused, or expands to a valid text of its place.
 func FuzzTemplate(f *testing.F) {
 	f.Add("/a/{v}")
 	f.Add(`{"query":"{a(b:\"{v}\")}","c":["{v}"]}`)

@@ -20,7 +20,7 @@ var (
 	errCause = errors.New("it was refused")
 )
 
-// world is a throttle, and the time that it is told.
+// world is a throttle with its own time.
 type world struct {
 	*throttle.Throttle
 	t   *testing.T
@@ -55,7 +55,7 @@ func (w *world) verdict(to throttle.Target) throttle.Verdict {
 	return refusal.Verdict
 }
 
-// one sends an operation, and tells what came of it a millisecond later.
+// one sends an operation, and a millisecond later reports its result by tell.
 func (w *world) one(to throttle.Target, tell func(p *throttle.Permit, started time.Time)) {
 	w.t.Helper()
 	p := w.enter(to)
@@ -69,7 +69,7 @@ func (w *world) works(p *throttle.Permit, _ time.Time)         { p.Works(w.now) 
 func (w *world) fails(p *throttle.Permit, started time.Time)   { p.Fails(started, w.now) }
 func (w *world) refused(p *throttle.Permit, started time.Time) { p.Refused(started, w.now, errCause) }
 
-// What is told of attempts opens one breaker or the other, and no more.
+// The results of attempts open the breaker of the site or of the scope, and no other.
 func TestBreakerOpensBy(t *testing.T) {
 	for _, row := range []struct {
 		name        string
@@ -231,7 +231,7 @@ func TestBeyondIsSpread(t *testing.T) {
 	assert.Greater(t, len(drawn), 20)
 }
 
-// What can't be supplied keeps back what needs it, in its scope, until it is supplied.
+// A missing credential holds back the operations of its scope that need it, until it is supplied.
 func TestMissingCredential(t *testing.T) {
 	w := start(t)
 	needs, others := stripe, stripe
@@ -253,7 +253,7 @@ func TestMissingCredential(t *testing.T) {
 	assert.Equal(t, throttle.Admitted, w.verdict(needs))
 }
 
-// Slots are those of a site, those of the fleet for a provider, and eight sites' together.
+// Slots limit the operations of a site and of a provider in the fleet. All sites together have the slots of eight.
 func TestSlots(t *testing.T) {
 	fleet := func(n, rank, of int) func(*throttle.Settings) {
 		return func(s *throttle.Settings) { s.Fleet, s.Rank = n, func() (int, int) { return rank, of } }
@@ -305,7 +305,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// Openings say what may be claimed.
+// Openings lists the providers and hosts whose operations may be claimed, and when the next may be.
 func TestOpenings(t *testing.T) {
 	w := start(t)
 	assert.Equal(t, throttle.Openings{Idle: []string{"adyen", "stripe"}, Some: map[string]int{}, Most: 4, Host: true, Hosts: 4}, w.Openings(w.now))
@@ -367,7 +367,7 @@ func TestClockSetBack(t *testing.T) {
 	assert.Equal(t, throttle.Admitted, w.verdict(stripe))
 }
 
-// What is over, or says nothing any more after a day, is forgotten.
+// A site that works is not remembered. A refusal is forgotten after a day.
 func TestForgotten(t *testing.T) {
 	w := start(t)
 	w.one(hook, w.works)

@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// childPlan is what one process does: it asks for the payment, tells what it got and
-// waits for its end.
+// childPlan directs one process. The process asks for the payment, reports the result and waits for its end.
 type childPlan struct {
 	SDK       string
 	Journal   string // the file
@@ -49,7 +48,7 @@ type childPlan struct {
 	Installed bool   // the SDK uses its own client, below which ours is installed
 }
 
-// childReport is what the process got.
+// childReport is the result that the process got.
 type childReport struct {
 	ID      string // of what was made
 	Pending bool   // the error was ErrPending
@@ -169,7 +168,7 @@ func (plan childPlan) start(t *testing.T) *child {
 	return c
 }
 
-// report waits for what the process got.
+// report waits for the report of the process.
 func (c *child) report() childReport {
 	c.t.Helper()
 	r, ok := <-c.reports

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// refusals are the providers' own errors: one that is the operation's answer, and
-// one of a wrong credential, which frees the name.
+// refusals are the providers' own errors of two kinds. One kind is the operation's answer. The other rejects a wrong
+// credential, which frees the name.
 var refusals = []struct {
 	sdk    sdk
 	name   string
@@ -81,8 +81,8 @@ func TestTheSDKSeesItsOwnTypedErrors(t *testing.T) {
 	}
 }
 
-// With its retries off the provider's own 503 is found through the SDK.
-// A retry of the SDK's would hide it: it is told that nothing is sent yet.
+// If the SDK's retries are off, the caller finds the provider's own 503 through the SDK. A retry of the SDK would
+// hide that 503, since it only learns that nothing is sent yet.
 func TestProvidersOwn503WithoutRetries(t *testing.T) {
 	for _, row := range []struct {
 		sdk  sdk
@@ -123,9 +123,8 @@ func TestProvidersOwn503WithoutRetries(t *testing.T) {
 	}
 }
 
-// No SDK takes the refusal of a later attempt for the outcome.
-// The first attempt has paid, and its answer is lost. Who took the refusal of the
-// second for "declined" would pay by another name.
+// No SDK takes the refusal of a later attempt for the outcome. The first attempt has paid, and its answer is lost. A
+// caller who took the refusal of the second for "declined" would pay by another name.
 func TestRefusalOfALaterAttempt(t *testing.T) {
 	for _, s := range []sdk{stripeGo, paypalClient, resendGo, razorpayGo} {
 		for _, status := range []int{401, 403, 429, 503} {

@@ -224,8 +224,7 @@ const awsRegion = "eu-central-1"
 
 var awsCredentials = credentials.NewStaticCredentialsProvider("AKID", "secret", "")
 
-// signAWS signs the final request, in which the journal's token may have taken the
-// place of the SDK's.
+// signAWS signs the final request. In it the journal's token may have replaced the SDK's.
 func signAWS(r *http.Request) error {
 	return signAWSAt(r, time.Now())
 }

@@ -22,8 +22,7 @@ func eachSDK(t *testing.T, test func(t *testing.T, s sdk)) {
 	}
 }
 
-// Without Onceward another key is made up for each call.
-// What the other tests are there to prevent.
+// Without Onceward the SDK makes another key for each call. The other tests exist to prevent that.
 func TestWithoutOncewardAnotherKeyEachCall(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b := s.inBox(t, nil)

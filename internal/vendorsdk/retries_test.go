@@ -16,8 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A failing provider gets no more requests than our policy makes whatever the SDK
-// retries.
+// A failing provider gets no more requests than our policy makes, however often the SDK retries.
 func TestRetriesOfAnSDKAtAFailingProvider(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// With its own retries off, as README asks, stripe-go has ours for what it only reads.
+// If its own retries are off, as README asks, the reads of stripe-go get ours.
 func TestStripeGoReadsAreRetried(t *testing.T) {
 	var asked atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,7 @@ import (
 // payment is the name of the operation that all tests are about.
 const payment = "invoice-991/charge"
 
-// pay asks for the one effect and returns the ID of what it made.
+// pay asks for the one effect and returns the ID of the created object.
 type pay func(ctx context.Context) (id string, err error)
 
 // sdk is a vendor's SDK and its provider.
@@ -42,8 +42,8 @@ type sdk struct {
 	// or with none. Without hc, the SDK uses its own client.
 	connect func(hc *http.Client, baseURL string, retries bool) (pay, error)
 
-	// status is what an error of the SDK's own type says, and text what the
-	// provider called it; 0 for any other error.
+	// status returns the status of an error of the SDK's own type, and the provider's text of it. It returns 0 for
+	// any other error.
 	status func(err error) (status int, text string)
 
 	authorization string                    // the header by which the provider knows the caller
@@ -100,9 +100,8 @@ func stripeClient(hc *http.Client, baseURL string, retries bool) *stripe.Client 
 	return stripe.NewClient("sk_test_1", stripe.WithBackends(stripe.NewBackendsWithConfig(backend)))
 }
 
-// paypalClient neither makes up keys nor repeats anything. A caller that follows its
-// README makes up a key for each call; and it asks for a token in the middle of the
-// first one, with the call's own context.
+// paypalClient neither makes keys nor repeats anything. A caller that follows its README makes a key for each call.
+// It asks for a token in the middle of the first call, with the call's own context.
 var paypalClient = sdk{
 	name:     "plutov/paypal",
 	provider: providers.PayPal,
@@ -137,8 +136,7 @@ var paypalClient = sdk{
 	resends:       true,
 }
 
-// svixClient makes up a key for each call, and repeats one that met no answer or a
-// server's error three times.
+// svixClient makes a key for each call. It repeats a call three times that got no answer or a server's error.
 var svixClient = sdk{
 	name:     "svix",
 	provider: func() providers.Provider { return providers.Svix() },
@@ -235,8 +233,8 @@ type box struct {
 	wire
 }
 
-// inBox starts a box in which business answers the payments; nil: with what the
-// provider says when all is well.
+// inBox starts a box in which business answers the payments. If business is nil, they get the provider's usual
+// answer.
 func (s sdk) inBox(t *testing.T, business http.HandlerFunc) *box {
 	t.Helper()
 	if business == nil {
@@ -278,7 +276,7 @@ type process struct {
 	replaced int // keys that gave way to the journal's
 }
 
-// start makes a process whose provider is at baseURL.
+// start makes a process with the provider at baseURL.
 func (s sdk) start(t *testing.T, path, baseURL string, policy backoff.Policy) *process {
 	t.Helper()
 	j, err := sqlite.Open(path, sqlite.Options{})
@@ -299,7 +297,7 @@ func (s sdk) start(t *testing.T, path, baseURL string, policy backoff.Policy) *p
 	return p
 }
 
-// operation is what the journal has under a name or, of an unnamed one, its key.
+// operation returns the journal's record under a name or, if it is unnamed, a key.
 func (p *process) operation(t *testing.T, id string) onceward.Operation {
 	t.Helper()
 	var ref onceward.Ref

@@ -200,8 +200,8 @@ func idOf(body io.Reader) (string, error) {
 	return id, err
 }
 
-// untilServed asks with the key until there is the answer, as a caller does whose client gives up. stripe-go repeats nothing that was
-// answered with Stripe's JSON.
+// untilServed asks with the key until there is an answer, as a caller does after its client gave up. stripe-go does
+// not repeat a request that got Stripe's JSON.
 func (c serverClient) untilServed(t *testing.T, s *service, key string, amount int64) string {
 	t.Helper()
 	for range 5 {
@@ -215,8 +215,8 @@ func (c serverClient) untilServed(t *testing.T, s *service, key string, amount i
 	return ""
 }
 
-// Other projects' clients, and ours, get what they are made for from a service that answers by package server in Stripe's flavour: each payment once,
-// and the first answer.
+// A service in package server's Stripe flavour serves other projects' clients and ours. Each client makes each
+// payment once, and gets the first answer.
 func TestClientsOfTheStripeFlavour(t *testing.T) {
 	for _, row := range []struct {
 		name string

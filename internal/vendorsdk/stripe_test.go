@@ -22,8 +22,8 @@ const (
 	keyInUse    = `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use","message":"in use"}}`
 )
 
-// inUse says so ten times in quick succession, and from then on asks for an hour's
-// patience: being in flight is not an attempt, and only time ends the call.
+// inUse asks the client ten times to come back at once, and from then on after an hour. An answer that the key is in
+// flight is not an attempt, so only time ends the call.
 func inUse(w http.ResponseWriter, r *http.Request, nth int) {
 	if nth <= 10 {
 		w.Header().Set("Retry-After-Ms", "1")
@@ -44,13 +44,12 @@ func page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("<h1>Service Unavailable</h1>"))
 }
 
-// calm has a minute's pause after the attempts of a call, far longer than the retries of an
-// SDK take: who asks may go ahead of it once in so long, where nothing has run.
+// calm has a minute's pause after the attempts of a call, far longer than the retries of an SDK take. If nothing has
+// run, a caller may go ahead of that pause once in that time.
 var calm = backoff.Policy{Initial: 10 * time.Millisecond, Multiplier: 6000, Max: 10 * time.Minute, MaxAttempts: 2}
 
-// What stripe-go sees of a Stripe that fails is ours.
-// stripe-go would take some of these for its own error, and repeat the call after
-// others, by what they look like. None is the operation's outcome.
+// stripe-go sees our errors if Stripe fails. By their looks, stripe-go would take some of Stripe's answers for its
+// own error, and repeat the call after others. None of them is the operation's outcome.
 func TestStripeGoSeesOurErrors(t *testing.T) {
 	for _, row := range []struct {
 		name     string

@@ -72,9 +72,8 @@ type mocked struct {
 	wire
 }
 
-// inFrontOfStripeMock starts one. keepBack, if not nil, is called once the mock has
-// answered and before the answer is handed over; an error drops the connection in
-// its place.
+// inFrontOfStripeMock starts a proxy before the mock. keepBack, if not nil, is called after the mock has answered and
+// before the client gets the answer. Its error drops the connection instead.
 func inFrontOfStripeMock(t *testing.T, keepBack func() error) *mocked {
 	t.Helper()
 	address, err := stripeMock()
@@ -159,9 +158,7 @@ func TestStripeMockTypedErrors(t *testing.T) {
 	assert.Len(t, m.seen(), 1, "the refusal is the operation's answer")
 }
 
-// Every call of stripe-go is made once under its name.
-// A name makes each of these one effect, whichever endpoint it is for; what has no
-// effect is left alone.
+// Every call of stripe-go is made once under its name, at every endpoint. A call without an effect is left alone.
 func TestStripeMockEveryCallIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

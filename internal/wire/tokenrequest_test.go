@@ -16,7 +16,7 @@ import (
 
 const form = "application/x-www-form-urlencoded"
 
-// What only looks like an object with a grant is no token request.
+// A body that only looks like an object with a grant is no token request.
 func TestTokenRequestIsAnObject(t *testing.T) {
 	as := func(body string) bool {
 		return wire.IsTidyTokenRequest(http.MethodPost, tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
