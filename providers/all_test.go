@@ -17,9 +17,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// contracts has every adapter of this package, with valid arguments, and what
-// it is held to. The conformance suite, the benchmark, the fuzz targets and the
-// matrix in docs/providers.md go through it. No two of them name the same host.
+// contracts returns every adapter of this package, with valid arguments, and its contract. The conformance suite, the
+// benchmark, the fuzz targets and the matrix in docs/providers.md go through it. No two adapters name the same host.
 func contracts() []contract {
 	return []contract{
 		stripeContract(),

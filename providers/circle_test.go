@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A caller who asks again has to send another ciphertext. It is the same operation all the same, but another amount is not.
+// A caller who asks again has to send another ciphertext. Requests that differ only in it are the same operation. A
+// request with another amount is not.
 func TestCircleComparesNoCiphertext(t *testing.T) {
 	srv := providertest.NewServerInMemory(providers.Circle(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -54,7 +54,7 @@ func TestTheFirstMatchingRuleWins(t *testing.T) {
 	assert.Equal(t, indeterminate, rt.Classify(both).Verdict)
 }
 
-// A rule can speak of a key that nobody else has sent.
+// A rule can be limited to a key that was made for this request, which no other process has sent.
 func TestClassifyOwnKey(t *testing.T) {
 	rt := ruled(t,
 		providers.Rule{Status: 409, On: providers.FirstAttemptOwnKey, Verdict: final},
@@ -270,8 +270,8 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// typical is, for each adapter, the route of an answer of its own whose body is
-// JSON, and that answer among the members that an error usually has besides.
+// typical visits, for each adapter, a route and an error of its own in JSON. The error has the members that errors
+// usually have besides.
 func typical(t testing.TB, visit func(name string, rt tables.Route, a tables.Answer)) {
 	const besides = `{"doc_url":"https://docs.example.com/errors/already-captured","message":"The charge ch_3PqXyz2eZvKYlo2C has already been captured, and can't be captured again.","request_log_url":"https://dashboard.example.com/logs/req_Hq2x","status":400`
 	for _, c := range contracts() {

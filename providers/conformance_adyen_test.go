@@ -16,7 +16,7 @@ func adyenContract() contract {
 		invalid   = `{"status":422,"errorCode":"101","message":"Invalid card number"}`
 	)
 	cards := []string{"paymentMethod.number", "paymentMethod.cvc", "card.number", "card.cvc"}
-	// The versions in which the description declares the header: adyen-openapi aa014f0.
+	// These are the versions whose description declares the header: adyen-openapi aa014f0.
 	var keyed, keyless, reads []string
 	for _, version := range strings.Fields("v37 v40 v41 v46 v49 v50 v51 v52 v53 v64 v65 v66 v67 v68 v69 v70 v71 v72") {
 		for _, base := range []string{"/", "/checkout/"} {

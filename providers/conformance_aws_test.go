@@ -209,7 +209,7 @@ func awsLooks() []look {
 	}
 }
 
-// What AWSRunInstances is looked up by only reads, however the caller lists it.
+// The action of AWSRunInstances's look-up has no effect, whether or not the caller lists that action.
 func TestAWSListsTheActionsOfItsLookups(t *testing.T) {
 	rows := func(p providers.Provider) (n int) {
 		for _, e := range p.Endpoints {

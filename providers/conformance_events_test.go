@@ -13,8 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// event is one that a provider sends, and what it says of a request that was first sent at
-// conformanceTime, see [look].
+// event is an event of a provider, and its meaning for a request that was first sent at conformanceTime, see [look].
 type event struct {
 	name    string
 	request string

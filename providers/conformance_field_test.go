@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// plainContract completes a contract of a provider whose errors are like failure and of which it is not published what 409
-// means for a key. keyed is the request that is shown on the wire.
+// plainContract completes the contract of a provider whose errors are like failure. The provider does not publish the
+// meaning of 409 for a key. keyed is the request that is shown on the wire.
 func plainContract(c contract, keyed, failure string) contract {
 	for _, group := range c.terms {
 		for _, text := range group.requests {

@@ -17,19 +17,17 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// look is a request whose answer was lost, and what a look at the provider makes of it. Its
-// request was first sent at conformanceTime, with conformanceKey and, where the reference is
-// the one that a client fills in, ours.
+// look is a request whose answer was lost, and the finding of a look-up for it. The request was first sent at
+// conformanceTime, with conformanceKey. If its reference is the one that a client fills in, it is ours.
 type look struct {
 	name    string
 	request string
 
-	// from is the first look-up that is tried, for one that comes behind others.
+	// from is the index of the first look-up that is tried. It is above 0 for a look-up that comes behind others.
 	from int
 
-	// asks are the look-ups' requests, with their bodies behind them: of the first that serves
-	// the operation. Where the page shows its object and that is got by itself, the request
-	// for it follows.
+	// asks are the requests of the first look-up that serves the operation, with their bodies behind them. If the
+	// page shows the operation's object, and the object is fetched by itself, the request for it follows.
 	asks []string
 
 	// page is the answer to the first, in the provider's shape, more those to the next pages,
@@ -48,7 +46,7 @@ type finding struct {
 	exact   bool
 }
 
-// reference is one that stands on the object of one operation only.
+// reference stands on the object of one operation only.
 const reference = "5f0c6f5e-9a53-8b1e-8f8e-0f3c2a4b6d7e"
 
 func TestConformanceLookups(t *testing.T) {
@@ -112,8 +110,7 @@ func TestConformanceLookups(t *testing.T) {
 	}
 }
 
-// found takes the first look-up that serves the request, and returns the endpoint and which
-// one that is.
+// found takes the first look-up that serves the request, and returns its endpoint and its number.
 func (l look) found(t *testing.T, p providers.Provider) (used string) {
 	e, about := subject(t, p, l.request)
 	var sweep *lookup.Sweep
@@ -192,7 +189,7 @@ func answer(text string) (status int, header http.Header, body []byte) {
 	return 200, header, []byte(text)
 }
 
-// subject is what is known of an operation, and the endpoint it was sent to.
+// subject returns the known facts of an operation, and the endpoint that it was sent to.
 func subject(t *testing.T, p providers.Provider, text string) (*providers.Endpoint, lookup.Subject) {
 	t.Helper()
 	req, message := request(t, text)

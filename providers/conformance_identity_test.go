@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Each provider that can tell whose a credential is does so in an answer of its own shape.
+// Each provider that can name the account of a credential does so in an answer of its own shape.
 func TestConformanceIdentities(t *testing.T) {
 	told := map[string]struct{ host, asks, answers, account string }{
 		"stripe":   {"api.stripe.com", "GET /v1/account", `{"id":"acct_1","object":"account","settings":{"dashboard":{"display_name":"x"}}}`, "acct_1"},

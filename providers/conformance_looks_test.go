@@ -7,8 +7,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What is found where it is looked for exactly, by a reference of ours, and where it looks
-// alike.
+// exactly is the finding of an object by a reference of ours, and lookalike the finding by similarity.
 func exactly(id string, outcome providers.Outcome, fresh bool) finding {
 	return finding{kind: lookup.Found, id: id, outcome: outcome, fresh: fresh, exact: true}
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// nothing is what is found where no item is the operation's.
+// nothing is the finding if no item is the operation's.
 func nothing(exact bool) finding { return finding{kind: lookup.Nothing, exact: exact} }
 
-// ambiguous is what is found where an object contradicts its request.
+// ambiguous is the finding if an object contradicts its request.
 func ambiguous(id string) finding { return ambiguousAt(true, id) }
 
 func ambiguousAt(exact bool, id string) finding {
 	return finding{kind: lookup.Ambiguous, id: id, exact: exact}
 }
 
-// alikeAt is what is found where an object agrees with its request, and shows no mark.
+// alikeAt is the finding if an object agrees with its request, but shows no mark.
 func alikeAt(exact bool, id string) finding { return finding{kind: lookup.Alike, id: id, exact: exact} }
 
 // As in docs.stripe.com/api/events and the types of stripe-go a1e3932.
@@ -48,7 +48,7 @@ func stripeLooks() []look {
 	thin := func(items ...string) string {
 		return `{"data":[` + strings.Join(items, ",") + `],"next_page_url":null,"previous_page_url":null}`
 	}
-	// byKey are the events' requests, and the one for what they name.
+	// byKey returns the requests for the events, and the request for the object that they name.
 	byKey := func(kind string, types ...string) []string {
 		query := "types[]=" + strings.Join(types, "&types[]=") + "&" + window
 		return []string{"GET /v1/events?" + query, "GET /v1/" + kind + "s/" + kind + "_1"}
@@ -420,7 +420,7 @@ func braintreeLooks() []look {
 	page := func(list, edges string) string {
 		return `{"data":{"search":{"` + list + `":{"edges":[` + edges + `],"pageInfo":{"hasNextPage":false,"endCursor":"abc"}}}},"extensions":{"requestId":"r"}}`
 	}
-	// asked is the look-up's request: its variables are what it differs by.
+	// asked returns the look-up's request. Such requests differ only in their variables.
 	asked := func(list, also, variables string) string {
 		return `POST /graphql` + "\n" + `{"query": "query ByOrder($order: String!, $after: String) { search { ` + list + `(input: {orderId: {is: $order}}, first: 50, after: $after) ` +
 			`{ edges { node { id orderId status createdAt amount { value } ` + also + ` } } pageInfo { hasNextPage endCursor } } } }", "variables": ` + variables + `}`

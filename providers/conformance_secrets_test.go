@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// silent are the tables that state no SecretSource, with the reason. Of their requests a field is withheld if its name
-// is that of any credential.
+// silent are the tables that state no SecretSource, with the reason. A field of their requests is withheld if it has
+// the name of any credential.
 var silent = map[string]string{
 	"raw":            "it describes any API",
 	"ietf":           "it describes any API",
@@ -49,8 +49,8 @@ func TestEveryTableStatesItsSecretsOrWhyNot(t *testing.T) {
 	}
 }
 
-// A body that is withheld can't be sent after a crash without its caller: an ordinary request that is taken for a
-// secret would strand a payment.
+// No ordinary request is taken for a secret. A withheld body can't be sent after a crash without its caller, which
+// would strand a payment.
 func TestNoRequestOfAContractIsTakenForASecret(t *testing.T) {
 	for _, c := range contracts() {
 		s := suite{contract: c, router: newRouter(t, c.adapter)}
@@ -63,7 +63,7 @@ func TestNoRequestOfAContractIsTakenForASecret(t *testing.T) {
 	}
 }
 
-// requests are those of a contract that are journaled.
+// requests returns the requests of a contract that are journaled.
 func (c contract) requests() (all []string) {
 	for _, group := range c.terms {
 		all = append(all, group.requests...)
@@ -77,7 +77,7 @@ func (c contract) requests() (all []string) {
 	return all
 }
 
-// What a payment service sends of a card is withheld under every table that takes one, however it is written.
+// A card's number or code is withheld under every table that takes one, in every notation.
 func TestARawCardIsASecretUnderEveryTable(t *testing.T) {
 	for _, c := range contracts() {
 		s := suite{contract: c, router: newRouter(t, c.adapter)}

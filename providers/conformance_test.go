@@ -21,34 +21,32 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// contract is what an adapter is held to. It is written from the provider's
-// documentation, by hand, and not from the adapter's table.
+// contract is the expected behavior of an adapter. It is written from the provider's documentation, by hand, and not
+// from the adapter's table.
 //
-// A request, wherever one stands in it, is written as text: the first line has
-// the method and the URL, then come header lines and, after an empty line, the
-// body, as far as they matter.
+// Requests are written as text. The first line has the method and the URL. Then come header lines and, after an empty
+// line, the body, as far as they matter.
 type contract struct {
 	adapter providers.Provider
 
-	// terms say where keys go and what may be sent again.
+	// terms say where keys go and which requests may be sent again.
 	terms []terms
 
-	// noEffect are requests that are never journaled; unlisted are those that no
-	// endpoint describes, so that they are sent once and not again.
+	// noEffect are requests that are never journaled. unlisted are requests that no endpoint describes, so that they
+	// are sent once and not again.
 	noEffect, unlisted []string
 
-	// unfit are requests whose bodies can't carry the key: they are refused before
-	// anything is sent.
+	// unfit are requests whose bodies can't carry the key. They are refused before anything is sent.
 	unfit []string
 
 	// sent are requests as they go out with conformanceKey.
 	sent []sent
 
-	// answers say what answers mean.
+	// answers are the meanings of answers.
 	answers []answers
 
-	// ownKey are answers to requests whose key was made for them at random, where
-	// that makes a difference on a first attempt.
+	// ownKey are the meanings of answers to requests whose key was made for them at random, if these differ on a
+	// first attempt.
 	ownKey []answers
 }
 
@@ -76,8 +74,8 @@ type terms struct {
 	resent bool
 }
 
-// sent is a request as a caller makes it and as it goes out, byte for byte but
-// for the ends of header lines, which are a bare \n here.
+// sent is a request as a caller makes it and as it goes out, byte for byte. Only the ends of header lines differ:
+// here they are a bare \n.
 type sent struct {
 	request, wire string
 }
@@ -88,7 +86,7 @@ type answers struct {
 	rows    []row
 }
 
-// row is one kind of answer and what it means on a first and a later attempt.
+// row is one kind of answer and its meaning on a first and a later attempt.
 type row struct {
 	name         string
 	status       int
@@ -165,9 +163,8 @@ func (s suite) everyFactHasASource(t *testing.T) {
 	}
 }
 
-// doubtIsReadWithCare holds every fact that is marked as unpublished or
-// unconfirmed against what may rest on it: nothing that sends a request again
-// or that settles an operation beyond the doubt.
+// doubtIsReadWithCare checks that no rule which sends a request again or settles an operation rests on a doubtful
+// fact. Such facts are marked as unpublished or unconfirmed.
 func (s suite) doubtIsReadWithCare(t *testing.T) {
 	doubtful := func(source string) bool {
 		return strings.Contains(source, "[?]") || strings.Contains(source, "[M]")
@@ -222,7 +219,7 @@ func (s suite) everyEndpointHasTerms(t *testing.T) {
 	}
 }
 
-// identity tells an adapter's endpoints apart.
+// identity returns a name that is different for each endpoint of an adapter.
 func identity(e providers.Endpoint) string {
 	if e.Action == (providers.Action{}) {
 		return e.Pattern
@@ -468,8 +465,8 @@ func (s suite) everyRuleIsReached(t *testing.T) {
 	}
 }
 
-// shadowed tells whether a rule for any attempt is never reached on one occasion,
-// since an earlier one speaks of that occasion alone.
+// shadowed reports whether a rule for any attempt is never reached on one occasion, since an earlier rule is for that
+// occasion alone.
 func shadowed(rule providers.Rule, earlier []providers.Rule, on providers.Occasion) bool {
 	return slices.ContainsFunc(earlier, func(e providers.Rule) bool {
 		return e.On == on && e.Status == rule.Status && e.Through >= rule.Through && e.Header == "" && e.Field == ""
@@ -539,15 +536,14 @@ var (
 		{"a page that calls itself JSON", 201, "Content-Type: application/json", html, indeterminate, indeterminate},
 	}
 
-	// badInputAnyForm are those of an API of which it is not known what it answers in.
+	// badInputAnyForm are the rows for an API that does not publish the form of its answers.
 	badInputAnyForm = []row{
 		badInput[0], badInput[1],
 		{"a success with a body that is no JSON", 200, "Content-Type: text/html", html, final, final},
 	}
 )
 
-// refusalRows are those of an endpoint whose errors are like body, and of which
-// nothing more is known than that.
+// refusalRows are the rows for an endpoint whose errors are like body, if nothing more is known of it.
 func refusalRows(body string) []row {
 	return slices.Concat(refusedRows, passingRows, badInput, []row{
 		{"a success", 201, "Content-Type: application/json", `{"id":"1"}`, final, final},
@@ -559,8 +555,8 @@ func refusalRows(body string) []row {
 	})
 }
 
-// ownKeyRows are those of an endpoint whose errors are like body and of which it is
-// not published what 409 means for a key, where the key was made for the request.
+// ownKeyRows are the rows for an endpoint whose errors are like body, if the key was made for the request. Its
+// provider does not publish the meaning of 409 for a key.
 func ownKeyRows(body string) []row {
 	return []row{
 		{"a conflict of the API's own", 409, "Content-Type: application/json", body, final, indeterminate},
@@ -568,7 +564,7 @@ func ownKeyRows(body string) []row {
 	}
 }
 
-// answered are rows of which those with a status have other verdicts.
+// answered returns rows with other verdicts for one status.
 func answered(rows []row, status int, first, later providers.Verdict) []row {
 	rows = slices.Clone(rows)
 	for i := range rows {

@@ -80,7 +80,7 @@ func foundOf(b *strings.Builder, s *section) {
 	}
 }
 
-// provenBy says what an event proves.
+// provenBy names the outcome that an event proves.
 func provenBy(r providers.EventRule) string {
 	if r.Thin {
 		return "nothing, look"
@@ -236,7 +236,7 @@ func meansCell(look providers.Lookup) string {
 	return strings.Join(parts, "; ")
 }
 
-// absenceCell says what has to be stated before an absence is believed, or why it is never believed.
+// absenceCell lists the facts that must be stated before an absence is believed, or says why it is never believed.
 func absenceCell(e providers.Endpoint, look providers.Lookup) string {
 	if look.Items == "" {
 		return "never: one object"
@@ -280,7 +280,7 @@ func mergedEvents(rules []providers.EventRule) (merged []providers.EventRule) {
 	return merged
 }
 
-// joins adds the text in which r differs to the rule into, and reports whether it could.
+// joins adds the differing text of r to the rule into, and reports whether it could.
 func joins(into, r providers.EventRule) bool {
 	if len(into.Also) != len(r.Also) {
 		return false
@@ -305,7 +305,7 @@ func joins(into, r providers.EventRule) bool {
 	return true
 }
 
-// eventCells are the cells of an event but for its type and what it proves.
+// eventCells are the cells of an event except for its type and its proof.
 func (s *section) eventCells(r providers.EventRule) string {
 	of := "any"
 	if method, path, found := strings.Cut(r.Endpoint, " "); found {
@@ -321,8 +321,8 @@ func (s *section) eventCells(r providers.EventRule) string {
 	return fmt.Sprintf("%s\x00%s | %s | %s", r.Field, of, strings.Join(by, "; "), s.sources.cite(r.Source))
 }
 
-// What the document says of absences is what Validate takes: with all that it asks for, a
-// look-up proves one, and where it says never, none of that helps.
+// The document's conditions for an absence agree with Validate. If all stated conditions hold, a look-up may prove an
+// absence. If the document says never, it may not even then.
 func TestDocumentedAbsencesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, p := range adapters() {

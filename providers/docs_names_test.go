@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// nameOf returns the name of an endpoint's requests in two parts: what they may share with others, and their own.
+// nameOf returns the name of an endpoint's requests in two parts. The first part may be shared with other endpoints,
+// and the second is the endpoint's own.
 func nameOf(e providers.Endpoint) (shared, own string) {
 	method, path, found := strings.Cut(e.Pattern, " ")
 	if !found {
@@ -29,7 +30,7 @@ func nameOf(e providers.Endpoint) (shared, own string) {
 	return fmt.Sprintf("%s `%s` with `%s`", method, path, e.Action.Name), e.Action.Value
 }
 
-// namesOf lists the requests of endpoints. It says what they share once.
+// namesOf lists the requests of endpoints. It writes a shared part of their names once.
 func namesOf(endpoints []providers.Endpoint) string {
 	var byShared grouped
 	for _, e := range endpoints {
@@ -115,8 +116,7 @@ func letter(row int) string {
 	return letter(row/26-1) + letter(row%26)
 }
 
-// grouped collects texts under what they have in common, in the order in which
-// that comes first.
+// grouped collects texts under their common part. The groups are in the order of first use.
 type grouped struct {
 	facts []string
 	texts map[string][]string

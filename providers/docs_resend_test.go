@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// resend is what becomes of a request that may have run.
+// resend is the fate of a request that may have run.
 type resend uint8
 
 const (
@@ -98,7 +98,7 @@ func window(p providers.Provider, e providers.Endpoint) string {
 	return text
 }
 
-// threeLines says what is sent again, what ends unknown and what a caller may state.
+// threeLines lists the requests that are sent again, those that end unknown, and the facts that a caller may state.
 func threeLines(b *strings.Builder, s *section) {
 	var again, unknown, state grouped
 	for i, e := range s.provider.Endpoints {
@@ -194,7 +194,7 @@ func TestDocumentedFactsToStateAreEnough(t *testing.T) {
 	}
 }
 
-// stated returns an endpoint of which all of the fields but one are stated.
+// stated returns an endpoint with all of the fields stated but one.
 func stated(e providers.Endpoint, fields []string, without string) providers.Endpoint {
 	for _, field := range fields {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// section is what the page says of one provider.
+// section is the page's section for one provider.
 type section struct {
 	provider providers.Provider
 	sources  *citations
@@ -66,7 +66,7 @@ func sections(t *testing.T) string {
 	return b.String()
 }
 
-// providerFacts has what holds for all requests to the provider.
+// providerFacts writes the facts that hold for all requests to the provider.
 func providerFacts(b *strings.Builder, s *section) {
 	p := s.provider
 	fmt.Fprintf(b, "- Hosts: %s\n", code(p.Hosts))
@@ -124,12 +124,12 @@ func providerFacts(b *strings.Builder, s *section) {
 
 func isEmpty(text string) bool { return text == "" }
 
-// keyCells say where the key of a request goes, what it looks like and what is remembered of it.
+// keyCells say where the key of a request goes, how it looks, and how much the provider remembers of it.
 func (s *section) keyCells(e providers.Endpoint) []string {
 	return []string{fmt.Sprintf("%s `%s`", e.Key.Place, e.Key.Name), keyForm(e.Key), "remembered: " + memoryCell(s.provider, e)}
 }
 
-// commonKey returns those of the cells that are the same for all requests with a key, and "" for others.
+// commonKey returns the cells that are the same for all requests with a key, and "" for the other cells.
 func (s *section) commonKey() (common []string) {
 	for _, e := range s.provider.Endpoints {
 		switch cells := s.keyCells(e); {
@@ -180,7 +180,7 @@ func (s *section) subject(texts []string) string {
 	return s.rowsOf(texts)
 }
 
-// rowsOf names the rows in which endpoints, given by their numbers, stand.
+// rowsOf names the rows of endpoints, which are given by their numbers.
 func (s *section) rowsOf(texts []string) string {
 	if len(s.rows) == 1 {
 		return "Every request"
@@ -310,7 +310,7 @@ func (s *section) linesOf(e providers.Endpoint) (lines []string) {
 	return lines
 }
 
-// isRFC reports whether a rule reads a status as its RFC does, whatever else the answer has.
+// isRFC reports whether a rule reads a status as its RFC does, regardless of the rest of the answer.
 func isRFC(r providers.Rule) bool {
 	return strings.HasPrefix(r.Source, "RFC ") && r == providers.Rule{Status: r.Status, Verdict: r.Verdict, Source: r.Source}
 }
@@ -400,8 +400,8 @@ func merge(into []ruleLine, lines []string, row int) (merged []ruleLine) {
 	return merged
 }
 
-// alike tells whether rules that follow each other differ in their status or in
-// their text only, so that they are one line.
+// alike reports whether two successive rules differ only in their status or only in their text, so that they share a
+// line.
 func alike(a, b providers.Rule) bool {
 	if a.Field == "" || a.Status != b.Status || a.Through != b.Through {
 		b.Status, b.Through = a.Status, a.Through
@@ -429,7 +429,7 @@ func conditions(rules []providers.Rule) string {
 	return strings.Join(append([]string{strings.Join(statuses, ", ")}, moreConditions(rules[0], texts)...), "; ")
 }
 
-// moreConditions are what a rule asks for beside the status.
+// moreConditions lists the conditions of a rule besides the status.
 func moreConditions(r providers.Rule, texts []string) (parts []string) {
 	if r.Header != "" {
 		parts = append(parts, fmt.Sprintf("`%s`", strings.TrimSuffix(r.Header+": "+r.Value, ": ")))
@@ -453,7 +453,7 @@ func moreConditions(r providers.Rule, texts []string) (parts []string) {
 	return parts
 }
 
-// anyOf lists texts of which one has to stand there.
+// anyOf lists alternative texts.
 func anyOf(texts []string) string {
 	switch len(texts) {
 	case 1:

@@ -117,7 +117,7 @@ func (c *citations) entry(source string) int {
 	return len(c.entries) - 1
 }
 
-// number returns what the page calls a source.
+// number returns the number by which the page cites a source.
 func (c *citations) number(source string) string {
 	if i := slices.Index(c.shared, source); i >= 0 {
 		return "R" + strconv.Itoa(i+1)

@@ -46,7 +46,7 @@ func termsTable() string {
 	return b.String()
 }
 
-// guardCell says what becomes of a second request while the first is worked on.
+// guardCell describes the fate of a second request while the first is worked on.
 func guardCell(e providers.Endpoint) string {
 	switch {
 	case e.InFlightGuard:
@@ -57,7 +57,7 @@ func guardCell(e providers.Endpoint) string {
 	return "not published"
 }
 
-// misuseCell says by which status a provider refuses a key that was used with another request.
+// misuseCell names the status of a provider's refusal if a key was used with another request.
 func misuseCell(e providers.Endpoint) string {
 	var statuses []string
 	for _, r := range e.Rules {

@@ -34,7 +34,8 @@ func TestDocumentedAdapters(t *testing.T) {
 	}
 }
 
-// documented holds a table of a document to what it is made from, or writes it anew.
+// documented compares a table of a document with the text made from its source. With -update it writes the table
+// anew.
 func documented(t *testing.T, file, name, made string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -67,7 +68,7 @@ func list(t *testing.T) string {
 	return strings.TrimSuffix(b.String(), " ·\n") + "\n"
 }
 
-// overview is a line for every adapter, with what its endpoints have in common.
+// overview is a line for every adapter, with the facts that its endpoints have in common.
 func overview(t *testing.T) string {
 	t.Helper()
 	calls := calls(t)
@@ -151,7 +152,7 @@ func calls(t *testing.T) map[string]string {
 	return byName
 }
 
-// callersRetention tells whether a retention is what the adapter was given.
+// callersRetention reports whether a retention is the one that the caller gave to the adapter.
 func callersRetention(p providers.Provider, e providers.Endpoint) bool {
 	return strings.Contains(e.Source, "the caller") || p.Name == "ietf" || p.Name == "raw"
 }

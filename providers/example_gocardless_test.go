@@ -7,9 +7,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What GoCardless does not publish is not claimed. A program that has it from
-// GoCardless says so, and a creation that may have run is then sent again: it gets
-// the resource that the first request created.
+// The table claims no fact that GoCardless does not publish. A program that knows these facts from GoCardless states
+// them. A creation that may have run is then sent again, and gets the resource that the first request created.
 func ExampleGoCardless() {
 	p := providers.GoCardless()
 	for i := range p.Endpoints {

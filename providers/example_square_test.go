@@ -7,8 +7,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// A program that Square has told more than it publishes says so on a copy of the
-// table.
+// A program may know more from Square than Square publishes. It states these facts on a copy of the table.
 func ExampleSquare() {
 	p := providers.Square(24 * time.Hour)
 	for i := range p.Endpoints {

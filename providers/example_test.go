@@ -51,8 +51,8 @@ func ExampleIETF() {
 	// Output: <nil> rejected
 }
 
-// Support has said how long a request may be worked on, and that a list shows what exists:
-// then a payment that is not in the list, after that time, was not made.
+// The provider's support has said how long a request may be worked on, and that a list shows every payment that
+// exists. So a payment that is not in the list after that time was not made.
 func ExampleAbsence() {
 	p := providers.Increase()
 	for i := range p.Endpoints {

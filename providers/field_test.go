@@ -55,8 +55,7 @@ func TestFieldByAPathAndAStar(t *testing.T) {
 	}
 }
 
-// A body that can't be read says nothing: the verdict is that of the status line
-// and the headers.
+// A body that can't be read is ignored. The status line and the headers decide on the verdict.
 func TestUnreadableBodyIsIgnored(t *testing.T) {
 	t.Parallel()
 	const almost = `{"error":{"code":"idempotency_key_in_use","type":"idempotency_error","message":"x"},"errorCode":"704","errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"},"code":"IDEMPOTENCY_KEY_REUSED"}],"name":"RESOURCE_CONFLICT","details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`
@@ -123,8 +122,8 @@ func TestHeaderThatContradictsItself(t *testing.T) {
 	assert.Equal(t, providers.Indeterminate, field.Classify(types("application/json", "text/html")).Verdict)
 }
 
-// plainly finds the texts at a path by a parser that has nothing in common with
-// the one that is tested. It does not know of duplicate names.
+// plainly finds the texts at a path by another parser, which shares nothing with the tested one. It does not know of
+// duplicate names.
 func plainly(value any, path []string) (texts []string) {
 	if len(path) == 0 {
 		switch v := value.(type) {
@@ -161,7 +160,7 @@ func plainly(value any, path []string) (texts []string) {
 	return texts
 }
 
-// twice tells whether any object in a JSON text has a name twice.
+// twice reports whether any object in a JSON text has a name twice.
 func twice(d *json.Decoder) bool {
 	token, err := d.Token()
 	if err != nil {

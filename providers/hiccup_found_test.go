@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// struck is what a hiccup does to the first request, and whether that took effect.
+// struck is the fault of a hiccup for the first request. Its name says whether the request took effect.
 type struck struct {
 	name  string
 	fault func(h hiccup) providertest.Fault
@@ -58,8 +58,8 @@ func (s *sends) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// lives through a hiccup at its endpoint, with ten virtual minutes after it, and returns what
-// stands in the journal then.
+// lives runs an operation through a hiccup at its endpoint, and ten virtual minutes after it. It returns the
+// operation as the journal has it then.
 func (h hiccup) lives(t *testing.T, s suite, strike struck, reconcile *onceward.Reconcile) (op onceward.Operation) {
 	rt := s.route(t, h.request)
 	synctest.Test(t, func(t *testing.T) {
@@ -107,8 +107,8 @@ func (h hiccup) lives(t *testing.T, s suite, strike struck, reconcile *onceward.
 	return op
 }
 
-// delivered has the box deliver its events to the client, in the provider's scheme where package
-// webhook has one that a box can sign in.
+// delivered has the box deliver its events to the client. They are in the provider's scheme if package webhook has
+// one that a box can sign in.
 func delivered(t *testing.T, client *onceward.Client, srv *providertest.Server, name string) {
 	t.Helper()
 	secret, verifier := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", (*webhook.Verifier)(nil)
@@ -159,7 +159,7 @@ func delivered(t *testing.T, client *onceward.Client, srv *providertest.Server, 
 	srv.Events(here.URL, secret)
 }
 
-// business is what the box executes.
+// business is the handler that the box executes.
 func (h hiccup) business() http.Handler {
 	switch {
 	case strings.Contains(h.request, "dwolla"):
@@ -196,8 +196,8 @@ func (h hiccup) limited() *http.Response {
 	return resp
 }
 
-// The table of docs/providers.md: what an operation is ten virtual minutes after one hiccup,
-// without Config.Reconcile and with it. What is settled is settled truly.
+// The table of docs/providers.md shows the state of an operation ten virtual minutes after one hiccup, without
+// Config.Reconcile and with it. Every settled operation agrees with the provider's ledger.
 func TestDocumentedHiccups(t *testing.T) {
 	s := all(t)
 	var table strings.Builder
@@ -240,7 +240,7 @@ func strikeNames() (names []string) {
 	return names
 }
 
-// fate is what becomes of an operation without and with Config.Reconcile, in a word.
+// fate summarizes the end of an operation without and with Config.Reconcile.
 func fate(without, with onceward.Operation) string {
 	switch {
 	case without.State == journal.StateCompleted && with.State == journal.StateCompleted:

@@ -79,10 +79,9 @@ var hiccups = []hiccup{
 	{"POST https://pay-api.amazon.com/v2/charges\nContent-Type: application/json\n\n" + `{"chargeAmount":{"amount":"10"}}`, `{"reasonCode":"x"}`, "unknown unknown unknown", ""},
 }
 
-// One hiccup in a healthy world: an answer that is lost, a gateway's 503, the
-// provider's own rate limit. What becomes of a first attempt at each adapter's main
-// endpoint: it is sent again, or refused, or has to be reconciled. A table that gets better or
-// worse says so here.
+// One hiccup hits a first attempt at each adapter's main endpoint: a lost answer, a gateway's 503, or the provider's
+// own rate limit. The request is then sent again, is refused, or has to be reconciled. If a table gets better or
+// worse, this test fails.
 func TestOneHiccup(t *testing.T) {
 	s := all(t)
 	const again, unknown = "again", "unknown"

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// found is a valid table of a user's own, whose payments can be found again in every way.
+// found is a valid table of a user's own. Its payments can be found again in every way.
 func found() providers.Provider {
 	p := own()
 	same := []providers.Same{
@@ -62,7 +62,7 @@ func TestATableMayFindInEveryWay(t *testing.T) {
 	assert.NoError(t, found().Validate())
 }
 
-// A search may be told from what has an effect by its action.
+// A search is known to have no effect by its action, on a path that has other operations.
 func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	p := found()
 	p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: p.Endpoints[2].Pattern})
@@ -93,8 +93,8 @@ func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	}
 }
 
-// An endpoint without a key has a handling time to prove an absence by, or for what merges two
-// requests only if they don't arrive at once.
+// An endpoint without a key may have a handling time for two reasons: to prove an absence by a look-up, or for an API
+// that merges two requests only if they don't arrive at once.
 func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
 	p := found()
 	full := p.Endpoints[1]

@@ -79,7 +79,8 @@ func errands(of int) (all []errand) {
 	return all
 }
 
-// storm is the plan of a process that makes every errand, until the journal knows what became of it or has it for a person.
+// storm is the plan of a process that makes every errand. It goes on until the journal knows the outcome of each
+// errand or has it for a person.
 type storm struct {
 	Path  string
 	Of    int

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// What providers are known to trip their callers with, a test each. They speak of
-// all adapters at once, as a program has them.
+// Each test below is for a known trap of providers for their callers. It covers all adapters at once, as a program
+// has them.
 
 const (
 	stripeCharge    = "POST https://api.stripe.com/v1/charges"
@@ -107,9 +107,8 @@ func TestTrap1ConflictHasAtLeastFourMeanings(t *testing.T) {
 			assert.False(t, settles, "%s, %s: 409 is %v by its status alone", p.Name, e.Pattern, v)
 		}
 	}
-	// Nor is it by there being an error of the API's own on a first attempt, which
-	// somebody else's request under the same key may have preceded: a lost journal's,
-	// another host's, a proxy's.
+	// An error of the API's own on a first attempt does not settle it either. Another request under the same key may
+	// have preceded it: from a lost journal, another host or a proxy.
 	body := []byte(`{"code":"x","name":"x","type":"x","title":"x","message":"x","error_type":"x","error_code":"x","errorCode":"x",
 		"error":{"type":"x","code":"x"},"errors":{"code":"x"},"__type":"x"}`)
 	several := []byte(`{"errors":[{"code":"x"}]}`)
@@ -179,7 +178,7 @@ func TestTrap5AnotherRequestUnderAKey(t *testing.T) {
 			assert.NotEqual(t, misuse, rule.Verdict, "%s: the provider does not say so, the fingerprint has to", text)
 		}
 	}
-	// A key that was answered with another request's success can't be told from it.
+	// An answer to another request under the same key can't be distinguished from this request's own success.
 	j := s.route(t, svixMessage).Classify(tables.Answer{Status: 202, Body: []byte(`{"id":"msg_of_another"}`), Later: true})
 	assert.Equal(t, final, j.Verdict)
 }
@@ -224,7 +223,7 @@ func TestTrap7RateLimitOnARetry(t *testing.T) {
 			assert.False(t, j.Earlier, text)
 		}
 	}
-	// What the first attempt left open stays open.
+	// An outcome that the first attempt left open stays open.
 	now := conformanceTime
 	for text, want := range map[string]journal.PermissionAnswer{stripeCharge: journal.SendNow, twilioMessage: journal.Never} {
 		q := journal.Question{MayHaveRun: true, Terms: termsOf(*s.route(t, text).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
@@ -308,7 +307,7 @@ func TestTrap10TheMethodsThatTakeAKeyDiffer(t *testing.T) {
 	}
 }
 
-// Trap 11: what takes no key is never sent again after an ambiguous failure.
+// Trap 11: a request that takes no key is never sent again after an ambiguous failure.
 func TestTrap11WithoutAKeyIsNeverSentAgain(t *testing.T) {
 	s := all(t)
 	for _, text := range []string{
@@ -359,7 +358,7 @@ func TestTrap13HeaderThatAServerIgnores(t *testing.T) {
 	assert.Equal(t, providers.KeyNone, user.Endpoint.Key.Place, "the SDK sends a key that WorkOS ignores")
 	assert.Zero(t, termsOf(*user.Endpoint).Window())
 
-	// Where a key is sent though nothing is known to rest on it, nothing does.
+	// If a key is sent but the provider promises nothing for it, no resend rests on it.
 	for _, text := range []string{
 		"POST https://management-test.adyen.com/v3/companies",
 		"POST https://api.gocardless.com/payments/PM1/actions/cancel",
