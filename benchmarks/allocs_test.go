@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// allocations is how many allocations an operation over the journal in memory makes beyond those of a plain http.Client
-// for the same request. A change that makes more of them raises it in the open, and one that makes fewer lowers it.
+// allocations is the number of allocations that an operation over the journal in memory makes beyond a plain
+// http.Client for the same request. A change that makes more of them raises this constant in the open, and a change
+// that makes fewer lowers it.
 const allocations = 35
 
 // A child process counts without the collector, which would empty the pools.

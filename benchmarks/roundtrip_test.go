@@ -22,8 +22,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// answering is a network that answers at once, so that what is measured is the
-// client's own work.
+// answering is a network that answers at once, so that only the client's own work is measured.
 type answering struct{}
 
 var answer = []byte(`{"id":"ch_1","object":"charge","amount":2000,"status":"succeeded"}`)

@@ -62,7 +62,7 @@ func TestBusy(t *testing.T) {
 `,
 }
 
-// A change is shown to the tests that reach its block, and is found by one that fails again.
+// A change is run by the tests that reach its block. A test finds it only if it fails a second time.
 func TestChangesAreFound(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range module {
@@ -104,7 +104,7 @@ func TestChangesAreFound(t *testing.T) {
 	}, found)
 }
 
-// A draw tells less, the smaller it is.
+// A smaller draw has a wider interval.
 func TestInterval(t *testing.T) {
 	for drawn, want := range map[int][2]float64{20: {76.4, 99.1}, 200: {91.0, 97.3}} {
 		from, to := interval(drawn*19/20, drawn)

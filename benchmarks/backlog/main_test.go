@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Resume works off what is pending beside completed operations.
+// Resume works off pending operations beside completed ones.
 func TestResumeSendsTheBacklog(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-dir", t.TempDir(), "-pending", "200", "-beside", "100", "-concurrency", "8"}, &out))

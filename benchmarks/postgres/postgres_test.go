@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// TestMain has the test's binary be what measure starts, too.
+// TestMain lets the test's binary run as the program that measure starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
 		if err := run(context.Background(), os.Args[1:]); err != nil {

@@ -24,8 +24,8 @@ const (
 	rest = time.Minute
 )
 
-// messages takes no key, so that nothing can be resent once it may have arrived:
-// the harshest provider for a refusal that is mistaken for a failure.
+// messages takes no key, so that nothing can be resent once it may have arrived. With such a provider it does the
+// most harm to mistake a refusal for a failure.
 var messages = providers.Provider{
 	Name:      "messages",
 	Hosts:     []string{"messages.example.com"},
@@ -93,7 +93,7 @@ func open(t *testing.T, w *wire, through http.RoundTripper) {
 	w.status = http.StatusOK
 }
 
-// What is refused locally is sent once afterwards.
+// A request that the breaker refuses locally is sent once afterwards.
 func TestRefusedLocallyIsSentOnceAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -155,7 +155,7 @@ func TestAFailureOfTheNetworkIsNotMarked(t *testing.T) {
 	})
 }
 
-// The circuit opens on what speaks against the provider.
+// The circuit opens on results that indicate a failure of the provider.
 func TestCircuitOpens(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -153,8 +153,8 @@ func read[T any](t *testing.T, file string) (all []T) {
 	}
 }
 
-// clientShutdown is how long a program takes at most from SIGTERM on, as pay.go has it for the client alone, and three times
-// as much for what else there is to end.
+// clientShutdown is the longest time that a program takes from SIGTERM on. It is the time in pay.go for the client
+// alone, and three times as much for everything else that has to end.
 const clientShutdown = 40 * time.Second
 
 func TestCompose(t *testing.T) {
@@ -216,7 +216,7 @@ func ofKind(t *testing.T, all []object, kind string) object {
 	return all[i]
 }
 
-// served checks what holds of a program on Kubernetes, whatever its journal.
+// served checks a program on Kubernetes for the rules that hold with every journal.
 func served(t *testing.T, workload object) container {
 	t.Helper()
 	assert.Equal(t, "apps/v1", workload.APIVersion)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is not as it has to be fails the program.
+// Each deviation from the expected result fails the program.
 func TestVerdict(t *testing.T) {
 	o := options{orders: 10, kills: 3}
 	good := left{effects: 10, marked: 10, kills: 3}

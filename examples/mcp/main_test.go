@@ -191,7 +191,8 @@ func TestANameOfTheCallMakesNoSecondCharge(t *testing.T) {
 	require.Len(t, w.stripe.Effects(), 1)
 }
 
-// Twilio takes no key for a message: one whose answer was lost is not sent again, and the result says what to do.
+// Twilio takes no key for a message. A message whose answer was lost is not sent again, and the result of the call
+// says what to do.
 func TestUnknownCallReturnsAdvice(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)

@@ -13,11 +13,10 @@ import (
 
 const goodCard = "pm_card_visa"
 
-// badCards are one that is declined, one that nobody has, and one whose bank wants to ask
-// the buyer.
+// badCards are a card that is declined, a card that does not exist, and a card whose bank wants to ask the buyer.
 var badCards = []string{"pm_card_chargeDeclined", "pm_of_nobody", "pm_card_authenticationRequired"}
 
-// stripeBusiness is what Stripe does beyond its keys, and its books.
+// stripeBusiness is Stripe's business beyond its keys, with its books.
 type stripeBusiness struct {
 	mu       sync.Mutex
 	payments map[string]payment // by ID

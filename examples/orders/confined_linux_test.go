@@ -20,8 +20,8 @@ func inNamespaces() *syscall.SysProcAttr {
 	}
 }
 
-// confine makes all but the folder read-only, as for a container whose root is, with a
-// volume (mount_setattr(2), Linux 5.12).
+// confine makes everything but the folder read-only, as in a container with a read-only root and a volume
+// (mount_setattr(2), Linux 5.12).
 func confine(folder string) error {
 	err := errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childVariable tells the test's binary what to be in place of the test.
+// childVariable makes the test's binary run as a program in place of the test.
 const childVariable = "ORDERS_CHILD"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // unconfined is how a child ends that can't have a root of its own.
 const unconfined = 3
 
-// fleet keeps one service running, whatever happens to it.
+// fleet runs one service, and starts it again after each kill and each deploy.
 type fleet struct {
 	t       *testing.T
 	address string
@@ -102,9 +102,9 @@ func (f *fleet) stop() {
 	}
 }
 
-// storm kills and deploys until it is told to end. Of three services one may be killed before it is ready: were it
-// each of them, nothing would ever be done where starting takes long. Nor would it where an order takes longer than a
-// service lives: so they live longer and longer.
+// storm kills and deploys until end is closed. About one service in three may be killed before it is ready. If each
+// were, nothing would ever be done on a machine where starting takes long. Services live longer and longer, since an
+// order may take longer than a service lives at first.
 func (f *fleet) storm(random *rand.Rand, longer int, end <-chan struct{}) {
 	for n := 0; ; n++ {
 		if random.IntN(3) > 0 && !assert.NoError(f.t, f.ready()) {
@@ -126,8 +126,8 @@ func (f *fleet) storm(random *rand.Rand, longer int, end <-chan struct{}) {
 	}
 }
 
-// freeAddress is one that the service can have again and again. On Linux all of 127.0.0.0/8 is the machine's own, and
-// other programs use 127.0.0.1. So the port stays free while the service is dead.
+// freeAddress is an address that the service can take again and again. On Linux all of 127.0.0.0/8 is the machine's
+// own, and other programs use 127.0.0.1. So the port stays free while the service is dead.
 func freeAddress(t *testing.T) string {
 	host := "127.0.0.1"
 	if runtime.GOOS == "linux" {

@@ -37,12 +37,13 @@ var (
 	drawn sync.Once // what the soak makes of both
 )
 
-// Each order is asked for by two impatient clients at once, again and again, or by one
-// that asks once and goes away. Meanwhile the processes of the service are killed and deployed, the providers
-// lose, cut and delay answers, and for a while answer nothing but 503. In
-// the end each order has had each of its effects once, or had them taken back; whoever
-// asks is told the same; no flow is left, unless it is listed as one that needs attention; and the ledger says what Stripe's
-// books say.
+// Each order is asked for by two impatient clients at once, again and again, or by one client that asks once and goes
+// away. Meanwhile the processes of the service are killed and deployed. The providers lose, cut and delay answers,
+// and for a while answer only 503.
+//
+// In the end each order has had each of its effects once, or had them taken back. Every client that asks gets the
+// same answer. No flow is left, unless it is listed as one that needs attention. The ledger agrees with Stripe's
+// books.
 //
 // Two processes share a file. They run on a read-only root with one folder to write to, if the machine allows that.
 func TestEveryOrderTakesEffectOnce(t *testing.T) {
@@ -56,8 +57,8 @@ func TestEveryOrderTakesEffectOnce(t *testing.T) {
 	s.passes(2, 1)
 }
 
-// The same with three processes that share a database of PostgreSQL. Another process takes over what a killed one held once
-// that one's lease is over. So they live longer.
+// The same with three processes that share a database of PostgreSQL. If one is killed, another process takes over its
+// work once the dead one's lease is over. So they live longer.
 func TestEveryOrderTakesEffectOnceOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -99,7 +100,7 @@ func newStorm(t *testing.T, env ...string) *storm {
 	return s
 }
 
-// faults are those of an ordinary day, or of an outage.
+// faults sets the providers' faults of an ordinary day, or of an outage.
 func (s *storm) faults(outage bool) {
 	mix := providertest.Mix{
 		DropBefore: .03, DropAfter: .05, Cut: .03, CutResponse: .02, PageBefore: .02, PageAfter: .02, Status: .03,
@@ -179,7 +180,7 @@ func (s *storm) passes(processes, longer int) {
 	s.judge(listed)
 }
 
-// judge compares what the clients, the providers and the ledger say.
+// judge compares the records of the clients, the providers and the ledger.
 func (s *storm) judge(listed map[string]bool) {
 	t, c, books, outbox := s.T, &s.clients, s.books, s.outbox
 	made := map[string]int{}
@@ -325,9 +326,9 @@ func (c *clients) ask(i int, timeout time.Duration) (answer, error) {
 	return answer{resp.StatusCode, string(text)}, err
 }
 
-// nothingIsLeft waits, as another process beside the service, until every flow has come
-// to its end without being asked for, or is listed as needing attention: itself, or the operation that it waits for. It returns
-// the orders that are listed.
+// nothingIsLeft waits, as another process beside the service, until every flow has ended without being asked for. A
+// flow may also be listed as needing attention, by itself or by the operation that it waits for. It returns the
+// orders that are listed.
 func (s *storm) nothingIsLeft() map[string]bool {
 	j, err := s.open()
 	require.NoError(s, err)

@@ -55,8 +55,8 @@ func TestStormReportsEachFault(t *testing.T) {
 	}
 }
 
-// Storm after storm, each of at most twenty kills, with its deploys and its outage: the payer is killed again and again,
-// pays each invoice once, and loses none.
+// The payer is killed again and again in several storms, each of at most twenty kills, with its deploys and its
+// outage. It pays each invoice once, and loses none.
 func TestStormsOfKills(t *testing.T) {
 	t.Parallel()
 	const most, atOnce = 20, 3

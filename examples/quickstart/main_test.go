@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A storm shows what each payer does and Onceward charges once.
+// A storm reports the result of each payer. Onceward makes no duplicate charge and loses none.
 func TestStormReportsEachPayer(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
@@ -73,7 +73,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-// A directory with somebody's files is refused.
+// A directory that has files is refused.
 func TestDirectoryWithFilesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "payments.db"), nil, 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// weakened are rules in which Next sees another operation and event than it was given.
+// weakened are rules that change the operation and the event before Next sees them.
 func weakened(change func(op *journal.Operation, live bool, ev *journal.Event)) model.Rules {
 	rules := model.Real()
 	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
@@ -24,7 +24,7 @@ func weakened(change func(op *journal.Operation, live bool, ev *journal.Event)) 
 	return rules
 }
 
-// altered are rules whose Next gives another result.
+// altered are rules that change the result of Next.
 func altered(change func(before journal.Operation, ev journal.Event, after *journal.Operation, d journal.Decision)) model.Rules {
 	rules := model.Real()
 	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {

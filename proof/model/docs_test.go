@@ -54,8 +54,8 @@ func invariantTable(*testing.T) string {
 	return b.String()
 }
 
-// diagram draws what events made of records in all worlds: what Next answered, not
-// what anybody says that it answers.
+// diagram draws the transitions of records by events in all worlds. They come from the answers of Next, not from a
+// description of it.
 func diagram(t *testing.T) string {
 	events := map[[2]string][]string{}
 	for _, cfg := range model.Worlds {

@@ -29,13 +29,12 @@ var (
 
 const journalDir = "../../journal"
 
-// TestEveryClauseIsNeeded removes each clause of the rule and each guard of Next and of NextReceipt, one
-// at a time, and has the short searches run by the rest: an invariant breaks, or at
-// least a test of package journal fails.
+// TestEveryClauseIsNeeded removes each clause of the rule and each guard of Next and of NextReceipt, one at a time.
+// Then it runs the short searches without that clause. An invariant breaks, or at least a test of package journal
+// fails.
 //
-// All mutants are in one binary, so that it is built once: the source files are
-// rewritten, and go test -overlay compiles what came of them. A variable of the
-// environment says which mutant it is.
+// All mutants are in one binary, so that it is built once. The source files are rewritten, and go test -overlay
+// compiles the result. An environment variable selects the mutant.
 func TestEveryClauseIsNeeded(t *testing.T) {
 	if !*mutate && !soak.On() {
 		t.Skip("with -model.mutate, or in the soak")
@@ -101,8 +100,8 @@ const survived = "survived"
 // laws are the tests of journal that take longer than all others together.
 const laws = "^TestTheLaws|^TestNextInEverySituation$"
 
-// kill says who noticed a mutant: the model, by an invariant, or a test of journal.
-// The model is asked first, unless all that matters is whether anybody did.
+// kill names the test that noticed a mutant: the model, by an invariant, or a test of journal. It asks the model
+// first, unless any of them suffices.
 func kill(t *testing.T, number int, name, searches, tests string) string {
 	environment := append(os.Environ(), fmt.Sprintf("%s=%d", clauses.Variable, number))
 	model := func() string {
@@ -146,8 +145,8 @@ func kill(t *testing.T, number int, name, searches, tests string) string {
 	return survived
 }
 
-// overlaid returns the clauses' names in the order of their numbers, the first being 1,
-// and the overlay by which each of them can be switched off.
+// overlaid returns the clauses' names in the order of their numbers, from 1 on, and an overlay that can switch each
+// of them off.
 func overlaid(t *testing.T) (names []string, overlay string) {
 	t.Helper()
 	names, files, err := clauses.Removable(journalDir)

@@ -1,7 +1,6 @@
 package model_test
 
-// redundant are clauses whose removal changes nothing that anybody could notice, and
-// why they stand all the same.
+// redundant are clauses that can be removed without a visible change, each with the reason to keep it all the same.
 var redundant = map[string]string{
 	"evidence.go, keep: n > 0 && n-1 != firstAbsent(&op, list) → n-1 != firstAbsent(&op, list)": "without evidence firstAbsent is -1, as n-1 is; " +
 		"it says what keeps the index below within the list",

@@ -29,7 +29,7 @@ func TestSmallerLifeIsRepeatedByItsFlags(t *testing.T) {
 	}
 }
 
-// What befalls a request is the same whatever else is left out.
+// The faults of a request stay the same if other parts of the plan are left out.
 func TestRequestsFateIsTheSameWithoutOthers(t *testing.T) {
 	whole := draw(7)
 	less := whole

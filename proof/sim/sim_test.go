@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// liveOnce lives one life and returns what was wrong with it.
+// liveOnce lives one life and returns it with its faults.
 func liveOnce(t *testing.T, p plan) (l *life) {
 	defer func() {
 		if v := recover(); v != nil { // what is left when a bubble ends
@@ -250,10 +250,10 @@ func seedsFrom(first uint64, n int) []uint64 {
 	return seeds
 }
 
-// cpuTime is what this program has used of processors so far, where that can be told.
+// cpuTime is the processor time that this program has used so far, if the system reports it.
 var cpuTime = func() time.Duration { return 0 }
 
-// report tells a life from its beginning to its end.
+// report logs the events of a life from its beginning to its end.
 func report(t *testing.T, l *life) {
 	for _, n := range l.history {
 		t.Log(n)
@@ -263,11 +263,11 @@ func report(t *testing.T, l *life) {
 	}
 }
 
-// tries is how often a smaller plan is lived before it counts as one that does not fail:
-// what happens at one moment happens in another order each time.
+// tries is the number of times that a smaller plan is lived before it counts as one that does not fail. Events of the
+// same moment happen in another order each time.
 const tries = 4
 
-// shrink leaves out of a life whatever it fails without, and reports what is left.
+// shrink removes each part of a life that is not needed for its failure, and reports the rest.
 func shrink(t *testing.T, l *life) {
 	t.Errorf("-sim.seed %d: %s", l.seed, strings.Join(l.faults, "; "))
 	least, seldom := l, true

@@ -113,7 +113,7 @@ type form struct {
 	names      []string
 }
 
-// forms are those of the templates so far: every request is held against all of a table's.
+// forms caches the forms of templates, since every request is matched against all templates of a table.
 var forms sync.Map
 
 func formOf(template, value string) form {

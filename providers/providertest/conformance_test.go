@@ -214,7 +214,8 @@ func (b *boxed) refusesMalformed() {
 	assert.Empty(b.t, b.Effects())
 }
 
-// isGeneric tells samples of adapters that describe no vendor's API. Their errors are problems of RFC 9457.
+// isGeneric reports whether the adapter of a sample describes no vendor's API. Errors of such an adapter are problems
+// of RFC 9457.
 func isGeneric(s sample) bool {
 	return s.adapter == "IETF" || s.adapter == "Raw" || s.adapter == "Onceward"
 }
@@ -314,7 +315,7 @@ func TestSquareAndRazorpayKeysOfEachKind(t *testing.T) {
 	srv.AssertEffects(t, "key-of-both", 2)
 }
 
-// Braintree does not compare what only correlates.
+// Braintree does not compare fields that only serve to correlate requests.
 func TestBraintreeComparesNoCorrelation(t *testing.T) {
 	srv := start(t, providers.Braintree(), saying(http.StatusOK, `{"data":{"c":{"transaction":{"id":"t_1"}}}}`))
 	for _, correlation := range []string{"one", "two"} {

@@ -65,7 +65,7 @@ func (s *Server) do(d *due) {
 	d.do()
 }
 
-// remove has it be no longer due; s.mu is held.
+// remove removes an entry from those that are due. s.mu is held.
 func (s *Server) remove(d *due) {
 	for i := range s.dues {
 		if s.dues[i] == d {
@@ -119,7 +119,7 @@ func (s *Server) Advance(d time.Duration) {
 	s.mu.Unlock()
 }
 
-// forget has nothing be due any more.
+// forget drops all entries that are due, and waits for those that run.
 func (s *Server) forget() {
 	s.mu.Lock()
 	s.closed = true

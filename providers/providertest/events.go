@@ -181,8 +181,7 @@ const (
 	eventGivenUp = 72 * time.Hour
 )
 
-// happens has the events of an object's state come to pass, and returns those that are to
-// be delivered at once; s.mu is held.
+// happens makes the events of an object's state, and returns the ones to deliver at once. s.mu is held.
 func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) {
 	var all, named []*providers.EventRule
 	told := map[string]bool{} // types of events: rows that differ in a state are one event's
@@ -354,7 +353,7 @@ func (s *Server) deliver(e *event) {
 	}
 }
 
-// try sends an event once, and has it be tried again if it was not taken.
+// try sends an event once, and schedules another try if the receiver did not take it.
 func (s *Server) try(e *event, tries int, waited time.Duration) {
 	d := Delivery{Event: e.id, Type: e.rule.Equals, Effect: e.seq, Manner: e.manner, At: s.Now()}
 	d.Status, d.Err = s.send(e)

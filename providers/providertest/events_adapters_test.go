@@ -61,7 +61,7 @@ type posted struct {
 	err    error // of its verification
 }
 
-// inbox keeps what is posted to it.
+// inbox keeps the messages that are posted to it.
 type inbox struct {
 	mu   sync.Mutex
 	came []posted
@@ -79,7 +79,7 @@ func (i *inbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	i.came = append(i.came, posted{r.Header, body, err})
 }
 
-// Every adapter's events, as the box sends them, are verified, and tell a client what took
+// Every adapter's events, as the box sends them, are verified. From them a client learns which operations took
 // effect.
 func TestAdaptersEvents(t *testing.T) {
 	t.Parallel()
@@ -131,8 +131,8 @@ func TestAdaptersEvents(t *testing.T) {
 			srv.Advance(time.Second)
 
 			effect := srv.Effects()[0]
-			// A row tells of a request by what that has of a key or a reference; one that has
-			// neither path, of what is known.
+			// A row identifies a request by its key or its reference. A row without a path for either identifies it
+			// by the known object.
 			tells := func(r *providers.EventRule) bool {
 				return r.Key != "" && about.Key != "" || r.Reference != "" && about.Reference != "" || r.Key == "" && r.Reference == ""
 			}

@@ -71,7 +71,7 @@ func hooked(t *testing.T, serve func(http.Handler) *httptest.Server) *hook {
 	return h
 }
 
-// told are the texts at a path of the events that were heard.
+// told returns the values at a path of the events that the hook has received.
 func (h *hook) told(path ...string) (texts []any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +81,7 @@ func (h *hook) told(path ...string) (texts []any) {
 	return texts
 }
 
-// eventful is a box that tells a hook, both in memory.
+// eventful is a box that sends its events to a hook, both in memory.
 func eventful(t *testing.T) (lookBox, *hook) {
 	h := hooked(t, providertest.ServeInMemory)
 	b := looking(t, telling())

@@ -19,7 +19,7 @@ func charges(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"ch_1"}`)
 }
 
-// request asks once, and returns what there is to say of the answer.
+// request asks once, and returns the status of the answer, or says how much of it is missing.
 func request(client *http.Client, url, header, key string) string {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(`{"amount":1000}`))
 	if err != nil {
@@ -93,7 +93,7 @@ func ExampleServer_Advance() {
 func ExampleServer_Ledger() {
 	srv := providertest.NewServer(providers.Checkout(), http.HandlerFunc(charges))
 	defer srv.Close()
-	// Checkout.com only remembers what ended well.
+	// Checkout.com only remembers requests that succeeded.
 	srv.Script(providertest.FailAfter(http.StatusInternalServerError))
 	for range 3 {
 		request(srv.Client(), srv.URL+"/payments", "Cko-Idempotency-Key", "order-7")

@@ -29,7 +29,7 @@ func (f *failing) Errorf(format string, args ...any) {
 	f.said = append(f.said, fmt.Sprintf(format, args...))
 }
 
-// Assertions fail with what became of the requests.
+// A failed assertion shows the fate of each request.
 func TestAssertionsNameTheRequestsFates(t *testing.T) {
 	srv := start(t, providers.Checkout(), saying(http.StatusCreated, `{"id":"pay_1"}`))
 	srv.Script(providertest.FailAfter(http.StatusBadGateway), providertest.None(), providertest.DropBefore(), providertest.Status(503, nil))
@@ -66,7 +66,7 @@ and 1 more
 	assert.Equal(t, 8, strings.Count(srv.Ledger(), "\n"))
 }
 
-// The ledger says what came of a request once its client knows.
+// The ledger has the fate of a request as soon as its client knows it.
 func TestLedgerHasTheFateOfARequest(t *testing.T) {
 	t.Parallel()
 	srv := start(t, providers.Stripe(), created)

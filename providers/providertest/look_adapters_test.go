@@ -20,9 +20,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// sought is a request to an adapter's box whose object is looked for. REF in it stands for
-// the reference, KEY for the key, and # for a number that tells requests apart. What is not
-// a form is JSON.
+// sought is a request to an adapter's box. The test looks for its object. REF in it stands for the reference, KEY for
+// the key, and # for a number that differs for each request. A body that is not a form is JSON.
 type sought struct {
 	name     string
 	provider providers.Provider
@@ -220,7 +219,7 @@ func allSought() []sought {
 	}
 }
 
-// business is what the box of a row executes.
+// business is the handler that the box of a row executes.
 func (s sought) business() http.Handler {
 	switch {
 	case s.provider.Name == "dwolla":
@@ -297,8 +296,8 @@ func whole(t *testing.T, client *http.Client, req *http.Request) (int, http.Head
 	return resp.StatusCode, resp.Header, body
 }
 
-// Every look-up of every adapter, as a client makes it, finds in the box what was made there,
-// and nothing before it was.
+// Every look-up of every adapter, as a client makes it, finds the object of its request in the box. It finds nothing
+// before the object was made.
 func TestAdaptersLookups(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}

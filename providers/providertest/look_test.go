@@ -75,7 +75,7 @@ func acme() providers.Provider {
 	}
 }
 
-// box is a server and what is asked of it.
+// lookBox is a server, with the header of the requests to it.
 type lookBox struct {
 	*providertest.Server
 	t      *testing.T
@@ -109,7 +109,7 @@ func (b lookBox) do(method, target, key, body string) (*http.Response, error) {
 	return b.Client().Do(req)
 }
 
-// makes sends what creates an object, and returns its id.
+// makes sends a request that creates an object, and returns the object's id.
 func (b lookBox) makes(method, target, key, body string) (id string) {
 	b.t.Helper()
 	resp, err := b.do(method, target, key, body)
@@ -133,7 +133,7 @@ func (b lookBox) says(target string) (status int, body any, header http.Header) 
 	return resp.StatusCode, body, resp.Header
 }
 
-// at is what stands at a path of members and "[]" in a JSON value, nil if nothing does.
+// at returns the value at a path of members and "[]" in a JSON value, or nil if there is none.
 func at(v any, path ...string) any {
 	for _, name := range path {
 		members, _ := v.(map[string]any)
@@ -142,7 +142,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// ids are those of the items at a path.
+// ids returns the ids of the items at a path.
 func ids(v any, path ...string) (found []string) {
 	list, _ := at(v, path...).([]any)
 	for _, item := range list {
@@ -544,7 +544,7 @@ func TestLookupFaults(t *testing.T) {
 	assert.Equal(t, 503, resp.StatusCode, "look-ups take nothing from Script")
 }
 
-// What was made is dated by the server's clock, in the form that the business has for it.
+// A look-up dates an object by the server's clock, in the same form as the business's answer.
 func TestLookupTimes(t *testing.T) {
 	for body, form := range map[string]func(time.Time) any{
 		`{"created":1795176001}`:             func(at time.Time) any { return float64(at.Unix()) },
@@ -561,7 +561,7 @@ func TestLookupTimes(t *testing.T) {
 	}
 }
 
-// The answer to a request is kept at Mangopay, and read by its key; what it made has an Id.
+// Mangopay keeps the answer to a request, and shows it under the request's key. The created object has an Id.
 func TestLookupOfAStoredAnswer(t *testing.T) {
 	srv := providertest.NewServerInMemory(providers.Mangopay(), capital())
 	t.Cleanup(srv.Close)

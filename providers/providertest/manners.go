@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// manners are those of the adapters, by the provider's name.
+// manners are the manners of the adapters, by the provider's name.
 var manners = map[string]func(providers.Endpoint) Manner{
 	"stripe":         stripe,
 	"adyen":          adyen,
@@ -508,8 +508,8 @@ func mercadoPago(e providers.Endpoint) Manner {
 	}
 }
 
-// failedBy tells by fields of the body whether an answer is a failure: the first
-// rule that matches is either Final or Rejected.
+// failedBy decides by fields of the body whether an answer is a failure. The first rule that matches is either Final
+// or Rejected.
 func failedBy(rules ...providers.Rule) func(Answer) bool {
 	route := tables.Route{Endpoint: &providers.Endpoint{Rules: rules}}
 	return func(a Answer) bool { return route.Classify(a.seen(false)).Verdict == providers.Rejected }

@@ -117,15 +117,12 @@ func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Op
 	return ops
 }
 
-// refused tells whether the operation's answer is a refusal, which a scripted one
-// is without anything having been executed.
+// refused reports whether the operation's answer is a refusal. A scripted refusal comes without an execution.
 func refused(op onceward.Operation) bool {
 	return op.Answer != nil && (op.Answer.Refused || strings.Contains(string(op.Answer.Body), "scripted fault") || strings.Contains(string(op.Answer.Body), `"errorClass"`))
 }
 
-// Through Onceward a request without a key is not sent twice.
-// Where an endpoint takes no key, or no table describes it, nothing that may have
-// run is sent again.
+// Onceward does not resend a request that may have run if its endpoint takes no key, or if no table describes it.
 func TestOncewardRequestWithoutAKey(t *testing.T) {
 	t.Parallel()
 	for _, s := range []sample{
@@ -151,7 +148,7 @@ func TestOncewardRequestWithoutAKey(t *testing.T) {
 	}
 }
 
-// Through Onceward what was already done is fetched.
+// Onceward fetches the resource if the provider says that a request was already done.
 func TestOncewardFetchesTheExistingResource(t *testing.T) {
 	b := sample{name: "GoCardless", provider: knowing(providers.GoCardless()), path: "/payments", made: outcome{201, `{"payments":{"id":"PM123","status":"pending_customer_approval"}}`}}.filled().start(t, nil)
 	b.Script(providertest.DropAfter())

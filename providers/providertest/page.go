@@ -136,5 +136,5 @@ func (c *call) link(after string) string {
 	return to.String()
 }
 
-// steps are those of a path.
+// steps splits a path into its names.
 func steps(path string) []string { return strings.Split(path, ".") }

@@ -105,7 +105,7 @@ func TestNoChargeIsMadeTwice(t *testing.T) {
 	srv.AssertNoDuplicates(t, func(e providertest.Effect) string { return string(e.Body) })
 }
 
-// The tests above are those of the package's documentation.
+// The package's documentation shows the tests above.
 func TestTheDocumentedTestsAreTheseOnes(t *testing.T) {
 	documented, err := os.ReadFile("doc.go")
 	require.NoError(t, err)

@@ -25,9 +25,9 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// forgetful is an API that takes keys for payments and shows them, but tells no repeat by
-// them, and takes none for transfers, which show the caller's reference: who does not know
-// whether one was made has to look for it.
+// forgetful is an API that takes keys for payments and shows them, but does not recognize a repeat by its key. For
+// transfers it takes no key, and shows the caller's reference. A caller who does not know whether one was made has to
+// look for it.
 func forgetful() providers.Provider {
 	p := telling()
 	payment := &p.Endpoints[0]
@@ -47,8 +47,8 @@ func forgetful() providers.Provider {
 	return p
 }
 
-// Whatever befalls requests, look-ups and events within what the table states: what is
-// completed has one effect, what is cancelled none, and in the end nearly all is settled.
+// Faults hit requests, look-ups and events, within the limits that the table states. A completed operation has one
+// effect and a cancelled one has none. In the end nearly all operations are settled.
 func TestReconciliationMatchesTheLedger(t *testing.T) {
 	t.Parallel()
 	settled, lives := map[journal.State]int{}, soak.Times(1, 20)

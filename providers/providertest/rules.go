@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// saying returns an answer that the endpoint's own rules read as the verdict, if one can be made: that of the
+// saying returns an answer that the endpoint's own rules read as the verdict, if one can be made. It follows the
 // first possible rule. only, unless it is nil, restricts the rules.
 func (c *call) saying(verdict providers.Verdict, later bool, only func(providers.Rule) bool) (Answer, bool) {
 	for _, rule := range c.route.Endpoint.Rules {

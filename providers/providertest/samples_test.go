@@ -23,9 +23,8 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// sample is a request to an adapter's box that takes a key, and what its contract
-// promises. What a field leaves empty is the usual: a POST with a JSON body, made
-// by 200.
+// sample is a request with a key to an adapter's box, and the promises of its contract. Empty fields have the usual
+// values: a POST with a JSON body, answered with 200.
 type sample struct {
 	name     string
 	adapter  string // the function that returns the provider
@@ -41,23 +40,22 @@ type sample struct {
 	repeat       providers.Verdict
 	repeatStatus int
 
-	// meanwhile is the verdict on a second request while the first is worked on. 0:
-	// it is executed as well.
+	// meanwhile is the verdict on a second request while the first is worked on. Zero means that it is executed as
+	// well.
 	meanwhile providers.Verdict
 
-	// mismatch is the verdict on another request under the key. 0: it is executed
-	// as another operation.
+	// mismatch is the verdict on another request under the key. Zero means that it is executed as another operation.
 	mismatch providers.Verdict
 
-	// forgotten is the verdict on a repeat after the retention, which is executed
-	// if it is 0. It is the same as before where there is no retention.
+	// forgotten is the verdict on a repeat after the retention. Zero means that it is executed. If no retention is
+	// stated, the key is never forgotten and the verdict stays the one of repeat.
 	forgotten providers.Verdict
 
 	// resent says that Onceward sends a request that may have run again.
 	resent bool
 }
 
-// outcome is what the business answers.
+// outcome is the answer of the business.
 type outcome struct {
 	status int
 	body   string
@@ -162,7 +160,7 @@ func samples() []sample {
 	return all
 }
 
-// filled is the sample with the usual in what it leaves empty.
+// filled returns the sample with the usual values in its empty fields.
 func (s sample) filled() sample {
 	s.method = cmp.Or(s.method, http.MethodPost)
 	s.body = cmp.Or(s.body, anInput)
@@ -175,7 +173,7 @@ func (s sample) filled() sample {
 	return s
 }
 
-// knowing is a GoCardless of which a program knows for how long keys are kept.
+// knowing is GoCardless for a program that knows how long keys are kept.
 func knowing(p providers.Provider) providers.Provider {
 	for i := range p.Endpoints {
 		if e := &p.Endpoints[i]; e.Remembers != providers.Nothing {
@@ -250,7 +248,7 @@ func (s sample) business() http.Handler {
 	})
 }
 
-// compose is the request for what ref names, with its key.
+// compose returns the request for the operation that ref names, with its key.
 func (b *boxed) compose(ctx context.Context, ref, key string) (*http.Request, tables.Route) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, b.method, b.URL+b.path, nil)

@@ -135,7 +135,7 @@ func (s *Server) arrive(r *http.Request) *call {
 	return c
 }
 
-// assign draws the fault of a request whose body had to be read first.
+// assign draws the fault of a request, after its body was read.
 func (s *Server) assign(c *call, looks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +280,7 @@ func (c *call) malformed() Answer {
 func (s *Server) inFlight(c *call) Answer {
 	a, ok := c.saying(providers.InFlight, true, nil)
 	if !ok {
-		// A guard whose answer proves nothing by itself.
+		// The answer of this guard proves nothing by itself.
 		a = c.error(http.StatusConflict, "a request with this key is being worked on")
 		if c.route.Classify(a.seen(true)).Verdict == providers.AnswerGone { // which would say that it took effect
 			a = c.error(http.StatusServiceUnavailable, "a request with this key is being worked on")

@@ -124,7 +124,7 @@ func TestRepeatIsReplayedWithTheMark(t *testing.T) {
 	}
 }
 
-// A second request meanwhile is told so and not executed.
+// A second request meanwhile is refused as a concurrent one, and not executed.
 func TestConcurrentSecondRequestIsRefused(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestConcurrentSecondRequestIsRefused(t *testing.T) {
 	}
 }
 
-// Another request under the key is misuse where the provider tells.
+// Another request under the key is misuse if the provider detects that.
 func TestAnotherRequestUnderTheKeyIsMisuse(t *testing.T) {
 	for _, box := range boxes {
 		t.Run(box.provider.Name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestSignStandardVectors(t *testing.T) {
 	}
 }
 
-// Package webhook takes what is signed, and refuses what is forged.
+// Package webhook verifies signed events, and refuses forged ones.
 func TestSignAndVerify(t *testing.T) {
 	t.Parallel()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)

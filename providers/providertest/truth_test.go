@@ -75,7 +75,7 @@ func (b books) pays(name, target, body string) onceward.Operation {
 	return op
 }
 
-// holds reports whether the journal is found true, and what is said if not.
+// holds reports whether the journal agrees with the ledger, and returns the failure if not.
 func (b books) holds() (bool, string) {
 	f := &failing{TB: b.t}
 	held := b.AssertSettledTruly(f, b.journal)

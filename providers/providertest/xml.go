@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// inXML is an answer in JSON as EC2 would give it: members are elements, and those of an array
-// are called item. An answer that is an error is left as it is.
+// inXML converts an answer in JSON to XML as EC2 writes it. Members become elements, and the items of an array become
+// elements named item. An error is left as it is.
 func (a Answer) inXML(c *call) Answer {
 	body, is := parsed(a.Body)
 	if !is || a.Status != http.StatusOK {

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/proof/model/receipt"
 )
 
-// weakened are rules whose NextReceipt sees another receipt and event than it was given. only is the one invariant to look
-// at, if another one is broken earlier.
+// weakened are rules that change the receipt and the event before NextReceipt sees them. only limits the check to one
+// invariant, if another one is broken earlier.
 func weakened(change func(r *journal.Receipt, ev *journal.ReceiptEvent), only ...int) receipt.Rules {
 	rules := receipt.Real()
 	for _, rules.Only = range only {
@@ -26,7 +26,7 @@ func weakened(change func(r *journal.Receipt, ev *journal.ReceiptEvent), only ..
 	return rules
 }
 
-// altered are rules whose NextReceipt gives another result.
+// altered are rules that change the result of NextReceipt.
 func altered(change func(before journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult)) receipt.Rules {
 	rules := receipt.Real()
 	rules.NextReceipt = func(r journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {

@@ -71,8 +71,8 @@ func TestLivesOfServices(t *testing.T) {
 	}
 }
 
-// A service whose processes don't share their receipts takes effect twice, and the judge sees it. A simulation that can't
-// fail proves nothing.
+// The judge finds a service whose processes don't share their receipts, so that it takes effect twice. A simulation
+// that can't fail proves nothing.
 func TestForgetfulServiceIsFound(t *testing.T) {
 	l := liveOnce(t, 1, true)
 	assert.Contains(t, strings.Join(l.faults, "\n"), "has two receipts")
