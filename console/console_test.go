@@ -290,7 +290,7 @@ func TestCrossOrigin(t *testing.T) {
 	assert.Equal(t, http.StatusSeeOther, s.post("resolve", form, "Sec-Fetch-Site", "same-origin").StatusCode)
 }
 
-// A name that is not served is refused: a page elsewhere may have its own name resolve to this machine.
+// A request for another host's name is refused, since a page elsewhere may have its own name resolve to this machine.
 func TestHosts(t *testing.T) {
 	s := open(t, "/", func(o *console.Options) { o.Hosts = []string{"localhost", "127.0.0.1", "::1"} })
 	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:9": 200, "rebound.example": 421, "localhost.evil.example:80": 421} {
@@ -418,7 +418,7 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// A list is gone through page by page: each operation is on one of them, also while others are begun.
+// A list is shown page by page. Each operation is on one page, also while others are begun.
 func TestPaging(t *testing.T) {
 	s := open(t, "/", nil)
 	session, err := s.journal.Join(t.Context())
@@ -563,7 +563,7 @@ func TestFlowsAreListedNewestFirst(t *testing.T) {
 	})
 }
 
-// A flow below an inbound key shows that key, shortened, and is found by it; so are its steps.
+// A flow below an inbound key shows that key, shortened. The key finds the flow and its steps.
 func TestFlowsAreFoundByTheInboundKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second
 		s := open(t, "/", nil)

@@ -21,7 +21,7 @@ var (
 	unknownEvent = receipts.Name{Consumer: planted.Consumer, Source: planted.Source, Generation: "2026", Key: planted.UnknownEvent}
 )
 
-// Receipts are listed newest first, and by each filter. Those of unknown outcome need attention.
+// Receipts are listed newest first, and by each filter. Receipts of unknown outcome need attention.
 func TestReceipts(t *testing.T) {
 	s := openReceiving(t, "/", nil)
 	count := func(path string) int {

@@ -48,7 +48,7 @@ func (a *adopted) List(_ context.Context, f journal.Filter) iter.Seq2[journal.Op
 	}
 }
 
-// Handles that were left out, as by adopting a journal in PostgreSQL, are not looked through.
+// A page does not search handles that were left out, as they are after a journal in PostgreSQL was adopted.
 func TestListSkipsGaps(t *testing.T) {
 	for path, found := range map[string]int{"operations?provider=adyen": 1, "operations?provider=adyen&order=oldest": 1, "operations?provider=stripe": 4, "operations?provider=none": 0} {
 		synctest.Test(t, func(t *testing.T) { // a page looks for a tenth of a second

@@ -127,7 +127,7 @@ func TestFunctionThatFails(t *testing.T) {
 	assert.Equal(t, []string{"whole"}, b.ledger())
 }
 
-// A function that commits by itself stops its message: it is not done twice.
+// A function that commits by itself stops its message, which is not done twice.
 func TestFunctionThatCommitsTheTransaction(t *testing.T) {
 	t.Parallel()
 	b := open(t)

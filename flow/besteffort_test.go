@@ -105,7 +105,7 @@ func TestFlowWaitsForAPendingBestEffort(t *testing.T) {
 	})
 }
 
-// A result that an operator states is the step's.
+// A result that an operator states becomes the step's result.
 func TestBestEffortByHand(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid))
@@ -127,7 +127,7 @@ func TestBestEffortByHand(t *testing.T) {
 	})
 }
 
-// A result that JSON does not give back is refused as a Step's is.
+// BestEffort refuses a type of result that JSON can't give back, as Step does.
 func TestBestEffortRefusesAnInterface(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := startFlows(t, &line{}, onceward.Config{})

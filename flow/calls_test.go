@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Unnamed calls of a step that run at once are not one.
+// Unnamed calls of a step at the same time are not taken for one operation.
 func TestUnnamedCallsAtOnceAreNotOne(t *testing.T) {
 	virtual(t, "the second is refused", func(t *testing.T) {
 		l := (&line{}).Always(takes(time.Second, says(200, paid)))

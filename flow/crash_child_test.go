@@ -108,7 +108,7 @@ func (plan *flowPlan) serve(ctx context.Context, client *onceward.Client, flows 
 	return err
 }
 
-// flowLife is what came of it.
+// flowLife is the report of such a process.
 type flowLife struct {
 	Resumed onceward.FlowReport // without its problems
 	Left    []flow.Flow         // as Resume left them

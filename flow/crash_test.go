@@ -74,7 +74,7 @@ func (s rideServers) effects() map[string]int {
 	return count
 }
 
-// oneOfEach is what effects have to be for flows that are finished.
+// oneOfEach returns the expected effects of finished flows.
 func oneOfEach(rides ...string) map[string]int {
 	want := map[string]int{}
 	for _, ride := range rides {
@@ -169,7 +169,8 @@ type crashed struct {
 	err     error
 }
 
-// crashFlows has a flow asked for, killed, resumed, and asked for once more, by each of these crashes.
+// crashFlows asks for a flow, kills its process, resumes the flow, and asks for it once more, for each of these
+// crashes.
 func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []crashed {
 	t.Helper()
 	outcomes := make([]crashed, len(crashes))
@@ -198,7 +199,7 @@ func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []cr
 	return outcomes
 }
 
-// Killed anywhere a flow finishes with one effect a step.
+// A flow finishes with one effect per step, wherever its process is killed.
 func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 	crashes := flowCrashes()
 	outcomes := crashFlows(t, crashes, "ride-1", false)
@@ -239,7 +240,8 @@ func inboundCrashes() (all []flowCrash) {
 	return all
 }
 
-// Killed anywhere in the handler of an inbound request, a flow that is given up has each effect once, and takes each back once.
+// A process is killed anywhere in the handler of an inbound request. A flow that is given up still has each effect
+// once, and takes each back once.
 func TestKilledAnywhereInAHandler(t *testing.T) {
 	crashes := inboundCrashes()
 	outcomes := crashFlows(t, crashes, "order-1", true)
@@ -285,8 +287,7 @@ func TestTwoProcessesResumeTogether(t *testing.T) {
 	oncetest.SeveralAtOnce(2, 2, func(i int) { lives[i], _, errs[i] = liveFlows(t.Context(), path, doom{}, plan) })
 	require.NoError(t, errors.Join(errs[:]...))
 	t.Logf("claimed %d and %d", lives[0].Resumed.Claimed, lives[1].Resumed.Claimed)
-	// A flow that the other process's operation keeps waiting is claimed again when it
-	// is due.
+	// A flow that waits for the other process's operation is claimed again when it is due.
 	assert.GreaterOrEqual(t, lives[0].Resumed.Claimed+lives[1].Resumed.Claimed, many)
 	plan.Asks = rides
 	last, _, err := liveFlows(t.Context(), path, doom{}, plan)

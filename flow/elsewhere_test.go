@@ -81,7 +81,7 @@ func TestStepDoneElsewhere(t *testing.T) {
 	}
 }
 
-// Nor is it done while a call is under way that its function has left behind.
+// A step is not done either while a call that its function left behind is under way.
 func TestStepThatReturnsDuringItsCall(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Minute, says(200, paid)))
@@ -192,7 +192,7 @@ func TestFirstCardIsNotChargedBesideTheSecond(t *testing.T) {
 	})
 }
 
-// Nor does a step begin another operation in the same run as long as its first has no outcome.
+// A step begins no other operation in the same run as long as its first one has no outcome.
 func TestStepDoesNotChargeASecondCardInTheSameRun(t *testing.T) {
 	for name, first := range map[string]reply{"it is pending": loses(), "it is unknown": frozen} {
 		each(t, name, func(t *testing.T, j journal.Journal) {

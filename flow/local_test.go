@@ -256,7 +256,7 @@ func TestLocalStepsInParallel(t *testing.T) {
 	assert.Len(t, a.flow("order-0").Steps, 11)
 }
 
-// A step is made in the driver's own type of transaction, and says so where that is another.
+// A LocalStep takes the driver's own type of transaction. Another type is refused, and the error names the right one.
 func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
 	require.NoError(t, a.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {

@@ -135,8 +135,7 @@ func byName(l *line) map[string]sent {
 	return all
 }
 
-// leavePrefix makes a journal that a process left behind which died with some of a
-// flow's steps recorded.
+// leavePrefix makes the journal of a process that died after it had recorded some of a flow's steps.
 func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memory.Journal {
 	j := memory.New()
 	s, err := j.Join(t.Context())
@@ -153,7 +152,7 @@ func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memo
 	return j
 }
 
-// A flow run again from any recorded prefix issues the same keys.
+// A flow that runs again from any recorded prefix issues the same keys.
 func TestRunAgainFromAnyPrefixHasTheSameKeys(t *testing.T) {
 	prefixes, first := 0, soak.Seed(t, 0)
 	for i := range soak.Times(12, 300) {

@@ -19,8 +19,8 @@ import (
 
 var byHand = onceward.ResolveOptions{By: "ops", Why: "seen in the dashboard"}
 
-// isAnswerGone checks that an error is of a flow which failed for want of an operation's answer. It must not look as if the
-// answer of the flow itself were gone: its caller would not ask again.
+// isAnswerGone checks that an error is of a flow which failed for want of an operation's answer. It must not look as
+// if the flow's own answer were gone, since its caller would then not ask again.
 func isAnswerGone(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, flow.ErrFailed)
@@ -208,7 +208,8 @@ func TestResolveStepRefusesKnownAndRunningSteps(t *testing.T) {
 	})
 }
 
-// No result is not stated for a step that returns one.
+// A step that returns a result needs one from ResolveStep. Without it the flow fails with ErrChanged until an
+// operator states one.
 func TestResolvedStepNeedsItsResult(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := &line{}

@@ -194,7 +194,8 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 	}
 }
 
-// Likewise where a hook panics as the caller leaves, so that the call returns nothing.
+// A caller keeps the provider's Retry-After, too, if a hook panics as the caller leaves, so that the call returns
+// nothing.
 func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 	for _, row := range []struct {
 		of      string
@@ -238,7 +239,8 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 	}
 }
 
-// Nor does the outcome of another operation, that the flow waits for beside it, have it asked for before that.
+// A flow waits for a Retry-After and for the outcome of another operation. That outcome does not let it ask before
+// the Retry-After is over.
 func TestRetryAfterBesideAnOutcome(t *testing.T) {
 	each(t, "", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(hangs(), says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
@@ -284,7 +286,7 @@ func TestRetryAfterBesideAnOutcome(t *testing.T) {
 	})
 }
 
-// A refused credential has a flow wait and not undone.
+// A flow with a refused credential waits, and is not undone.
 func TestRefusedCredentialHasAFlowWait(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), wrongKey)

@@ -21,8 +21,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Two runners with other functions of one version pay once.
-// Definitions of one name and version that make other steps.
+// Two runners pay once, even if their functions of the same name and version make different steps.
 func TestTwoRunnersOfOneVersionPayOnce(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -60,7 +60,7 @@ func (p *process) finished() (n int) {
 	return n
 }
 
-// However many flows wait, a provider that is down is probed, and no more. They go on once it is back.
+// A provider that is down gets only probes, however many flows wait for it. The flows go on once it is back.
 func TestThrottledFlowsBesideAnOutage(t *testing.T) {
 	own := []option{with("Authorization", "Bearer s3cr3t")} // which Run has not
 	for _, row := range []struct {

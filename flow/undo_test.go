@@ -323,7 +323,7 @@ func TestBlockedUndoIsRetriedEveryTenMinutes(t *testing.T) {
 	})
 }
 
-// GiveUp of nothing is nothing.
+// GiveUp returns nil for nil. For an error it returns one that wraps it and ends with its text.
 func TestGiveUpOfAnUnknownFlow(t *testing.T) {
 	require.NoError(t, flow.GiveUp(nil))
 	err := flow.GiveUp(errSoldOut)
@@ -354,7 +354,7 @@ func TestUndoThoughOperationsWereReaped(t *testing.T) {
 	})
 }
 
-// Nothing of a flow is forgotten by its undoing.
+// The undoing of a flow covers each of its effects.
 func TestUndoCoversEveryEffect(t *testing.T) {
 	errDeclined := errors.New("declined")
 	for _, end := range []string{"crashed", "pending"} {
@@ -486,7 +486,7 @@ func TestUndoOfAGroupThatCancelsItsContext(t *testing.T) {
 	})
 }
 
-// A giving up that cannot be recorded is not forgotten.
+// If the journal fails to record that a flow gave up, the flow is undone later all the same.
 func TestGivingUpThatCanNotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failingFlows{Journal: memory.New()}

@@ -120,7 +120,7 @@ func TestNamesOfRulesAndPanelsExist(t *testing.T) {
 	}
 }
 
-// Stats of a journal are of all processes that share it: a sum would count them twice.
+// The stats of a journal cover all processes that share it. A sum over the processes would count them twice.
 func TestStatsAreNeverSummed(t *testing.T) {
 	stats := regexp.MustCompile(`sum\b[^(]*(?:\([^)]*\) )?\((?:rate\()?onceward_journal_(?:operation_count|due|undelivered|attention|flow|session|restored|file|wal|pending|unknown|set_aside|clock|receipt)`)
 	for where, expr := range expressions(t) {
@@ -152,7 +152,7 @@ func TestRunbookHasEveryAlertAndState(t *testing.T) {
 	}
 }
 
-// promtoolIn is where promtool is; the test is skipped where it is not, and fails where it has to be.
+// promtoolIn returns the path of promtool. Without promtool the test is skipped, or fails if it is required.
 func promtoolIn(t *testing.T) string {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")

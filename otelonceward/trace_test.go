@@ -166,8 +166,8 @@ func TestSpanOfARefusalThatIsTheAnswer(t *testing.T) {
 	assert.NotContains(t, attributesOf(claim), "error.type")
 }
 
-// A conflict that says that the request was executed before is the answer: neither the operation's span nor
-// its attempt's is an error.
+// A conflict which says that the request was executed before is the answer. Neither the operation's span nor its
+// attempt's is an error.
 func TestSpanOfAnAlreadyDoneOperation(t *testing.T) {
 	table := providers.Raw(24*time.Hour, "ledger.example.com")
 	rule := providers.Rule{Status: http.StatusConflict, Field: "error", Equals: "exists", Verdict: providers.AlreadyDone, Pointer: "id", Source: "a test"}

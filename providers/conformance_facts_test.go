@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// facts are those that hold for all of a provider, as its documentation has them.
+// facts are the facts of a provider that hold for all its requests, as its documentation has them.
 type facts struct {
 	accounts []string // headers that say which account is acted for
 

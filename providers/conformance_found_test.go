@@ -30,8 +30,8 @@ type look struct {
 	// page shows the operation's object, and the object is fetched by itself, the request for it follows.
 	asks []string
 
-	// page is the answer to the first, in the provider's shape, more those to the next pages,
-	// and object that to the last. A line in front of one is a header.
+	// page is the answer to the first request, in the provider's shape. more are the answers for the next pages, and
+	// object is the answer to the last request. A line in front of an answer is a header.
 	page, object string
 	more         []string
 

@@ -134,8 +134,8 @@ func (s suite) route(t testing.TB, text string) tables.Route {
 	return rt
 }
 
-// sources are the marks of confidence that every fact carries; a fact that is
-// the caller's or this module's own says so instead.
+// sources are the marks of confidence that every fact carries. A fact from the caller or from this module says so
+// instead.
 const sources = `\[(D|D-old|S|C|M|\?)\]|the documentation of Raw|the caller`
 
 func (s suite) everyFactHasASource(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// An API of one's own: a key of exactly 36 characters in X-Idempotency-Key,
-// remembered for three days, 417 for a key that was used with another request.
+// An API of your own takes a key of exactly 36 characters in X-Idempotency-Key, and remembers it for three days. It
+// answers 417 to a key that was used with another request.
 func Example() {
 	ledger := providers.Provider{
 		Name:  "ledger",
@@ -66,7 +66,7 @@ func ExampleAbsence() {
 	// Output: <nil>
 }
 
-// An API of one's own that keeps a reference with its payments, and lists them by it.
+// An API of your own keeps a reference with its payments, and lists them by it.
 func ExampleLookup() {
 	ledger := providers.Provider{
 		Name:  "ledger",

@@ -39,8 +39,7 @@ var strikes = []struck{
 	{"429", func(hiccup) providertest.Fault { return providertest.None() }},
 }
 
-// sends is a transport that answers the first request for an effect by the provider's own
-// 429, if it is to.
+// sends is a transport that answers the first request for an effect with the provider's own 429, if limit is set.
 type sends struct {
 	http.RoundTripper
 	limit func() *http.Response // nil: no more

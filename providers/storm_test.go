@@ -254,8 +254,9 @@ func stormBusiness(name string) http.Handler {
 	})
 }
 
-// The newest tables in a storm: their answers are lost, cut or refused, and the paying process is killed again and
-// again. No errand takes effect twice. A person reads the ledger for those that nothing shows, and then each has taken effect.
+// The newest tables in a storm. Their answers are lost, cut or refused, and the paying process is killed again and
+// again. No errand takes effect twice. A person reads the ledger for errands without evidence, and then each has
+// taken effect.
 func TestNewestTablesInAStormOfKills(t *testing.T) {
 	t.Parallel()
 	of := soak.Times(1, 8)

@@ -274,7 +274,7 @@ func TestClientAfterTheAnswersEnd(t *testing.T) {
 	})
 }
 
-// These have the test binary be a service, for TestServiceThatIsKilled alone.
+// These environment variables make the test binary a service. Only TestServiceThatIsKilled sets them.
 const (
 	servedJournal = "ONCEWARD_SERVED_JOURNAL"
 	servedFlavour = "ONCEWARD_SERVED_FLAVOUR"
@@ -345,8 +345,8 @@ func TestServedChild(t *testing.T) {
 	})))
 }
 
-// served is the service as its clients see it: a process at a time, and the next one after each that dies. It loses and cuts
-// answers.
+// served is the service as its clients see it. It is one process at a time, and another one after each that dies. It
+// loses and cuts answers.
 type served struct {
 	t       *testing.T
 	path    string

@@ -148,7 +148,8 @@ func TestRepeatableInTwoProcesses(t *testing.T) {
 	assert.Len(t, c.provider.Effects(), 1)
 }
 
-// A key at two endpoints is one key, or two by option; and a renamed endpoint makes the calls of its former name.
+// A key at two endpoints is one key, or two with KeysPerEndpoint. A renamed endpoint makes its calls under its former
+// name.
 func TestKeysAndEndpoints(t *testing.T) {
 	t.Parallel()
 	for perEndpoint, effects := range map[bool]int{false: 1, true: 2} {
@@ -176,7 +177,7 @@ func TestKeysAndEndpoints(t *testing.T) {
 	}
 }
 
-// Below a request without a key, a name is the tenant's: no other tenant gets the answer of that call.
+// In a request without a key, the name of a call belongs to the tenant. No other tenant gets the answer of that call.
 func TestNamesBelowRequestsWithoutAKey(t *testing.T) {
 	t.Parallel()
 	c := openCaller(t, nil)

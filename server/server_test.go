@@ -184,7 +184,8 @@ func TestKeyThatIsReused(t *testing.T) {
 	assert.Equal(t, 2, s.rows())
 }
 
-// An endpoint that is renamed is found by the name that it had.
+// A renamed endpoint finds the answers under its former name. A process of the earlier release finds the answers of
+// the renamed one.
 func TestEndpointThatIsRenamed(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -402,7 +403,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// An answer by hand can be given: one without a status is a 200, and a status that HTTP lacks is refused.
+// An operator can state an answer. Without a status it is a 200. A status that HTTP lacks is refused.
 func TestResolveWithoutAStatus(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -464,7 +465,7 @@ func TestRequestsAtOnce(t *testing.T) {
 	assert.Equal(t, 1, s.rows())
 }
 
-// A request that waits is not taken for served if a middleware around ends its context.
+// A request that waits does not count as served if an outer middleware ends its context.
 func TestWaitThatAMiddlewareEnds(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)
@@ -602,7 +603,7 @@ func cmpErr(a, b error) error {
 	return b
 }
 
-// A journal that fails is not taken for one without the key.
+// If the journal fails, a request gets 503. Its handler is not called as if the key were new.
 func TestJournalThatFails(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)

@@ -73,7 +73,8 @@ func TestAdyenReferencesWithSeparators(t *testing.T) {
 	}
 }
 
-// The same text is signed for both, so that one could be passed off as the other.
+// Adyen signs the same text for fields that are cut in another way, so one item could be passed off as another. A
+// separator in a field other than the merchant's reference is refused.
 func TestAdyenFieldsCanNotBeCutInAnotherWay(t *testing.T) {
 	genuine := adyenFields("PSP1")
 	genuine["merchantReference"] = "A:B"
@@ -111,7 +112,7 @@ func TestAdyenBodiesReadInTwoWays(t *testing.T) {
 	}
 }
 
-// encoding/json would read each of them as the member that is signed.
+// A name that differs from a signed one only in case is refused. encoding/json would read it as the signed member.
 func TestAdyenRefusesASignedNameInAnotherCase(t *testing.T) {
 	signed := adyenBody(adyenItem(adyenKey1, adyenFields("PSP1")))
 	empty := adyenFields("")
@@ -155,7 +156,7 @@ func TestAdyenBodiesInAnotherFormAreRefused(t *testing.T) {
 	}
 }
 
-// Adyen's libraries sign missing fields as empty, or disagree.
+// A missing field is verified as empty. Adyen's libraries sign it so, or disagree.
 func TestAdyenSignsMissingFieldsAsEmpty(t *testing.T) {
 	key, err := hex.DecodeString(adyenKey1)
 	require.NoError(t, err)

@@ -198,8 +198,8 @@ func TestPayPalBodyOfTheSameChecksum(t *testing.T) {
 	assert.Equal(t, payPalTransmission, m.ID, "the one thing to tell it from the genuine one")
 }
 
-// PayPal's repeats after an outage are verified.
-// A repeat must not be lost: PayPal repeats for three days, and may not stamp it anew.
+// PayPal's repeats after an outage are verified, since a repeat must not be lost. PayPal repeats for three days, and
+// may keep the first time stamp.
 func TestPayPalRepeatsAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, err := newPayPal("1JE4291016473214C")

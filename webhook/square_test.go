@@ -16,7 +16,7 @@ var signsAnEmptyBody = []string{
 	"modern treasury", "dwolla", "column", "shopify", "workos", "increase",
 }
 
-// An empty body is refused however it is signed.
+// An empty body is refused even if its signature is genuine.
 func TestSquareEmptyBodyIsRefused(t *testing.T) {
 	eachScheme(t, func(t *testing.T, s scheme) {
 		_, err := s.verifier(t, s.secrets[0]).Verify(s.sign(s.secrets[0], "", time.Now()), nil)

@@ -88,8 +88,8 @@ func TestStandardReadsOneFamilyOfHeaders(t *testing.T) {
 	assert.ErrorIs(t, err, webhook.ErrMalformed, "headers of both families")
 }
 
-// Standard webhooks refuses a full stop in the ID.
-// Its end could be moved: "a.1" and "2" sign as "a" and "1.2" do.
+// Standard Webhooks refuses a full stop in the ID. With one, the ID's end could be moved, since "a.1" and "2" sign as
+// "a" and "1.2" do.
 func TestStandardRefusesAFullStopInTheID(t *testing.T) {
 	v, err := webhook.StandardWebhooks(standardSecret)
 	require.NoError(t, err)

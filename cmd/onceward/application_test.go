@@ -323,7 +323,8 @@ func TestMistypedPathMakesNoFile(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
-// Another user than the file's owner is refused, root among them; as its owner, nothing is owned anew.
+// A user who does not own the file is refused, even root. With --as-owner the command runs as the owner, and no file
+// changes its owner.
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -89,7 +89,7 @@ func (p *inPostgres) rows(t *testing.T) (all string) {
 		"(SELECT epoch || schema_version::text || history FROM {{schema}}.journal) || (SELECT last_value FROM {{schema}}.handles)")
 }
 
-// handles has the n-th operation in the place of #n: here they begin with another number.
+// handles replaces #n with the handle of the n-th operation, since handles begin with another number here.
 func (p *inPostgres) handles(t *testing.T, args []string) []string {
 	t.Helper()
 	var all []string
@@ -361,7 +361,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	assert.Equal(t, "1", p.one(t, "SELECT epoch::text FROM {{schema}}.journal"), "nobody was cut off")
 }
 
-// A malformed database URL is not printed: part of a password could be taken for the name of a host, a database or a
+// A malformed database URL is not printed. Part of a password could be taken for the name of a host, a database or a
 // file.
 func TestMalformedURLIsNotPrinted(t *testing.T) {
 	for _, at := range []string{

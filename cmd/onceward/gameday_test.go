@@ -181,7 +181,7 @@ func (d *gameDay) scrape() {
 	d.minute++
 }
 
-// fires says which alerts fire now, all of them.
+// fires states the alerts that must fire now, and no others.
 func (d *gameDay) fires(alerts ...string) {
 	slices.Sort(alerts)
 	d.alerts = append(d.alerts, expected{d.minute - 1, alerts})
@@ -499,7 +499,7 @@ func TestGameDayRestored(t *testing.T) {
 	})
 }
 
-// A machine's clock jumps back by more than two hours: virtual time begins anew.
+// A machine's clock jumps back by more than two hours. For that, virtual time begins anew.
 func TestGameDayClockBehind(t *testing.T) {
 	plays(t, func(d *gameDay) {
 		d.start()

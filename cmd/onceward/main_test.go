@@ -65,7 +65,7 @@ func try(ctx context.Context, in string, args ...string) (said, error) {
 	return tryIn(ctx, nil, in, args...)
 }
 
-// tryIn has more in the environment.
+// tryIn runs the command with env added to its environment.
 func tryIn(ctx context.Context, env []string, in string, args ...string) (said, error) {
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(append(os.Environ(), "ONCEWARD_JOURNAL=", "ONCEWARD_SCHEMA=", "SUDO_USER="), env...)

@@ -82,7 +82,7 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 	}
 }
 
-// A line of export has the names of a line that reap archives, and their values.
+// A line of export has the same names and values as a line that reap archives.
 func TestExportHasTheArchivesNames(t *testing.T) {
 	path, j := journalWith(t)
 	archive := path + ".archive"

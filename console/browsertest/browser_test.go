@@ -216,7 +216,7 @@ const faint = `(() => {
 const unnamed = `[...document.querySelectorAll("a, button, input:not([type=hidden]), select, [role=region], svg")].filter(e =>
 	!(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || (e.labels && e.labels.length))).map(e => e.outerHTML.slice(0, 60)).join("; ")`
 
-// canaries must be on no page, and so in no screenshot of one: neither seen nor beneath.
+// canaries must be on no page, visible or hidden, and so in no screenshot.
 var canaries = []string{planted.Card, planted.Secret, "4242 4242", "0123456789abcdef", "expand=balance"}
 
 func (b *browser) tellsNothing(t *testing.T) {
@@ -274,7 +274,8 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// An operation is resolved by keys alone: found on the overview, opened, said and recorded.
+// An operation can be resolved by the keyboard alone. The test finds it on the overview, opens it, and records the
+// decision.
 func TestResolveByKeyboard(t *testing.T) {
 	s, b := open(t), browse(t)
 	b.run(t, chromedp.Navigate(s.url), chromedp.WaitReady("footer"))

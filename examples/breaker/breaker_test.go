@@ -132,8 +132,7 @@ func TestRefusedLocallyUnnamedIsCancelled(t *testing.T) {
 	})
 }
 
-// Without the mark a local refusal is an unknown outcome.
-// The mistake that breaker.go avoids.
+// Without the mark a local refusal is an unknown outcome. breaker.go avoids that mistake.
 func TestRefusedLocallyWithoutTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hc := newClient(t, transport(func(*http.Request) (*http.Response, error) { return nil, gobreaker.ErrOpenState }))
@@ -145,7 +144,7 @@ func TestRefusedLocallyWithoutTheMark(t *testing.T) {
 
 func TestAFailureOfTheNetworkIsNotMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// As an inner breaker might say after it has sent something.
+		// An inner breaker might return this after it has sent something.
 		w := &wire{err: gobreaker.ErrOpenState}
 		hc := newClient(t, newBreaker(w, rest))
 		ctx := onceward.WithOperation(t.Context(), "reminder-17")

@@ -136,7 +136,7 @@ type (
 	resources struct{ Requests, Limits map[string]string }
 )
 
-// read takes the documents of a file apart, and has the test fail for a field that T does not know.
+// read returns the documents of a file. The test fails for a field that T does not know.
 func read[T any](t *testing.T, file string) (all []T) {
 	t.Helper()
 	text, err := os.ReadFile(file)

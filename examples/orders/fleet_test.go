@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unconfined is how a child ends that can't have a root of its own.
+// unconfined is the exit status of a child that can't have a root of its own.
 const unconfined = 3
 
 // fleet runs one service, and starts it again after each kill and each deploy.

@@ -243,7 +243,7 @@ func anOrder(i int) order {
 	return o
 }
 
-// clients are who asks for orders.
+// clients are the clients that ask for orders.
 type clients struct {
 	addresses []string
 	asked     atomic.Uint64 // in turn
@@ -279,11 +279,11 @@ func (c *clients) storm(t *testing.T) {
 	all.Wait()
 }
 
-// patience is after how long an order counts as lost.
+// patience is the time after which an order counts as lost.
 const patience = 2 * time.Minute
 
-// insist asks until there is an answer. A client that got none waits longer the next time: a busy machine may need more
-// time for an answer than the client gave it at first.
+// insist asks until there is an answer. A client that got none waits longer the next time, since a busy machine may
+// need more time than the client gave it at first.
 func (c *clients) insist(t *testing.T, i int, random *rand.Rand, timeout time.Duration) {
 	pause := time.Duration(20+random.IntN(100)) * time.Millisecond
 	assert.EventuallyWithT(t, func(t *assert.CollectT) {

@@ -70,7 +70,7 @@ func TestFoundObjectsAreGot(t *testing.T) {
 	assert.Nil(t, r)
 }
 
-// A parent was there before: only a state that the table has says something of the request.
+// A parent existed before the request, so only a state that the table lists says something of the request.
 func TestStatesOfAParent(t *testing.T) {
 	p, e := pay()
 	e.Lookups[0] = providers.Lookup{
@@ -136,7 +136,7 @@ func TestItemsOfOneObject(t *testing.T) {
 	}
 }
 
-// A page of events of objects that were on the page before is no circle.
+// A page whose events name only objects of the page before is not taken for a loop.
 func TestPagesOfEventsOfOneObject(t *testing.T) {
 	p, e := pay()
 	e.Key = providers.Key{Place: providers.KeyRawHeader, Name: "X-Key"}
@@ -198,7 +198,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// Nothing is proven by time where the table states none.
+// No time proves an absence if the table states none.
 func TestWhenAbsenceIsProvable(t *testing.T) {
 	_, e := pay()
 	look := &e.Lookups[0]

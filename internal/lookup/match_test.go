@@ -89,7 +89,7 @@ func TestAnotherListProvesNothing(t *testing.T) {
 	}
 }
 
-// Which look-ups serve which operations.
+// A look-up that can't serve an operation is skipped, and the reason names the missing fact.
 func TestSkippedLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -75,7 +75,7 @@ func TestLookupsInXML(t *testing.T) {
 	assert.Equal(t, "text/xml;q=1", s.Next().Header.Get("Accept"))
 }
 
-// A value is a part of the path as it was, and of no other path.
+// A value is one segment of the look-up's path, and its text is unchanged.
 func TestPathOfALookup(t *testing.T) {
 	p, e := pay()
 	e.Reference.Place, e.Reference.Name = providers.KeyRawHeader, "X-Reference"
@@ -253,7 +253,7 @@ func TestSharedLookups(t *testing.T) {
 	assert.False(t, lookup.Shared(&e.Lookups[0]))
 }
 
-// The window begins a little before the operation, a day where its reference is its alone.
+// The window begins twenty minutes before the operation, or a day before it if its reference is ours.
 func TestWindows(t *testing.T) {
 	now := noon.Add(time.Hour)
 	about := lookup.Subject{First: noon, Reference: "r"}

@@ -64,7 +64,7 @@ func TestIncompleteListIsInconclusive(t *testing.T) {
 	}
 }
 
-// One whole list with nothing in it is Nothing, and a failure on the way to its end is not.
+// A whole list without a match gives Nothing. A list that failed before its end is inconclusive.
 func TestAbsenceNeedsTheWholeList(t *testing.T) {
 	p, e := pay()
 	about := sent(t, p, e, "c", "r", "10.00")

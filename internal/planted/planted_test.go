@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Every state is there, whichever store it is planted in.
+// A planted journal has operations in every state, in each store.
 func TestPlant(t *testing.T) {
 	file, err := sqlite.Open(t.TempDir()+"/j.db", sqlite.Options{Volatile: true})
 	require.NoError(t, err)

@@ -99,7 +99,7 @@ func TestRenewedCredentialDoesNotChangeTheRequest(t *testing.T) {
 	assert.False(t, secret.Counts("ticket_key"))
 }
 
-// Names may be a stranger's: so many are remembered, and no long ones.
+// A stranger may choose the names. So at most 1024 names are remembered, and none of more than 64 bytes.
 func TestMemoryOfNamesIsBounded(t *testing.T) {
 	secret.Forget()
 	secret.Header(strings.Repeat("x", 65))

@@ -81,7 +81,7 @@ func TestAnEncodedBodyIsKnownByItsTypeAlone(t *testing.T) {
 	assert.False(t, tables.Recognises(&p, 200, encoded, []byte("{")))
 }
 
-// A success is recognised where nothing describes it.
+// A success is recognised if no provider or endpoint describes it.
 func TestSuccessWithoutARule(t *testing.T) {
 	var none *providers.Provider
 	page := http.Header{"Content-Type": {"text/html"}}

@@ -213,7 +213,7 @@ func TestBreakerProbesInTurn(t *testing.T) {
 	}
 }
 
-// A time to come back is after the next probe, and others' are others.
+// A refused caller gets a time after the next probe, at most two minutes later. The times of callers are spread.
 func TestBeyondIsSpread(t *testing.T) {
 	w := start(t)
 	for range 3 {
@@ -351,7 +351,7 @@ func TestCallersPermit(t *testing.T) {
 	assert.Zero(t, none.Beyond(w.now))
 }
 
-// A clock that is set back stops nothing that was not to wait.
+// If the clock is set back, a target that did not have to wait is still admitted.
 func TestClockSetBack(t *testing.T) {
 	w := start(t)
 	for range 3 {

@@ -43,8 +43,8 @@ func TestWithoutOncewardAnotherKeyEachCall(t *testing.T) {
 	})
 }
 
-// A name keeps its key though the SDK makes up another after its process was killed
-// unsent.
+// A name keeps its key after the process was killed before it sent the request, although the SDK then makes another
+// key.
 func TestNameKeepsItsKeyKilledUnsent(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
@@ -68,8 +68,7 @@ func TestNameKeepsItsKeyKilledUnsent(t *testing.T) {
 	})
 }
 
-// A name keeps its key though the SDK makes up another after its process was killed in
-// its call.
+// A name keeps its key after the process was killed during the call, although the SDK then makes another key.
 func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 	for way, resumed := range map[string]bool{"asked for again": false, "finished by Resume, then asked for": true} {
 		t.Run(way, func(t *testing.T) {

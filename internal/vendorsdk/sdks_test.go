@@ -202,8 +202,7 @@ func (s sdk) authorize(r *http.Request) error {
 	return nil
 }
 
-// wire notes the payments that a provider's server gets. Requests for a token are
-// none.
+// wire notes the payments that a provider's server gets. It leaves out requests for a token.
 type wire struct {
 	mu   sync.Mutex
 	keys []string

@@ -62,8 +62,8 @@ func TestOncewardHasNoTwoEffects(t *testing.T) {
 
 var reference = regexp.MustCompile(`ref-\d+-`)
 
-// storm makes operations of the sample through Onceward under faults, and sees to
-// it that none has two effects, and each that is completed one.
+// storm makes operations of the sample through Onceward under faults. It checks that none has two effects, and that
+// each completed one has one.
 func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Operation {
 	b := s.start(t, nil)
 	b.Seed(soak.Seed(t, uint64(len(s.name))+1), mix)

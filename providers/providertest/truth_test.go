@@ -28,7 +28,7 @@ type books struct {
 	journal journal.Journal
 }
 
-// keeping starts both. With an answer that a client sees changed, if change is not nil.
+// keeping starts both. If change is not nil, it changes the answers that the client sees.
 func keeping(t *testing.T, p providers.Provider, business http.Handler, change func(*http.Response)) books {
 	b := books{Server: providertest.NewServer(p, business), t: t, journal: memory.New()}
 	t.Cleanup(b.Close)

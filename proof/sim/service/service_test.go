@@ -36,7 +36,8 @@ func liveOnce(t *testing.T, seed uint64, forgetful bool) (l *life) {
 	return l
 }
 
-// Services that are killed and the clients that ask them agree in the end: one effect, one receipt and one answer a key.
+// Services are killed under the clients that ask them. In the end both agree on one effect, one receipt and one
+// answer per key.
 func TestLivesOfServices(t *testing.T) {
 	if *seedFlag != 0 {
 		l := liveOnce(t, *seedFlag, false)
