@@ -401,7 +401,7 @@ func TestRunReapsFlowsPastTheirKeep(t *testing.T) {
 		require.NoError(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create")))
 		pass(72 * time.Hour)
 		go func() { _ = p.Run(t.Context()) }()
-		pass(time.Hour) // what comes after a time in which nobody looked is a clock that has jumped, at first
+		pass(time.Hour) // after a time without a look, the clock counts as jumped at first
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create")), onceward.ErrAnswerGone)
 		assert.Empty(t, p.flow("order-991").Steps)
 		assert.Len(t, l.Sent(), 1)

@@ -212,7 +212,7 @@ func TestFailedStepStaysSoAfterAnother(t *testing.T) {
 	busy, done := says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"), says(200, paid)
 	for _, row := range []struct {
 		name string
-		then []reply // to what comes after the first card; nil: its process ends
+		then []reply // to the requests after the first card; nil if its process ends
 		sent []string
 	}{
 		{"the process ended", nil, []string{"card-a", "card-b", "ship"}},

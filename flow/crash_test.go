@@ -67,7 +67,7 @@ func (s rideServers) effects() map[string]int {
 	for name, srv := range map[string]*providertest.Server{"ledger": s.ledger, "stripe": s.stripe} {
 		for _, e := range srv.Effects() {
 			var body struct{ Ride, Step string }
-			_ = json.Unmarshal(e.Body, &body) // what isn't JSON is none of ours, and is counted as such
+			_ = json.Unmarshal(e.Body, &body) // a body that isn't JSON is not ours, and is counted as such
 			count[body.Ride+" "+body.Step+" at "+name]++
 		}
 	}

@@ -226,7 +226,7 @@ func TestStepThatChangesItsCardChargesOne(t *testing.T) {
 			l.Always(reply{Answer: func(req *http.Request) (*http.Response, error) {
 				key, r := req.Header.Get("Idempotency-Key"), says(200, paid)
 				switch n := random.IntN(6); {
-				case refused[key] || !charged[key] && n == 0: // the provider remembers what it answered
+				case refused[key] || !charged[key] && n == 0: // the provider remembers its answer
 					refused[key], r = true, declined
 				case !charged[key] && n == 1:
 					return says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`).Answer(req)

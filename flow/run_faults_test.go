@@ -20,7 +20,7 @@ import (
 type failsAt struct {
 	journal.Journal
 	journal.Flows
-	lands bool // what fails first is recorded all the same
+	lands bool // the first write that fails is recorded all the same
 	stays bool
 
 	mu     sync.Mutex

@@ -28,7 +28,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 	cases := 0
 	for _, row := range []struct {
 		name    string
-		stopped func(ctx context.Context) error // what the function makes of it
+		stopped func(ctx context.Context) error // the function's error after the stop
 	}{
 		{"in a call of a step", nil},
 		{"between two steps", func(ctx context.Context) error { return context.Cause(ctx) }},
@@ -104,7 +104,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 					_ = p.Shutdown(t.Context())
 					open()
 					pass(time.Hour)
-					for range 3 { // what may have run is sent again first
+					for range 3 { // a request that may have run is sent again first
 						_, err = p.Resume(t.Context())
 						require.NoError(t, err)
 						pass(time.Hour)
@@ -137,7 +137,7 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		replies []reply
-		own     time.Duration // what the function gives each step; 0: as long as it takes
+		own     time.Duration // the time that the function gives each step; 0 means any
 		gives   bool          // it gives up after the first step
 		want    string
 	}{
@@ -149,7 +149,7 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 			each(t, row.name+", by "+by, func(t *testing.T, j journal.Journal) {
 				l := (&line{}).Then(row.replies...)
 				var p *process
-				fails := by == "Run" // which takes over what a caller has begun
+				fails := by == "Run" // Run takes over the flow that a caller has begun
 				ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
 					if fails {
 						fails = false
@@ -172,7 +172,7 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 					p = startFlows(t, l, onceward.Config{Journal: j}, flow.Config{Definitions: []flow.Definition{ride}})
 				}
 				open()
-				ctx, leave := context.WithCancel(t.Context()) // nobody knows beforehand when it ends
+				ctx, leave := context.WithCancel(t.Context()) // a context without a deadline
 				time.AfterFunc(5*time.Second, leave)
 				require.Error(t, errOf(ride.Run(ctx, p.Flows, "order-991", 1)))
 				if by == "Run" {

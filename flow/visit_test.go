@@ -215,7 +215,7 @@ func (j *beginsLate) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		leaves error // what the function returns that leaves a step behind; nil in a step that leaves its call behind
+		leaves error // the result of the function that leaves a step behind; nil if a step leaves its call behind
 		tells  error
 		sent   []string
 	}{

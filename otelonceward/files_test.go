@@ -87,7 +87,7 @@ func TestNamesOfRulesAndPanelsExist(t *testing.T) {
 			labels[label[1]] = true
 		}
 	}
-	for _, only := range []string{"onceward_looks_total", "onceward_finding", "onceward_source"} { // of what this scrape has none
+	for _, only := range []string{"onceward_looks_total", "onceward_finding", "onceward_source"} { // missing in this scrape
 		names[only], labels[only] = true, true
 	}
 	for where, expr := range expressions(t) {

@@ -26,7 +26,7 @@ type said struct {
 	object  string
 	outcome providers.Outcome
 	thin    bool // that it is time to look
-	exact   bool // by what is the operation's alone
+	exact   bool // by a mark of this operation alone
 	account string
 }
 

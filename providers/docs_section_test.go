@@ -19,7 +19,7 @@ type section struct {
 	lines    [][]string       // by endpoint: its rules as lines of a table
 	rows     [][]int          // the rows of the table of requests, as endpoints
 	rowOf    []int            // by endpoint
-	lookups  []numberedLookup // those of the table, from 1
+	lookups  []numberedLookup // the look-ups of the table, numbered from 1
 }
 
 type numberedLookup struct {

@@ -15,7 +15,7 @@ func ExampleAWS() {
 			Target:    "AWSSimbaAPIService_v20180301.CreateBackup",
 			Token:     "ClientRequestToken",
 			MaxLength: 63,
-			Retention: time.Hour, // what you have from AWS
+			Retention: time.Hour, // the time that AWS has told you
 			Remembers: providers.Successes,
 		},
 	)

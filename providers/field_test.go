@@ -85,7 +85,7 @@ func TestUnreadableBodyIsIgnored(t *testing.T) {
 		router := newRouter(t, p)
 		for _, e := range p.Endpoints {
 			rt := router.Route(requestFor(p, e.Pattern).Method, requestFor(p, e.Pattern).URL)
-			rt.Endpoint = &e // whatever its action
+			rt.Endpoint = &e // even if its action differs
 			for _, status := range statuses {
 				for _, later := range []bool{false, true} {
 					want := rt.Classify(tables.Answer{Status: status, Later: later})

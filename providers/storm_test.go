@@ -305,7 +305,7 @@ func TestNewestTablesInAStormOfKills(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, j.Close()) })
 	for _, box := range boxes {
-		box.Close() // what is under way ends
+		box.Close() // requests that are under way end
 		box.AssertSettledTruly(t, j)
 	}
 	calm, later := stormBoxes(t, plan, seed, providertest.Mix{}, nil)

@@ -152,7 +152,7 @@ func TestInputIsBounded(t *testing.T) {
 			for range 5 {
 				go ask()
 			}
-			for range 3 { // two wait, beside the one that is served
+			for range 3 { // two wait while one is served
 				w.isProblem(<-answers, 429, "too-many")
 			}
 			close(goOn)

@@ -259,7 +259,7 @@ func TestSignaturesMadeElsewhereAreVerified(t *testing.T) {
 
 			for name, value := range tc.header {
 				r := signed()
-				last := max(0, len(value)-3) // before what may be padding
+				last := max(0, len(value)-3) // before possible padding
 				r.Header.Set(name, value[:last]+string(value[last]^1)+value[last+1:])
 				_, err := v.Verify(r, []byte(tc.body))
 				assert.Error(t, err, "%s with a changed character", name)

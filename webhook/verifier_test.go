@@ -147,7 +147,7 @@ func TestASecretHasToBeGiven(t *testing.T) {
 	eachScheme(t, func(t *testing.T, s scheme) {
 		without := [][]string{nil, {""}, {s.secrets[0], ""}, {s.secrets[0] + "\n"}, {" " + s.secrets[0]}}
 		if s.name == "wise" {
-			without = without[:3] // what is no secret may end in a line break, as a file does
+			without = without[:3] // a public key may end in a line break, as a file does
 		}
 		for _, secrets := range without {
 			v, err := s.make(secrets...)

@@ -71,7 +71,7 @@ func application(name string) {
 		fmt.Println("noticed: open:", err)
 		os.Exit(1)
 	}
-	table := providers.Raw(24*time.Hour, "api.example.com") // no guard: what was cut off is unknown
+	table := providers.Raw(24*time.Hour, "api.example.com") // no guard, so a request whose answer was cut off is unknown
 	client, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{table}, HTTPClient: &http.Client{Transport: &provider{}}})
 	if err != nil {
 		fmt.Println("noticed: new:", err)

@@ -94,7 +94,7 @@ func TestDoctorFindsEachDefect(t *testing.T) {
 			require.Equal(t, exitDone, runs(t, "-j", path, "backup", path+".copy").code)
 			return []string{"-j", path + ".copy"}
 		}},
-		{"sqlite", levelFail, func(t *testing.T) []string { // somebody set another journal mode
+		{"sqlite", levelFail, func(t *testing.T) []string { // another program set another journal mode
 			path := empty(t)
 			sqlExec(t, path, "PRAGMA journal_mode = DELETE")
 			return []string{"-j", path}

@@ -55,7 +55,7 @@ type gameDay struct {
 	ran     chan error
 
 	minute  int
-	series  map[string][]string // values by minute, "_" where there is none
+	series  map[string][]string // values by minute, "_" for a missing one
 	alerts  []expected
 	ordered int
 }

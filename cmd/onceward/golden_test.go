@@ -35,7 +35,7 @@ var varying = []struct {
 	{regexp.MustCompile(`"endpoints": ?\d+`), `"endpoints": <n>`},
 	{regexp.MustCompile(`(?m)^([a-z.]+ +)\d+( +[a-z*-]+\.[a-z])`), "$1<n>$2"}, // likewise, in a table
 	{regexp.MustCompile(`"revision": "\w+",?\s*`), ""},
-	{regexp.MustCompile(` +`), " "}, // the width of columns follows from what is in them
+	{regexp.MustCompile(` +`), " "}, // the width of columns depends on their content
 }
 
 // onThisMachine matches doctor's checks of the machine that the tests run on.
@@ -127,7 +127,7 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	maps.Copy(every, verbs)
 	for name, args := range every {
 		if name == "export-bodies" {
-			continue // who asks for bodies as they are gets them
+			continue // a caller who asks for whole bodies gets them
 		}
 		for _, form := range []string{"table", "json", "jsonl"} {
 			s := runs(t, append([]string{"-j", path, "-o", form}, args...)...)

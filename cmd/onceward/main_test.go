@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "onceward")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".") // what it says of its version is the same everywhere
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".") // its version is the same everywhere
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		os.Exit(1)

@@ -51,7 +51,7 @@ func TestResolveReceipt(t *testing.T) {
 			{"--not-executed", "--because", "x", "--answer", "-", "--yes", "--seen", "1.1"},
 			{"--not-executed", "--because", "x", "--yes"},
 			{"--not-executed", "--because", "x", "--yes", "--seen", "1"},
-			{"--not-executed", "--because", "x"}, // nobody is there to be asked
+			{"--not-executed", "--because", "x"}, // there is no terminal to ask on
 		} {
 			s := resolve(planted.ReservedKey, ofTenant, more...)
 			assert.Equal(t, exitUsage, s.code, "%v: %s", more, s.err)

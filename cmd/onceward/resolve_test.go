@@ -32,7 +32,7 @@ func TestResolve(t *testing.T) {
 			{"resolve", planted.Unknown, "--executed", "--because", "x", "--yes"},
 			{"resolve", planted.Unknown, "--executed", "--because", "x", "--yes", "--seen", "zero"},
 			{"resolve", planted.Unknown, "--not-executed", "--because", "x", "--yes", "--seen", "0.1", "--answer", "-"},
-			{"resolve", planted.Unknown, "--executed", "--because", "x"}, // nobody is there to be asked
+			{"resolve", planted.Unknown, "--executed", "--because", "x"}, // there is no terminal to ask on
 			{"resolve"},
 			{"resolve", "--all", "--executed"},
 		} {
@@ -114,7 +114,7 @@ func TestResolve(t *testing.T) {
 // Behind /dev/null, as under cron, the command does not prompt.
 func TestNoPromptBehindDevNull(t *testing.T) {
 	path, _ := journalWith(t)
-	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h", "--archive", "none") // whose input is that
+	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h", "--archive", "none") // its input is /dev/null
 	said, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, exitUsage, cmd.ProcessState.ExitCode())

@@ -61,7 +61,7 @@ func TestDoctorsRunbook(t *testing.T) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				return n.Name.Name != "failed" // what can't be told leads nowhere
+				return n.Name.Name != "failed" // the finding of a check that failed leads to no heading
 			case *ast.CallExpr:
 				if f, is := n.Fun.(*ast.SelectorExpr); is && f.Sel.Name == "finds" && len(n.Args) == 5 {
 					leads(n, n.Args[3], n.Args[4])

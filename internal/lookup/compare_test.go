@@ -48,7 +48,7 @@ func TestComparisons(t *testing.T) {
 		{providers.AsDecimal, "5.", "5.", false},
 		{providers.AsDecimal, "0x1", "0x1", false},
 		{providers.AsDecimal, "1e999999999", "1e999999999", false},
-		{providers.AsDecimal, strings.Repeat("1", 65), strings.Repeat("1", 65), false}, // nobody's amount
+		{providers.AsDecimal, strings.Repeat("1", 65), strings.Repeat("1", 65), false}, // too long for an amount
 		{providers.AsDecimal, "NaN", "NaN", false},
 		{providers.AsDecimal, "12345678901234567890.12", "12345678901234567890.1200", true},
 		{providers.AsDecimal, "12345678901234567890.12", "12345678901234567890.13", false},

@@ -87,7 +87,7 @@ func paid(id, reference string) payment {
 type box struct {
 	ledger    []payment
 	size      int  // of a page; 0: 2
-	unfilter  bool // it ignores what it is asked for
+	unfilter  bool // it ignores the filters of a request
 	circle    bool // every page is followed by the second
 	endless   bool // every page is followed by another
 	requests  []*http.Request

@@ -16,7 +16,7 @@ import (
 // server answers every Sync with the number of bytes that it has received, and ReadyForQuery.
 type server struct {
 	net.Listener
-	heard chan []byte // what came by one connection, once that has ended
+	heard chan []byte // the bytes of one connection, once it has ended
 }
 
 func serve(t *testing.T) *server {

@@ -16,7 +16,7 @@ func TestTwoBodiesAreDecodedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rendering = make(chan struct{}, cap(bound))
 		for range cap(bound) {
-			rendering <- struct{}{} // one that is being decoded
+			rendering <- struct{}{} // a body that is being decoded
 		}
 		var shown atomic.Int32
 		for range 3 {

@@ -50,7 +50,7 @@ type childPlan struct {
 
 // childReport is the result that the process got.
 type childReport struct {
-	ID      string // of what was made
+	ID      string // of the created object
 	Pending bool   // the error was ErrPending
 	Err     string
 	Key     string // that the journal has

@@ -22,7 +22,7 @@ var refusals = []struct {
 	name   string
 	status int
 	body   string
-	text   string // what the SDK's error has of it
+	text   string // the part of it in the SDK's error
 	final  bool
 }{
 	{stripeGo, "a declined card", 402, `{"error":{"type":"card_error","code":"card_declined","message":"declined"}}`, "card_declined", true},

@@ -78,7 +78,7 @@ func TestNameKeepsItsKeyKilledInItsCall(t *testing.T) {
 				once, letGo := sync.OnceFunc(func() { close(paid) }), sync.OnceFunc(func() { close(gone) })
 				b := s.inBox(t, func(w http.ResponseWriter, r *http.Request) {
 					once()
-					<-gone // nobody is there any more to hear of it
+					<-gone // the client is dead by then
 					says(http.StatusOK, s.answer)(w, r)
 				})
 				t.Cleanup(letGo)

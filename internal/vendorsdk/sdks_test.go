@@ -48,12 +48,12 @@ type sdk struct {
 
 	authorization string                    // the header by which the provider knows the caller
 	sign          func(*http.Request) error // instead of that header
-	tokens        int                       // requests for one that precede the first payment
+	tokens        int                       // requests for a token before the first payment
 	keyless       bool                      // the request takes no key
-	resends       bool                      // the contract lets a request be repeated whose answer was lost
+	resends       bool                      // the contract allows a repeat after a lost answer
 	lostOnly      bool                      // but not after a failure was received
 	brief         bool                      // but not for as long as our policy rests
-	ownClient     string                    // what Install does to it: "" if it is routed, "missed" or "panics"
+	ownClient     string                    // the effect of Install on it: "" if it is routed, "missed" or "panics"
 }
 
 var sdks = []sdk{stripeGo, paypalClient, svixClient, twilioGo, resendGo, openaiGo, awsSDK, razorpayGo, mercadoPago}

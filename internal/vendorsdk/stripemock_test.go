@@ -51,7 +51,7 @@ var stripeMock = sync.OnceValues(func() (string, error) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if _, address, found := strings.Cut(lines.Text(), "Listening for HTTP at address: "); found {
-			go func() { _, _ = io.Copy(io.Discard, stdout) }() // it tells of every request
+			go func() { _, _ = io.Copy(io.Discard, stdout) }() // it logs every request
 			return "http://" + address, nil
 		}
 	}

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // liveOnce lives one life and returns it with its faults.
 func liveOnce(t *testing.T, p plan) (l *life) {
 	defer func() {
-		if v := recover(); v != nil { // what is left when a bubble ends
+		if v := recover(); v != nil { // goroutines that are left when a bubble ends
 			if l == nil {
 				panic(v)
 			}
@@ -87,7 +87,7 @@ func liveOnce(t *testing.T, p plan) (l *life) {
 		l.visitUnknown(l.judge())
 		_ = l.current().Close()
 		if host := l.boxHost(); host != "" {
-			time.Sleep(2 * time.Minute) // for what is still under way
+			time.Sleep(2 * time.Minute) // for requests that are still under way
 			l.world.contracts[host].box.server.Close()
 		}
 		if path != "" {

@@ -144,7 +144,7 @@ func TestAdaptersEvents(t *testing.T) {
 				require.NotEmpty(t, heard, "%s", came.body)
 				for _, h := range heard {
 					known := about
-					if h.Rule.Key == "" && h.Rule.Reference == "" { // it tells of what is known
+					if h.Rule.Key == "" && h.Rule.Reference == "" { // it identifies the request by the known object
 						known.Object = effect.Object
 					}
 					fits, _, why := h.Of(e, &known)

@@ -109,7 +109,7 @@ func ExampleServer_Ledger() {
 func ExampleServer_Detour() {
 	srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(charges))
 	defer srv.Close()
-	sdk := &http.Client{Transport: srv.Detour()} // what a vendor's SDK is given
+	sdk := &http.Client{Transport: srv.Detour()} // the client for a vendor's SDK
 	fmt.Println(request(sdk, "https://api.stripe.com/v1/charges", "Idempotency-Key", "invoice-991"))
 	fmt.Println("effects:", srv.EffectsFor("invoice-991"))
 	// Output:

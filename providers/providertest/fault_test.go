@@ -81,7 +81,7 @@ func TestDelayedRequestExecutes(t *testing.T) {
 			<-read
 			cancel()
 			require.ErrorIs(t, <-gone, context.Canceled)
-			srv.Close() // ends the delay and waits for what is being served
+			srv.Close() // ends the delay and waits for requests that are being served
 			assert.NoError(t, <-executed, "the client's going away must not reach the business")
 			assert.Equal(t, 1, srv.EffectsFor("k1"))
 		})

@@ -83,7 +83,7 @@ func TestReconciliationMatchesTheLedger(t *testing.T) {
 				srv.EventClient = hooks.Client()
 				srv.Events(hooks.URL, hookSecret)
 
-				ctx, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute)) // nobody else leaves anything
+				ctx, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute)) // no other process leaves operations
 				ran := make(chan error, 1)
 				go func() { ran <- client.Run(ctx) }()
 				for n := range 45 {

@@ -32,7 +32,7 @@ type sample struct {
 
 	method, path string
 	header       [][2]string
-	body         string // "REF" in it stands for what tells operations apart
+	body         string // "REF" in it stands for a text that differs for each operation
 	made         outcome
 
 	// repeat is the verdict on a repeat, final by default, and repeatStatus its
