@@ -250,12 +250,12 @@ func TestPostgresIsRefused(t *testing.T) {
 		"no schema, to write":       {server.URL(), "none_here", []string{"flow", "retry", "x"}, exitNotFound, "no journal in schema none_here"},
 		"no schema, to reap":        {server.URL(), "none_here", []string{"reap", "--keep", "2160h", "--archive", "none-here"}, exitNotFound, "no journal in schema none_here"},
 		"no name of a schema":       {server.URL(), "No Schema", []string{"ls"}, exitUsage, "a-z"},
-		"one who may not look":      {as("nobody_"+p.schema, "reads-nothing"), p.schema, []string{"ls"}, exitRefused, "the role lacks"},
-		"one who may look":          {as(role, "reads-alone"), p.schema, []string{"ls"}, exitDone, ""},
-		"one who may only look":     {as(role, "reads-alone"), p.schema, []string{"flow", "retry", planted.SetAside}, exitRefused, "the role lacks"},
+		"a role that may not read":  {as("nobody_"+p.schema, "reads-nothing"), p.schema, []string{"ls"}, exitRefused, "the role lacks"},
+		"a role that may read":      {as(role, "reads-alone"), p.schema, []string{"ls"}, exitDone, ""},
+		"a role that may only read": {as(role, "reads-alone"), p.schema, []string{"flow", "retry", planted.SetAside}, exitRefused, "the role lacks"},
 		"another kind of database":  {"mysql://onceward:hidden-one@127.0.0.1/x", p.schema, []string{"ls"}, exitUsage, "mysql://…"},
 		"a copy":                    {server.URL(), p.schema, []string{"backup", filepath.Join(t.TempDir(), "copy")}, exitUsage, "pg_dump"},
-		"nobody asks under a table": {server.URL(), p.schema, []string{"resolve", planted.Unknown, "--executed", "--because", "x"}, exitUsage, "--yes"},
+		"no terminal to ask on":     {server.URL(), p.schema, []string{"resolve", planted.Unknown, "--executed", "--because", "x"}, exitUsage, "--yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := tryIn(t.Context(), []string{"ONCEWARD_JOURNAL=" + row.url, "ONCEWARD_SCHEMA=" + row.schema}, "", row.args...)

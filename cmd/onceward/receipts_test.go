@@ -41,7 +41,7 @@ func TestResolveReceipt(t *testing.T) {
 		return at(append(append([]string{"receipt", "resolve", key}, of...), more...)...)
 	}
 
-	t.Run("what is needed", func(t *testing.T) {
+	t.Run("required flags", func(t *testing.T) {
 		for _, more := range [][]string{
 			{"--because", "x"},
 			{"--executed", "--answer", "-"},
@@ -60,7 +60,7 @@ func TestResolveReceipt(t *testing.T) {
 		s := resolve(planted.UnknownEvent, ofMessage, "--executed", "--because", "x", "--answer-status", "200", "--yes", "--seen", unheard)
 		assert.Equal(t, exitUsage, s.code, s.err)
 	})
-	t.Run("what is answered, has moved or is not there is left alone", func(t *testing.T) {
+	t.Run("an answered, moved or missing receipt is left alone", func(t *testing.T) {
 		for _, row := range []struct {
 			key  string
 			of   []string
@@ -85,7 +85,7 @@ func TestResolveReceipt(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, journal.ReceiptReserved, r.State)
 	})
-	t.Run("its answer is recorded, with who says so", func(t *testing.T) {
+	t.Run("its answer is recorded, with the operator's name", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "answer.json")
 		require.NoError(t, os.WriteFile(file, []byte(`{"refunded":true}`), 0o600))
 		s := resolve(planted.ReservedKey, ofTenant, "--executed", "--answer", file, "--answer-status", "201", "--because", "the refund is in the ledger", "--by", "ann", "--yes", "--seen", reserved)

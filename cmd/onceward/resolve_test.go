@@ -24,7 +24,7 @@ func TestResolve(t *testing.T) {
 	}
 	at := func(args ...string) said { return runs(t, append([]string{"-j", path, "-o", "json"}, args...)...) }
 
-	t.Run("what is needed", func(t *testing.T) {
+	t.Run("required flags", func(t *testing.T) {
 		for _, args := range [][]string{
 			{"resolve", planted.Unknown},
 			{"resolve", planted.Unknown, "--executed"},
@@ -42,7 +42,7 @@ func TestResolve(t *testing.T) {
 		}
 		assert.Equal(t, journal.StateUnknown, get("", planted.Unknown).State)
 	})
-	t.Run("what has moved, is in flight, known or not there is left alone", func(t *testing.T) {
+	t.Run("an operation that has moved, is in flight, known or missing is left alone", func(t *testing.T) {
 		for _, row := range []struct {
 			args []string
 			code int
@@ -86,7 +86,7 @@ func TestResolve(t *testing.T) {
 		assert.NotEqual(t, was.Key, op.Key)
 		assert.NotEmpty(t, op.Resolved.By)
 	})
-	t.Run("cancelled, where nothing was sent", func(t *testing.T) {
+	t.Run("cancelled, if nothing was sent", func(t *testing.T) {
 		s := at("cancel", planted.Closing, "--yes", "--seen", "0.1")
 		assert.Equal(t, exitRefused, s.code)
 		assert.Contains(t, s.err, "resolve")
