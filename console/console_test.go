@@ -304,10 +304,10 @@ func TestHosts(t *testing.T) {
 func TestResolve(t *testing.T) {
 	s := open(t, "/", nil)
 	op := s.operation(planted.Unknown)
-	t.Run("what is needed", func(t *testing.T) {
+	t.Run("required fields", func(t *testing.T) {
 		for name, form := range map[string]url.Values{
 			"a reason": seenOf(op, "as", "executed"), "an outcome": seenOf(op, "because", "x"), "a known one": seenOf(op, "as", "hold", "because", "x"),
-			"what was seen": {"h": {fmt.Sprint(op.Handle)}, "as": {"executed"}, "because": {"x"}},
+			"the version that was seen": {"h": {fmt.Sprint(op.Handle)}, "as": {"executed"}, "because": {"x"}},
 		} {
 			a := s.post("resolve", form)
 			assert.Equal(t, http.StatusBadRequest, a.StatusCode, name)
@@ -323,7 +323,7 @@ func TestResolve(t *testing.T) {
 		assert.Contains(t, a.text, "claim 1")
 		assert.Equal(t, journal.StateUnknown, s.operation(planted.Unknown).State)
 	})
-	t.Run("sent again only where it will not be anyway", func(t *testing.T) {
+	t.Run("sent again only if it will not be anyway", func(t *testing.T) {
 		a := s.post("resolve", seenOf(s.operation(planted.Closing), "as", "send_again", "because", "x"))
 		assert.Equal(t, http.StatusConflict, a.StatusCode)
 		assert.NotContains(t, s.get(fmt.Sprintf("operation?h=%d", s.operation(planted.Closing).Handle)).text, `value="send_again"`)

@@ -103,13 +103,13 @@ func TestResolveReceipt(t *testing.T) {
 		form   url.Values
 		status int
 	}{
-		"no reason":           {form("because", " "), http.StatusBadRequest},
-		"not what became":     {form("as", "maybe"), http.StatusBadRequest},
-		"what was looked at":  {form("claim", ""), http.StatusBadRequest},
-		"a status":            {form("status", "1000"), http.StatusBadRequest},
-		"a later life":        {form("claim", "2"), http.StatusConflict},
-		"one that is known":   {form("h", "1"), http.StatusConflict},
-		"one that is nowhere": {form("h", "4711"), http.StatusNotFound},
+		"no reason":                 {form("because", " "), http.StatusBadRequest},
+		"an invalid outcome":        {form("as", "maybe"), http.StatusBadRequest},
+		"the version that was seen": {form("claim", ""), http.StatusBadRequest},
+		"a status":                  {form("status", "1000"), http.StatusBadRequest},
+		"a later life":              {form("claim", "2"), http.StatusConflict},
+		"a known receipt":           {form("h", "1"), http.StatusConflict},
+		"a missing receipt":         {form("h", "4711"), http.StatusNotFound},
 	} {
 		assert.Equal(t, row.status, s.post("resolvereceipt", row.form).StatusCode, name)
 	}
