@@ -88,12 +88,12 @@ func TestDo(t *testing.T) {
 		assert.Equal(t, want, result, i)
 	}
 	for name, m := range map[string]consume.Message{
-		"another message":              message("m-2"),
-		"another source":               {ID: "m-1", Source: "refunds"},
-		"a replay on purpose":          {ID: "m-1", Source: "orders", Generation: "2026-11"},
-		"a long identifier":            message(strings.Repeat("m", 1000)),
-		"a longer one that is alike":   message(strings.Repeat("m", 1001)),
-		"a source that looks the same": {ID: "1", Source: "orders m-"},
+		"another message":                             message("m-2"),
+		"another source":                              {ID: "m-1", Source: "refunds"},
+		"a replay on purpose":                         {ID: "m-1", Source: "orders", Generation: "2026-11"},
+		"a long identifier":                           message(strings.Repeat("m", 1000)),
+		"a longer identifier with the same beginning": message(strings.Repeat("m", 1001)),
+		"a source that looks the same":                {ID: "1", Source: "orders m-"},
 	} {
 		result, err := b.Do(t.Context(), m, book(name))
 		require.NoError(t, err)
