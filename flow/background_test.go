@@ -132,7 +132,7 @@ func TestResumeRunsInterruptedFlows(t *testing.T) {
 }
 
 func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
-	virtual(t, "a long one delays no other, and Shutdown waits for it", func(t *testing.T) {
+	virtual(t, "a long flow delays no other, and Shutdown waits for it", func(t *testing.T) {
 		j := memory.New()
 		works := flow.Define("works", 1, func(ctx context.Context, d time.Duration) (int, error) {
 			return flow.Step(ctx, "work", func(ctx context.Context) (int, error) {
@@ -166,7 +166,7 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 		assert.Equal(t, flow.StateWaiting, p.flow("0").State, "it was broken off, and left to the next")
 		require.ErrorIs(t, errOf(works.Run(t.Context(), p.Flows, "late", 1)), onceward.ErrShutdown)
 	})
-	virtual(t, "one that fails backs off, and is set aside", func(t *testing.T) {
+	virtual(t, "a flow that fails backs off, and is set aside", func(t *testing.T) {
 		failing := errors.New("sorry")
 		runs := 0
 		fails := flow.Define("fails", 1, func(context.Context, int) (int, error) { runs++; return 0, failing })
@@ -201,7 +201,7 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 }
 
 func TestAFlowRunsInOneProcessAtATime(t *testing.T) {
-	virtual(t, "who asks meanwhile waits for it", func(t *testing.T) {
+	virtual(t, "a caller that asks meanwhile waits for it", func(t *testing.T) {
 		l := (&line{}).Always(takes(10*time.Second, says(200, paid)))
 		p := startFlows(t, l, onceward.Config{})
 		errs := make(chan error, 5)
@@ -213,7 +213,7 @@ func TestAFlowRunsInOneProcessAtATime(t *testing.T) {
 		}
 		assert.Equal(t, []string{"create", "charge"}, l.Descriptions())
 	})
-	virtual(t, "or is told so when its time is up", func(t *testing.T) {
+	virtual(t, "or gets an error when its time is up", func(t *testing.T) {
 		l := (&line{}).Always(takes(20*time.Second, says(200, paid)))
 		p := startFlows(t, l, onceward.Config{})
 		done := make(chan error)

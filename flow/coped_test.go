@@ -21,14 +21,14 @@ func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 	const full = flow.Reason("full")
 	cases := 0
 	for name, first := range map[string]reply{
-		"it called nobody": {},
-		"it was refused":   says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`),
-		"it was declined":  says(402, `{"error":{"type":"card_error","code":"card_declined"}}`),
+		"it called no provider": {},
+		"it was refused":        says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`),
+		"it was declined":       says(402, `{"error":{"type":"card_error","code":"card_declined"}}`),
 	} {
 		copes := func(t *testing.T, by string, j journal.Journal) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Journal: j})
-			calls := name != "it called nobody"
+			calls := name != "it called no provider"
 			if calls {
 				l.Then(first)
 			}

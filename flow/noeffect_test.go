@@ -63,8 +63,8 @@ func TestNoEffectOfADeclinedPayment(t *testing.T) {
 	}{
 		{"the table tells", adyen, errDeclined, true},
 		{"the step tells", unlisted, flow.NoEffect(errDeclined), true},
-		{"the step tells in other words", unlisted, fmt.Errorf("pay: %w", flow.NoEffect(errDeclined)), true},
-		{"nobody tells", unlisted, errDeclined, false},
+		{"the step wraps it in another error", unlisted, fmt.Errorf("pay: %w", flow.NoEffect(errDeclined)), true},
+		{"neither the step nor the table reports it", unlisted, errDeclined, false},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := (&line{}).Then(says(200, paid), refused)

@@ -34,7 +34,7 @@ func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 		answer reply
 	}{
 		{"a reason of its own", func(*process, context.Context) error { return errNoDriver }, errNoDriver, says(200, paid)},
-		{"one in other words", func(*process, context.Context) error { return fmt.Errorf("book: %w at noon", errNoDriver) }, errNoDriver, says(200, paid)},
+		{"an error that wraps it", func(*process, context.Context) error { return fmt.Errorf("book: %w at noon", errNoDriver) }, errNoDriver, says(200, paid)},
 		{"one of two", func(*process, context.Context) error { return errors.Join(errors.New("sorry"), errNoDriver) }, errNoDriver, says(200, paid)},
 		{"ours", func(p *process, ctx context.Context) error {
 			_, err := p.Post(onceward.WithScope(ctx, "another"), "card")
@@ -92,7 +92,7 @@ func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 }
 
 func TestGiveUpErrorKeepsItsType(t *testing.T) {
-	each(t, "for who asks again, and for who goes on after a crash", func(t *testing.T, j journal.Journal) {
+	each(t, "for a caller that asks again, and after a crash", func(t *testing.T, j journal.Journal) {
 		l := &line{}
 		run := func(p *process) error {
 			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
@@ -116,7 +116,7 @@ func TestGiveUpErrorKeepsItsType(t *testing.T) {
 		require.ErrorIs(t, err, errNoDriver)
 		assert.Equal(t, "at noon: no driver", p.flow("order-991").GivenUpFor)
 	})
-	each(t, "somebody's word has none", func(t *testing.T, j journal.Journal) {
+	each(t, "an operator's statement has none", func(t *testing.T, j journal.Journal) {
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
 		fails := func(context.Context) error { return errSoldOut }
 		require.Error(t, p.Flow(t.Context(), "order-991", nil, fails))
@@ -137,7 +137,7 @@ type receipt struct {
 }
 
 func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
-	each(t, "recorded, and the same for everybody who asks", func(t *testing.T, j journal.Journal) {
+	each(t, "recorded, and the same for every caller", func(t *testing.T, j journal.Journal) {
 		var mu sync.Mutex
 		l, runs := (&line{}).Always(takes(time.Second, says(200, paid))), 0
 		open := func() (*process, *flow.Func[string, receipt]) {
@@ -178,7 +178,7 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 		_, err = changed.Run(t.Context(), other.Flows, "order-991", "ada")
 		require.ErrorIs(t, err, flow.ErrChanged)
 	})
-	each(t, "Resume brings it to its end for who asks afterwards", func(t *testing.T, j journal.Journal) {
+	each(t, "Resume brings it to its end for later callers", func(t *testing.T, j journal.Journal) {
 		l := (&line{}).Then(refuses())
 		var p *process
 		ride := flow.Define("ride", 1, func(ctx context.Context, rider string) (string, error) {
@@ -196,7 +196,7 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "of ada", got)
 	})
-	virtual(t, "what can't be recorded is no result", func(t *testing.T) {
+	virtual(t, "a value that can't be recorded is no result", func(t *testing.T) {
 		for _, unfit := range []flow.Definition{
 			flow.Define("any", 1, func(context.Context, int) (any, error) { return 1, nil }),
 			flow.Define("func", 1, func(context.Context, int) (func(), error) { return nil, nil }),

@@ -189,7 +189,7 @@ func TestResolveStepRefusesKnownAndRunningSteps(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, "started → create → waiting", p.flow("order-991").String())
 	})
-	virtual(t, "while somebody runs it", func(t *testing.T) {
+	virtual(t, "while a caller runs it", func(t *testing.T) {
 		l := &line{}
 		p, _ := trapped(t, nil, l, true)
 		running, stop := context.WithCancelCause(t.Context())

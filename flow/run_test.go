@@ -344,7 +344,7 @@ func TestMissingCredentialDoesNotGiveUpAFlow(t *testing.T) {
 		provider providers.Provider
 	}{
 		"Authorize fails": {own()},
-		"Authorize fails, where keys are a credential's": {scoped()},
+		"Authorize fails, and keys are scoped to a credential": {scoped()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, in := range []string{"a step", "an undo"} {
@@ -484,7 +484,7 @@ func TestRunWaitsForAnOperation(t *testing.T) {
 		assert.Equal(t, flow.StateFinished, s.process.flow("order-991").State)
 		assert.Len(t, l.Sent(), 2)
 	})
-	virtual(t, "and Run asks less and less for one that nobody here can send", func(t *testing.T) {
+	virtual(t, "and Run asks less and less for an operation that it can't send", func(t *testing.T) {
 		l, j := (&line{}).Then(refuses()), memory.New()
 		knew := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, errOf(knew.flow.Run(t.Context(), knew.Flows, "order-991", order{[]string{"charge"}})), onceward.ErrPending)
@@ -496,7 +496,7 @@ func TestRunWaitsForAnOperation(t *testing.T) {
 		assert.Less(t, len(s.ran), 100)
 		assert.Greater(t, len(s.ran), 10)
 	})
-	virtual(t, "whatever its own step makes of it", func(t *testing.T) {
+	virtual(t, "regardless of its own step's error", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		p := startFlows(t, l, onceward.Config{Backoff: once})
 		run := func(ctx context.Context) error {
@@ -512,7 +512,7 @@ func TestRunWaitsForAnOperation(t *testing.T) {
 		require.NoError(t, p.Flow(t.Context(), "order-991", nil, run))
 		assert.Equal(t, []string{"charge"}, l.Descriptions())
 	})
-	virtual(t, "whatever the function makes of it", func(t *testing.T) {
+	virtual(t, "regardless of the function's error", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		p := startFlows(t, l, onceward.Config{Backoff: once})
 		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {

@@ -183,7 +183,7 @@ func TestTimeAndRandomnessAreRecorded(t *testing.T) {
 }
 
 func TestParallelSteps(t *testing.T) {
-	virtual(t, "have the keys of their names, whatever their order", func(t *testing.T) {
+	virtual(t, "have the keys of their names, in any order", func(t *testing.T) {
 		names := []string{"a", "b", "c", "d"}
 		key := onceward.NewKey()
 		var keys []map[string]string
@@ -218,7 +218,7 @@ func TestParallelSteps(t *testing.T) {
 			assert.Equal(t, keys[0], k)
 		}
 	})
-	virtual(t, "one that waits does not keep the others from being made", func(t *testing.T) {
+	virtual(t, "a step that waits does not keep the others from being made", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Backoff: once})
 		run := func() error {
@@ -234,7 +234,7 @@ func TestParallelSteps(t *testing.T) {
 		require.NoError(t, run())
 		assert.Equal(t, []string{"b", "c", "a"}, l.Descriptions())
 	})
-	virtual(t, "one that fails may break off the others, as in an errgroup", func(t *testing.T) {
+	virtual(t, "a step that fails may break off the others, as in an errgroup", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{})
 		sorry := errors.New("sorry")
@@ -313,7 +313,7 @@ func TestParallelSteps(t *testing.T) {
 		require.ErrorIs(t, run("pay", nil), flow.ErrChanged)
 		assert.Len(t, l.Sent(), 1)
 	})
-	virtual(t, "one that Parallel was not given is refused", func(t *testing.T) {
+	virtual(t, "a step that Parallel was not given is refused", func(t *testing.T) {
 		p := startFlows(t, &line{}, onceward.Config{})
 		err := p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error { return p.Step(flow.Parallel(ctx, "a"), "b") })
 		require.ErrorIs(t, err, flow.ErrStep)

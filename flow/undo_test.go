@@ -80,7 +80,7 @@ func TestGivenUpIsUndone(t *testing.T) {
 			assert.Len(t, distinct(l.Keys()), 4, "what was sent again was sent under its key")
 		}
 	})
-	virtual(t, "by somebody's word", func(t *testing.T) {
+	virtual(t, "by an operator's statement", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{})
 		failing := func(ctx context.Context) error {
@@ -103,7 +103,7 @@ func TestGivenUpIsUndone(t *testing.T) {
 		_, err = p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "none"}, "")
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	})
-	virtual(t, "and what had no effect is not made then", func(t *testing.T) {
+	virtual(t, "and an operation without an effect is not made then", func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), refuses())
 		p := startFlows(t, l, onceward.Config{Backoff: once})
 		run := func(ctx context.Context) error {

@@ -25,13 +25,13 @@ func TestAChangedFunctionIsRefused(t *testing.T) {
 		then []string
 		step string
 	}{
-		"a step was renamed":                {[]string{"create", "bill", "send"}, "charge"},
-		"two were swapped":                  {[]string{"charge", "create", "send"}, "create"},
-		"the last one was removed":          {[]string{"create"}, "charge"},
-		"the first one was removed":         {[]string{"charge", "send"}, "create"},
-		"one was put between":               {[]string{"create", "check", "charge", "send"}, "charge"},
-		"one was put before":                {[]string{"check", "create", "charge", "send"}, "create"},
-		"one was put before what had begun": {[]string{"create", "charge", "check", "send"}, "send"},
+		"a step was renamed":                           {[]string{"create", "bill", "send"}, "charge"},
+		"two were swapped":                             {[]string{"charge", "create", "send"}, "create"},
+		"the last one was removed":                     {[]string{"create"}, "charge"},
+		"the first one was removed":                    {[]string{"charge", "send"}, "create"},
+		"one was put between":                          {[]string{"create", "check", "charge", "send"}, "charge"},
+		"one was put before":                           {[]string{"check", "create", "charge", "send"}, "create"},
+		"a step was put before the one that had begun": {[]string{"create", "charge", "check", "send"}, "send"},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			l := (&line{}).Then(says(200, paid), says(200, paid), refuses())
@@ -220,9 +220,9 @@ func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 		sent   []string
 	}{
 		{"by a function that is done", errDone, flow.ErrStep, nil},
-		{"by one that fails", errSoldOut, errSoldOut, nil},
-		{"by one that gives up", flow.GiveUp(errSoldOut), flow.ErrGivenUp, nil},
-		{"by one that panics", errPanics, errPanics, nil},
+		{"by a function that fails", errSoldOut, errSoldOut, nil},
+		{"by a function that gives up", flow.GiveUp(errSoldOut), flow.ErrGivenUp, nil},
+		{"by a function that panics", errPanics, errPanics, nil},
 		{"by a step that fails", nil, nil, []string{"bank"}},
 	} {
 		each(t, row.name, func(t *testing.T, j journal.Journal) {
