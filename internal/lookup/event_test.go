@@ -58,10 +58,10 @@ func TestEventsAreRead(t *testing.T) {
 	assert.Equal(t, providers.InProgress, heard[len(heard)-1].Rule.Is, "the first does not hold")
 
 	for name, body := range map[string]string{
-		"of an unknown type":           strings.Replace(paidEvent, "payment.paid", "payment.new", 1),
-		"of two types":                 strings.Replace(paidEvent, `"id"`, `"type":"payment.failed","id"`, 1),
-		"without a type":               `{}`,
-		"an array where there is none": `[` + paidEvent + `]`,
+		"of an unknown type":             strings.Replace(paidEvent, "payment.paid", "payment.new", 1),
+		"of two types":                   strings.Replace(paidEvent, `"id"`, `"type":"payment.failed","id"`, 1),
+		"without a type":                 `{}`,
+		"an array in place of an object": `[` + paidEvent + `]`,
 	} {
 		heard, problem = lookup.ReadEvents(p, nil, []byte(body))
 		assert.Empty(t, heard, name)

@@ -182,7 +182,7 @@ func TestCanaries(t *testing.T) {
 			u.Host = "sandbox.example.com"
 			c.URL = &u
 		}, "host"},
-		{"one that is identified otherwise", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, "identified"},
+		{"an operation that is identified in another way", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, "identified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, e := pay()

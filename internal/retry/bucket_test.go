@@ -65,7 +65,7 @@ func TestRetriesAreRefusedUntilATokenOrAProbe(t *testing.T) {
 		{"a token's retry puts the probe off", backoff.Budget{Capacity: 1, Refill: never, PerSuccess: 1, ProbeEvery: 2 * s}, []step{
 			ask(0, 0), success(1 * s), ask(1*s, 0), ask(2*s, 3*s), ask(3*s, 0),
 		}},
-		{"a probe leaves what there is of a token", backoff.Budget{Capacity: 1, Refill: 0.25, ProbeEvery: 3 * s}, []step{
+		{"a probe leaves the rest of a token", backoff.Budget{Capacity: 1, Refill: 0.25, ProbeEvery: 3 * s}, []step{
 			ask(0, 0), ask(3*s, 0), ask(3*s, 4*s), ask(4*s, 0),
 		}},
 		{"a success makes no probe come earlier", backoff.Budget{Capacity: 1, Refill: never, PerSuccess: never, ProbeEvery: 2 * s}, []step{

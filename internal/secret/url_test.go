@@ -68,7 +68,7 @@ func TestWithheldValuesCount(t *testing.T) {
 		{"beside a credential", "amount=1;sig=2", "amount=1"},
 		{"a card and a PIN, which could be guessed", "cvc=1&pin=2", ""},
 		{"a signed URL without its signature", "to=https%3A%2F%2Fh%2Fa%3Fb%3D1%26sig%3Ds", "to=https%3A%2F%2Fh%2Fa%3Fb%3D1"},
-		{"what can't be read", "%zz=1&token=2", "%zz=1"},
+		{"a parameter that can't be read", "%zz=1&token=2", "%zz=1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, withheld, _ := secret.SplitQuery(tc.withheld)

@@ -59,7 +59,7 @@ func TestADeclineByASuccessIsNoEffect(t *testing.T) {
 		{"beside another mutation", &braintree, 200, `{"data":{"a":{"transaction":{"status":"PROCESSOR_DECLINED"}},"b":{"refund":{"id":"r"}}}}`, false},
 		{"beside one in front", &braintree, 200, `{"data":{"b":{"refund":{"id":"r"}},"a":{"transaction":{"status":"PROCESSOR_DECLINED"}}}}`, false},
 
-		{"nobody's", nil, 200, `{"resultCode":"Refused"}`, false},
+		{"no provider's", nil, 200, `{"resultCode":"Refused"}`, false},
 		{"another provider's", &checkout, 200, `{"resultCode":"Refused"}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

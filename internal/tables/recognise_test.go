@@ -45,11 +45,11 @@ func TestSuccessOfAnotherKind(t *testing.T) {
 		{"a page that calls itself XML, without a type for it", xml, "text/xml", "<HTML>", false},
 		{"XML that calls itself JSON", []string{"application/json", "text/xml"}, "application/json", "<ok/>", false},
 		{"XML beside JSON", []string{"application/json", "text/xml"}, "text/xml", "<ok/>", true},
-		{"a page that calls itself XML, where pages are listed", []string{"text/html", "text/xml"}, "text/xml", "<html/>", true},
+		{"a page that calls itself XML, if pages are listed", []string{"text/html", "text/xml"}, "text/xml", "<html/>", true},
 		{"JSON instead of XML", xml, "application/json", "{}", false},
-		{"a page, where nothing is said", nil, "text/html", html, true},
-		{"text, where nothing is said", nil, "text/plain", "OK", true},
-		{"a page, where it is listed", []string{"text/html"}, "text/html", html, true},
+		{"a page, if the table lists no types", nil, "text/html", html, true},
+		{"text, if the table lists no types", nil, "text/plain", "OK", true},
+		{"a page, if it is listed", []string{"text/html"}, "text/html", html, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := own()

@@ -65,8 +65,8 @@ func TestReferenceIsReadAndFilledIn(t *testing.T) {
 		{"a variable", inVariable, jsonBody(`{"query":"mutation($i:I){a(input:$i){id}}","variables":{"i":{}}}`), "", false, false,
 			`{"query":"mutation($i:I){a(input:$i){id}}","variables":{"i":{"orderId":"` + ours + `"}}}`},
 		{"a variable that has it", inVariable, jsonBody(`{"query":"mutation($i:I){a(input:$i){id}}","variables":{"i":{"orderId":"7"}}}`), "7", true, false, ""},
-		{"what payers see", visible, jsonBody(`{"a":1}`), "", false, false, ""},
-		{"one that is too long", short, jsonBody(`{"a":1}`), "", false, false, ""},
+		{"a field that payers see", visible, jsonBody(`{"a":1}`), "", false, false, ""},
+		{"a reference that is too long", short, jsonBody(`{"a":1}`), "", false, false, ""},
 		{"nowhere", providers.Reference{}, jsonBody(`{"a":1}`), "", false, false, ""},
 		{"a header that has it", inHeader, tables.Message{Header: http.Header{"x-reference": {" a "}}}, "a", true, false, ""},
 	} {

@@ -171,7 +171,7 @@ func TestRouteProvidersNotClearTogether(t *testing.T) {
 		{"the same host", []providers.Provider{tokenAPI("a", "a.example.com"), tokenAPI("b", "x.example.com", "A.example.com")}, "Hosts[1]"},
 		{"the same wildcard", []providers.Provider{tokenAPI("a", "*.example.com"), tokenAPI("b", "*.example.com")}, "Hosts[0]"},
 		{"two without hosts", []providers.Provider{tokenAPI("a"), tokenAPI("b")}, "Hosts"},
-		{"one that is not valid", []providers.Provider{tokenAPI("a"), {Name: "b"}}, "Endpoints"},
+		{"an invalid provider", []providers.Provider{tokenAPI("a"), {Name: "b"}}, "Endpoints"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			router, err := tables.NewRouter(tc.ps)

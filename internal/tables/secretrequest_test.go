@@ -269,7 +269,7 @@ func TestSecretBodies(t *testing.T) {
 		{"encrypted card data", jsonType, `{"encryptedCardNumber":"adyenjs_0_1$x","encryptedSecurityCode":"adyenjs_0_1$y"}`, open},
 		{"an authorization of a payment", jsonType, `{"authorization_code":"1","authorization_id":"2","authorization":"auth_1"}`, open},
 		{"tokens of pages and versions", jsonType, `{"pageToken":"1","next_token":"2","versionToken":"3","ClientToken":"4"}`, open},
-		{"what is said of a card", jsonType, `{"card":{"last4":"4242","exp_month":1,"brand":"visa","number":null,"cvc":"","cvv":false}}`, open},
+		{"facts about a card", jsonType, `{"card":{"last4":"4242","exp_month":1,"brand":"visa","number":null,"cvc":"","cvv":false}}`, open},
 		{"a flag", jsonType, `{"change_password":true,"password":null}`, open},
 		{"GraphQL that reads", jsonType, `{"query":"mutation { pay(id: 1) { card { number: last4 cvc } } }"}`, open},
 		{"braces in a text", jsonType, `{"note":"see {card: number} or {\"cvc\":"}`, open},
@@ -327,8 +327,8 @@ func TestATableOpensFields(t *testing.T) {
 		{"an opened field", form, "otp=1&seal[signature]=x", false, true},
 		{"the same name elsewhere", form, "signature=x", true, true},
 		{"a card beside it", form, "otp=1&cvc=1", true, true},
-		{"what can't be read", "application/pdf", "%PDF", true, false},
-		{"a card in what can't be read", jsonType, `{"cvc":"1"`, true, true},
+		{"a body that can't be read", "application/pdf", "%PDF", true, false},
+		{"a card in a body that can't be read", jsonType, `{"cvc":"1"`, true, true},
 	} {
 		assert.Equal(t, tc.opened, opened.Secrets(typed(tc.contentType, tc.body)).Found, tc.name)
 		assert.Equal(t, tc.whole, whole.Secrets(typed(tc.contentType, tc.body)).Found, "*: %s", tc.name)
@@ -374,8 +374,8 @@ func TestAnAnswerShowsASecret(t *testing.T) {
 		{"a page with the number", stated, card, "text/html", "<html>4242 4242 4242 4242", true},
 		{"nothing", unlisted, card, jsonType, "", false},
 		{"a receipt, where nothing is stated", unlisted, card, jsonType, `{"id":"1"}`, false},
-		{"a credential, where nothing is stated", unlisted, card, jsonType, `{"api_key":"new"}`, true},
-		{"what can't be read, where nothing is stated", unlisted, card, "text/plain", "done", true},
+		{"a credential, if nothing is stated", unlisted, card, jsonType, `{"api_key":"new"}`, true},
+		{"a body that can't be read, if nothing is stated", unlisted, card, "text/plain", "done", true},
 		{"a token for a credential", stated, token, jsonType, `{"access_token":"new"}`, true},
 		{"a refusal of a credential", stated, token, jsonType, `{"error":"invalid_client"}`, false},
 		{"a refusal that repeats the credential", stated, token, jsonType, `{"error":"s3cret-s3cret"}`, true},

@@ -19,7 +19,7 @@ func TestXMLIsReadAsJSON(t *testing.T) {
 	}{
 		{"members", "", `<r><a>1</a><b>x y</b></r>`, `{"a":"1","b":"x y"}`, ""},
 		{"a declaration, a namespace, attributes and a comment", "", "\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- c --><r xmlns=\"urn:x\" a=\"1\"><a b=\"2\">1<!-- c -->2</a></r>\n", `{"a":"12"}`, ""},
-		{"what JSON escapes", "", "<r><a>&lt;&quot;&#10;\\é<![CDATA[<&]]></a></r>", `{"a":"<\"\n\\é<&"}`, ""},
+		{"characters that JSON escapes", "", "<r><a>&lt;&quot;&#10;\\é<![CDATA[<&]]></a></r>", `{"a":"<\"\n\\é<&"}`, ""},
 		{"one item is a list", "l[]", `<r><l><item><id>1</id></item></l></r>`, `{"l":[{"id":"1"}]}`, ""},
 		{"two items", "l[]", "<r>\n<l>\n<item>1</item>\n<item/>\n</l>\n</r>", `{"l":["1",null]}`, ""},
 		{"no item", "l[]", "<r><l/><m/></r>", `{"l":[],"m":null}`, ""},
