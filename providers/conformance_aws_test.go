@@ -133,7 +133,7 @@ func awsContract() contract {
 			{another, []row{
 				{"a throttle of the JSON protocols", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
 				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
-				{"a conflict, where no token can be in use", 409, json, failure("ConflictException"), final, indeterminate},
+				{"a conflict, if no token can be in use", 409, json, failure("ConflictException"), final, indeterminate},
 			}},
 			{policies, refusedRows},
 			{policies, passingRows},

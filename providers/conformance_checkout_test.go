@@ -54,7 +54,7 @@ func checkoutContract() contract {
 			}},
 			{keyless, refusalRows(failure)},
 			{keyless, []row{
-				{"a conflict, where no key can be in flight", 409, "", failure, final, indeterminate},
+				{"a conflict, if no key can be in flight", 409, "", failure, final, indeterminate},
 				{"a rate limit of Checkout.com's", 429, "", limited, notExecuted, notExecuted},
 				{"a decline", 201, "", `{"approved":false,"status":"Declined"}`, final, final},
 			}},

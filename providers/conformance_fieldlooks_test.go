@@ -44,7 +44,7 @@ func finixLooks() []look {
 		{name: "a transfer that failed", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "PENDING", "FAILED")), want: exactly("TR1", providers.Reversed, false)},
 		{name: "a transfer in an unknown state", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "PENDING", "UNKNOWN")), want: exactly("TR1", providers.InProgress, false)},
 		{name: "another amount", request: create, asks: asked, page: page("transfers", "null", swap(transfer, "662154", "662155")), want: ambiguous("TR1")},
-		{name: "where the filter is ignored", request: create, asks: asked, page: page("transfers", "null", swap(transfer, conformanceKey, "other")), want: alikeAt(true, "TR1")},
+		{name: "if the filter is ignored", request: create, asks: asked, page: page("transfers", "null", swap(transfer, conformanceKey, "other")), want: alikeAt(true, "TR1")},
 		{
 			name: "a transfer on the second page", request: create, asks: []string{asked[0], asked[0] + "&after_cursor=c"}, page: page("transfers", `"c"`, swap(transfer, conformanceKey, "other", "TR1", "TR0")),
 			more: []string{page("transfers", "null", transfer)}, want: exactly("TR1", providers.TookEffect, true),

@@ -31,7 +31,7 @@ func paypalHears() []event {
 		{name: "an event without a rule", request: capture, body: swap(captured, "CAPTURE.COMPLETED", "CAPTURE.SOMETHING")},
 		{name: "a refund", request: refund, body: refunded, says: said{object: "1JU08902781691411", outcome: providers.TookEffect, exact: true}},
 		{name: "a refund of another amount", request: swap(refund, `{"custom_id"`, `{"amount":{"value":"6.00","currency_code":"USD"},"custom_id"`), body: refunded},
-		{name: "what is no refund", request: refund, body: swap(refunded, `"refund"`, `"capture"`)},
+		{name: "not a refund", request: refund, body: swap(refunded, `"refund"`, `"capture"`)},
 	}
 }
 

@@ -24,7 +24,7 @@ func ietfContract() contract {
 				{"in flight", 409, "", `{"type":"https://example.com/docs"}`, inFlight, inFlight},
 				{"another payload", 422, "", `{"type":"https://example.com/docs"}`, misuse, misuse},
 				{"an error that is a result", 400, "", `{"title":"x"}`, final, indeterminate},
-				{"500, of which the draft says nothing", 500, "", "", indeterminate, indeterminate},
+				{"500, which the draft does not mention", 500, "", "", indeterminate, indeterminate},
 				{"a gateway's 503", 503, "", html, retry, retry},
 				{"a mark that the draft does not have", 400, "Idempotent-Replayed: true", "", final, indeterminate},
 			}},

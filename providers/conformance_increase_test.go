@@ -62,7 +62,7 @@ func increaseContract() contract {
 			{update, passingRows},
 			{update, []row{
 				{"a refusal", 400, "", invalid, final, indeterminate},
-				{"a conflict, where no key can be in flight", 409, "", `{"type":"invalid_operation_error"}`, final, indeterminate},
+				{"a conflict, if no key can be in flight", 409, "", `{"type":"invalid_operation_error"}`, final, indeterminate},
 				{"a rate limit of Increase's", 429, "", `{"type":"rate_limited_error","retry_after":1}`, notExecuted, notExecuted},
 			}},
 		},

@@ -48,7 +48,7 @@ func klarnaContract() contract {
 				{"not allowed, perhaps because it was done", 403, "", `{"error_code":"CAPTURE_NOT_ALLOWED"}`, rejected, rejected},
 			}},
 			{release, refusalRows(failure)},
-			{release, []row{limited, {"a conflict, where no key can be in flight", 409, "", `{"error_code":"CONFLICT"}`, final, indeterminate}}},
+			{release, []row{limited, {"a conflict, if no key can be in flight", 409, "", `{"error_code":"CONFLICT"}`, final, indeterminate}}},
 		},
 		ownKey: []answers{{capture, ownKeyRows(`{"error_code":"CONFLICT"}`)}},
 	}

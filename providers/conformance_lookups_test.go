@@ -220,19 +220,19 @@ func increaseLooks() []look {
 	page := func(cursor, items string) string { return `{"data":[` + items + `],"next_cursor":` + cursor + `}` }
 	return []look{
 		{name: "a transfer", request: transfer, asks: []string{asked}, page: page("null", created), want: exactly("ach_transfer_1", providers.TookEffect, true)},
-		{name: "where the filter is ignored", request: transfer, asks: []string{asked}, page: page("null", other), want: alikeAt(true, "ach_transfer_2")},
+		{name: "if the filter is ignored", request: transfer, asks: []string{asked}, page: page("null", other), want: alikeAt(true, "ach_transfer_2")},
 		{
 			name: "on the second page of all", request: transfer, asks: []string{asked, asked + "&cursor=v57w5d"}, page: page(`"v57w5d"`, other), more: []string{page("null", created)},
 			want: exactly("ach_transfer_1", providers.TookEffect, true),
 		},
-		{name: "one that was returned", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "returned")), want: exactly("ach_transfer_1", providers.Reversed, false)},
+		{name: "a transfer that was returned", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "returned")), want: exactly("ach_transfer_1", providers.Reversed, false)},
 		{
 			name: "a push to a card that was declined", request: swap(transfer, "ach_transfers", "card_push_transfers"), asks: []string{swap(asked, "ach_transfers", "card_push_transfers")},
 			page: page("null", swap(created, "pending_submission", "declined")), want: exactly("ach_transfer_1", providers.Reversed, false),
 		},
 		{name: "a FedNow transfer", request: swap(transfer, "ach_transfers", "fednow_transfers"), asks: []string{swap(asked, "ach_transfers", "fednow_transfers")},
 			page: page("null", swap(created, "pending_submission", "pending_submitting")), want: exactly("ach_transfer_1", providers.TookEffect, true)},
-		{name: "one that wants attention", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "requires_attention")), want: exactly("ach_transfer_1", providers.TookEffect, false)},
+		{name: "a transfer that needs attention", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "requires_attention")), want: exactly("ach_transfer_1", providers.TookEffect, false)},
 		{name: "none", request: transfer, asks: []string{asked}, page: page("null", ""), want: nothing(true)},
 		{name: "no list", request: transfer, asks: []string{asked}, page: `{"type":"object_not_found_error"}`, want: finding{}},
 	}

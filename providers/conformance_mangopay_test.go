@@ -44,7 +44,7 @@ func mangopayContract() contract {
 		answers: []answers{
 			{payout, refusalRows(failure)},
 			{payout, []row{
-				{"blocked, whatever the first one came to", 409, "", blocked, indeterminate, indeterminate},
+				{"blocked, with any result of the first one", 409, "", blocked, indeterminate, indeterminate},
 				{"blocked, in other words", 409, "", failure, indeterminate, indeterminate},
 			}},
 			{update, refusalRows(failure)},

@@ -61,7 +61,7 @@ func modernTreasuryContract() contract {
 				{"a refusal", 422, "", invalid, final, indeterminate},
 				{"a refusal that is not Modern Treasury's", 422, "Content-Type: text/html", html, indeterminate, indeterminate},
 				{"a rate limit of Modern Treasury's", 429, "", `{"errors":{"code":"rate_limit","message":"…"}}`, notExecuted, notExecuted},
-				{"500, of which nothing is kept", 500, "", "", retry, retry},
+				{"500, which is not kept", 500, "", "", retry, retry},
 			}},
 			{update, refusedRows},
 			{update, passingRows},

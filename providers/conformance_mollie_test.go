@@ -46,7 +46,7 @@ func mollieContract() contract {
 			}},
 			{put, refusalRows(failure)},
 			{put, []row{
-				{"a conflict, where no key can be in flight", 409, "", `{"status":409,"title":"Conflict"}`, final, indeterminate},
+				{"a conflict, if no key can be in flight", 409, "", `{"status":409,"title":"Conflict"}`, final, indeterminate},
 				{"a rate limit of Mollie's", 429, "", `{"status":429,"title":"Too Many Requests"}`, notExecuted, notExecuted},
 			}},
 		},

@@ -101,7 +101,7 @@ func paypalContract() contract {
 			{void, refusalRows(failure)},
 			{void, []row{
 				{"a request in progress on the resource", 409, "", inProgress, notExecuted, indeterminate},
-				{"another conflict, where no key can be in flight", 409, "", `{"name":"RESOURCE_CONFLICT"}`, final, indeterminate},
+				{"another conflict, if no key can be in flight", 409, "", `{"name":"RESOURCE_CONFLICT"}`, final, indeterminate},
 				limited,
 			}},
 		},

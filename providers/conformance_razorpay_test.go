@@ -68,7 +68,7 @@ func razorpayContract() contract {
 			{payout, refusalRows(failure)},
 			{payout, []row{
 				{"another request under the key", 400, "", another, misuse, misuse},
-				{"a conflict, of which nothing is published", 409, "", busy, indeterminate, indeterminate},
+				{"a conflict, whose meaning is not published", 409, "", busy, indeterminate, indeterminate},
 				gateway,
 				{"a payout that failed, replayed", 200, "", `{"id":"pout_1","status":"failed"}`, final, final},
 			}},

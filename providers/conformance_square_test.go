@@ -192,7 +192,7 @@ func squareContract() contract {
 			}},
 			{complete, refusalRows(failure)},
 			{complete, []row{
-				{"a conflict, where no key can be in flight", 409, "", `{"errors":[{"code":"CONFLICT"}]}`, final, indeterminate},
+				{"a conflict, if no key can be in flight", 409, "", `{"errors":[{"code":"CONFLICT"}]}`, final, indeterminate},
 				{"a rate limit of Square's", 429, "", `{"errors":[{"category":"RATE_LIMIT_ERROR","code":"RATE_LIMITED"}]}`, notExecuted, notExecuted},
 				{"a temporary error", 400, "", `{"errors":[{"category":"PAYMENT_METHOD_ERROR","code":"TEMPORARY_ERROR"}]}`, retry, retry},
 				{"an error of the API itself", 400, "", `{"errors":[{"category":"API_ERROR","code":"GATEWAY_TIMEOUT"}]}`, indeterminate, indeterminate},

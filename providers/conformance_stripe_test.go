@@ -88,7 +88,7 @@ func stripeContract() contract {
 			{v1, []row{
 				{"a success", 200, "", `{"id":"ch_1"}`, final, final},
 				{"a replayed success", 200, replayed, `{"id":"ch_1"}`, final, final},
-				{"in flight, by its code whatever the type", 409, "", inUse, inFlight, inFlight},
+				{"in flight, by its code under any type", 409, "", inUse, inFlight, inFlight},
 				{"in flight with another type", 409, "", strings.Replace(inUse, "idempotency_error", "invalid_request_error", 1), inFlight, inFlight},
 				{"another conflict is not in flight", 409, "", invalid, retry, retry},
 				{"a conflict without a body", 409, "", "", retry, retry},
@@ -142,7 +142,7 @@ func stripeContract() contract {
 				{"a failure is executed again", 500, "", `{"error":{"code":"x"}}`, retry, retry},
 				{"a failure that may be retried", 500, doRetry, "", retry, retry},
 				{"a failure that a retry does not change", 500, dontRetry, "", indeterminate, indeterminate},
-				{"a conflict, of which nothing is published", 409, "", `{"error":{"type":"idempotency_error"}}`, retry, retry},
+				{"a conflict, whose meaning is not published", 409, "", `{"error":{"type":"idempotency_error"}}`, retry, retry},
 				{"misuse, read with tolerance", 422, "", `{"error":{"type":"idempotency_error"}}`, misuse, misuse},
 				{"a rate limit of Stripe's", 429, "", `{"error":{"type":"rate_limit"}}`, notExecuted, notExecuted},
 				{"a refusal", 400, "", `{"error":{"type":"invalid_request","code":"x"}}`, final, indeterminate},

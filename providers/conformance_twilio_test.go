@@ -88,8 +88,8 @@ func twilioContract() contract {
 			{message, []row{
 				{"too many requests", 429, "", `{"code":20429,"status":429}`, notExecuted, notExecuted},
 				{"a failure that may have sent it", 500, "", `{"code":20500,"status":500}`, retry, retry},
-				{"a conflict, where no key can be in flight", 409, "", `{"code":20409,"status":409}`, final, indeterminate},
-				{"XML, where JSON was not asked for", 201, "Content-Type: application/xml", "<TwilioResponse/>", final, final},
+				{"a conflict, if no key can be in flight", 409, "", `{"code":20409,"status":409}`, final, indeterminate},
+				{"XML, if JSON was not asked for", 201, "Content-Type: application/xml", "<TwilioResponse/>", final, final},
 			}},
 			{pay + form, answered(refusalRows(failure), 429, notExecuted, notExecuted)},
 			{pay + form, []row{{"a conflict", 409, "", `{"code":20409,"status":409}`, indeterminate, indeterminate}}},

@@ -69,7 +69,7 @@ func TestUnreadableBodyIsIgnored(t *testing.T) {
 		"more behind it":           {"application/json", almost + "}"},
 		"a comma too many":         {"application/json", almost[:len(almost)-1] + ",}"},
 		"single quotes":            {"application/json", strings.ReplaceAll(almost, `"`, "'")},
-		"gzip that nobody undid":   {"application/json", "\x1f\x8b\x08\x00" + almost},
+		"gzip that was not undone": {"application/json", "\x1f\x8b\x08\x00" + almost},
 		"chunks in the body":       {"application/json", "1a\r\n" + almost + "\r\n0\r\n\r\n"},
 		"zeros":                    {"application/json", strings.Repeat("\x00", 100)},
 		"UTF-16":                   {"application/json", "\xff\xfe{\x00}\x00"},

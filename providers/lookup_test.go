@@ -134,7 +134,7 @@ func TestValidateLookups(t *testing.T) {
 			p.Endpoints[2] = providers.Endpoint{Pattern: "PUT /v1/search", HandlingTime: time.Minute}
 			p.Endpoints[1].Lookups = append(p.Endpoints[1].Lookups[:1], p.Endpoints[1].Lookups[2:]...)
 		}, "Endpoints[2].HandlingTime"},
-		{"a reference of what has no effect", func(p *providers.Provider) {
+		{"a reference of an endpoint without effect", func(p *providers.Provider) {
 			p.Endpoints[2].Reference = p.Endpoints[1].Reference
 		}, "Endpoints[2].NoEffect"},
 		{"a reference of every path", func(p *providers.Provider) { p.Endpoints[0].Reference = p.Endpoints[1].Reference }, "Endpoints[0].Pattern"},
@@ -159,10 +159,10 @@ func TestValidateLookups(t *testing.T) {
 		{"a reference in no argument", endpoint(func(e *providers.Endpoint) {
 			e.Reference.Place, e.Reference.Name = providers.KeyGraphQL, "a-b"
 		}), at + "Reference.Name"},
-		{"a reference where the key is", endpoint(func(e *providers.Endpoint) {
+		{"a reference in the place of the key", endpoint(func(e *providers.Endpoint) {
 			e.Reference.Place, e.Reference.Name = providers.KeyRawHeader, "x-idempotency-key"
 		}), at + "Reference.Name"},
-		{"a reference that is left out of what a request means", endpoint(func(e *providers.Endpoint) { e.OmitFields = []string{"meta.ref"} }), at + "Reference.Name"},
+		{"a reference that is left out of the comparison", endpoint(func(e *providers.Endpoint) { e.OmitFields = []string{"meta.ref"} }), at + "Reference.Name"},
 		{"a reference that payers see filled in", endpoint(func(e *providers.Endpoint) { e.Reference.Visible = true }), at + "Reference.Fill"},
 		{"a reference too short for ours", endpoint(func(e *providers.Endpoint) { e.Reference.MaxLength = 35 }), at + "Reference.Fill"},
 		{"a reference without hyphens", endpoint(func(e *providers.Endpoint) { e.Reference.Alphabet = "0123456789abcdef" }), at + "Reference.Fill"},
@@ -188,19 +188,19 @@ func TestValidateLookups(t *testing.T) {
 		{"the id before it is known", look(0, func(l *providers.Lookup) { l.Query = "key={id}" }), byKey + "Query"},
 		{"a query with its mark", look(0, func(l *providers.Lookup) { l.Query = "?key={key}" }), byKey + "Query"},
 		{"a placeholder in a name", look(0, func(l *providers.Lookup) { l.Query = "{key}=1" }), byKey + "Query"},
-		{"an account that nobody tells", func(p *providers.Provider) { p.Identity = providers.Identity{} }, scan + "Path"},
+		{"an account that no request shows", func(p *providers.Provider) { p.Identity = providers.Identity{} }, scan + "Path"},
 		{"a GET with a body", look(0, func(l *providers.Lookup) { l.Body = "a=1" }), byKey + "Body"},
 		{"a body that is no JSON", look(1, func(l *providers.Lookup) { l.Body = `{"ref": {reference}}` }), reference + "Body"},
 		{"an answer without a body", look(0, func(l *providers.Lookup) { l.Method = "HEAD" }), byKey + "Method"},
 		{"a search that has an effect", look(1, func(l *providers.Lookup) { l.Path = "/v1/other" }), reference + "Method"},
-		{"a search that nobody describes", look(1, func(l *providers.Lookup) { l.Path = "/v2/search" }), reference + "Method"},
-		{"a search told apart by the operation's header", func(p *providers.Provider) {
+		{"a search that no endpoint describes", look(1, func(l *providers.Lookup) { l.Path = "/v2/search" }), reference + "Method"},
+		{"a search distinguished by the operation's header", func(p *providers.Provider) {
 			p.Endpoints[2].Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Search"}
 		}, reference + "Method"},
 		{"a search without the action's field", func(p *providers.Provider) {
 			p.Endpoints[2].Action = providers.Action{Place: providers.ActionField, Name: "Action", Value: "Search"}
 		}, reference + "Method"},
-		{"a search told apart by a header of another pattern", func(p *providers.Provider) {
+		{"a search distinguished by a header of another pattern", func(p *providers.Provider) {
 			p.Endpoints[1].Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Pay"}
 			p.Endpoints[2].Action = providers.Action{Place: providers.ActionHeader, Name: "X-Action", Value: "Search"}
 		}, reference + "Method"},
@@ -283,7 +283,7 @@ func TestValidateLookups(t *testing.T) {
 			p.Endpoints[1].Object = ""
 		}, at + "Object"},
 		{"absence by an error", look(0, func(l *providers.Lookup) { l.Items, l.Path, l.Next = "", "/v1/payments/{key}", providers.Paging{} }), byKey + "Absent.Consistent"},
-		{"absence of what can be changed", endpoint(func(e *providers.Endpoint) { e.Reference.Mutable = true }), reference + "Absent.Consistent"},
+		{"absence by a reference that can be changed", endpoint(func(e *providers.Endpoint) { e.Reference.Mutable = true }), reference + "Absent.Consistent"},
 		{"absence in a list that may be cut", look(1, func(l *providers.Lookup) { l.Next.Size = 0 }), reference + "Absent.Consistent"},
 
 		{"an event of no type", event(func(r *providers.EventRule) { r.Equals = "" }), "Events[0].Equals"},
@@ -291,9 +291,9 @@ func TestValidateLookups(t *testing.T) {
 		{"an event's path that is none", event(func(r *providers.EventRule) { r.At = "a..b" }), "Events[0].At"},
 		{"events that are none", event(func(r *providers.EventRule) { r.Items = "events" }), "Events[0].Items"},
 		{"an event of no endpoint", event(func(r *providers.EventRule) { r.Endpoint = "POST /v3/" }), "Events[0].Endpoint"},
-		{"an event of what has no effect", event(func(r *providers.EventRule) { r.Endpoint, r.Reference = "POST /v1/search", "" }), "Events[0].Endpoint"},
+		{"an event of an endpoint without effect", event(func(r *providers.EventRule) { r.Endpoint, r.Reference = "POST /v1/search", "" }), "Events[0].Endpoint"},
 		{"a reference that its requests lack", event(func(r *providers.EventRule) { r.Endpoint = "POST /v1/" }), "Events[0].Reference"},
-		{"an event of nobody", event(func(r *providers.EventRule) {
+		{"an event of no operation", event(func(r *providers.EventRule) {
 			r.Reference, r.Object, r.Is, r.Thin = "", "", 0, true
 		}), "Events[0].Key"},
 		{"an event without a meaning", event(func(r *providers.EventRule) { r.Is = 0 }), "Events[0].Is"},
@@ -304,7 +304,7 @@ func TestValidateLookups(t *testing.T) {
 		{"a comparison of an event with nothing", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Field: "a"}} }), "Events[0].Also[0].Is"},
 		{"a comparison of no field of an event", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Is: "a"}} }), "Events[0].Also[0].Field"},
 		{"a comparison of an event that is none", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Field: "a", Is: "a", As: 99}} }), "Events[0].Also[0].As"},
-		{"a comparison of an event with what is unknown", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Field: "a", Is: "{id}"}} }), "Events[0].Also[0].Is"},
+		{"a comparison of an event with an unknown value", event(func(r *providers.EventRule) { r.Also = []providers.Same{{Field: "a", Is: "{id}"}} }), "Events[0].Also[0].Is"},
 		{"an event behind the same one", func(p *providers.Provider) { p.Events = append(p.Events, p.Events[0]) }, "Events[2].Equals"},
 
 		{"an object's id at no path", func(p *providers.Provider) { p.Endpoints[0].ObjectID = "a b" }, "Endpoints[0].ObjectID"},

@@ -86,7 +86,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"a GraphQL operation that is none", action(providers.ActionGraphQL, "", "refundCreate"), "Endpoints[0].Action.Value"},
 		{"a GraphQL operation of several fields", action(providers.ActionGraphQL, "", "mutation a b"), "Endpoints[0].Action.Value"},
 		{"a pattern twice", func(p *providers.Provider) { p.Endpoints = append(p.Endpoints, p.Endpoints[0]) }, "Endpoints[1].Pattern"},
-		{"patterns of which neither is more specific", func(p *providers.Provider) {
+		{"two patterns, neither more specific", func(p *providers.Provider) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "/v1/files/{id}"})
 		}, "Endpoints[1].Pattern"},
 		{"a key that is nowhere", func(p *providers.Provider) {
@@ -105,7 +105,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 			place(providers.KeyGraphQL, "key")(p)
 			endpoint(p).Pattern = "PUT /graphql"
 		}, "Endpoints[0].Key.Place"},
-		{"a GraphQL key told apart by a header", func(p *providers.Provider) {
+		{"a GraphQL key distinguished by a header", func(p *providers.Provider) {
 			action(providers.ActionHeader, "X-Action", "Pay")(p)
 			place(providers.KeyGraphQL, "key")(p)
 		}, "Endpoints[0].Key.Place"},
@@ -114,7 +114,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 			place(providers.KeyJSONField, "key")(p)
 			endpoint(p).Key.FirstSent = "First-Sent"
 		}, "Endpoints[0].Key.FirstSent"},
-		{"the time of the first attempt where the key is", func(p *providers.Provider) { endpoint(p).Key.FirstSent = "x-idempotency-key" }, "Endpoints[0].Key.FirstSent"},
+		{"the time of the first attempt in the place of the key", func(p *providers.Provider) { endpoint(p).Key.FirstSent = "x-idempotency-key" }, "Endpoints[0].Key.FirstSent"},
 		{"no room for a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 0, 35 }, "Endpoints[0].Key.MaxLength"},
 		{"a version that no UUID has", func(p *providers.Provider) { endpoint(p).Key.UUIDVersion = 9 }, "Endpoints[0].Key.UUIDVersion"},
 		{"a negative version", func(p *providers.Provider) { endpoint(p).Key.UUIDVersion = -1 }, "Endpoints[0].Key.UUIDVersion"},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestStraggler(t *testing.T) {
-	t.Run("executed later, for nobody", func(t *testing.T) {
+	t.Run("executed later, without a client", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := providertest.NewServerInMemory(providers.Stripe(), charging)
 			defer srv.Close()
@@ -50,7 +50,7 @@ func TestStraggler(t *testing.T) {
 			assert.Equal(t, sent.Add(time.Hour), srv.Effects()[1].At)
 		})
 	})
-	t.Run("what came first under the key has the effect", func(t *testing.T) {
+	t.Run("the first request under the key has the effect", func(t *testing.T) {
 		srv := providertest.NewServer(providers.Stripe(), charging)
 		defer srv.Close()
 		srv.Script(providertest.Straggle(time.Hour))
@@ -73,7 +73,7 @@ func TestStraggler(t *testing.T) {
 		srv.Advance(25 * time.Hour)
 		srv.AssertEffects(t, "k", 2)
 	})
-	t.Run("who is closed executes nothing any more", func(t *testing.T) {
+	t.Run("a closed server executes nothing any more", func(t *testing.T) {
 		srv := providertest.NewServer(providers.Stripe(), charging)
 		srv.Script(providertest.Straggle(time.Hour))
 		_, err := charged(t, srv, "k")

@@ -125,7 +125,7 @@ func TestInMemory(t *testing.T) {
 		assert.Len(t, one.Effects(), 1)
 		assert.Empty(t, two.Effects())
 	})
-	t.Run("who is closed refuses", func(t *testing.T) {
+	t.Run("a closed server refuses", func(t *testing.T) {
 		srv := providertest.NewServerInMemory(providers.Stripe(), charging)
 		srv.Close()
 		_, err := charged(t, srv, "k")

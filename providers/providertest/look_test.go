@@ -252,7 +252,7 @@ func TestLookups(t *testing.T) {
 		}
 		assert.False(t, b.Turn("obj_99", providers.Reversed))
 	})
-	t.Run("what is no look-up is the business's", func(t *testing.T) {
+	t.Run("a request that is no look-up goes to the business", func(t *testing.T) {
 		b := looking(t, acme())
 		status, body, _ := b.says("/balance")
 		assert.Equal(t, http.StatusOK, status)

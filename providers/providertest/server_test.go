@@ -236,9 +236,9 @@ func TestStoredAnswersFollowTheTable(t *testing.T) {
 		}), 2, 0},
 		{"a failure under Stripe v2 is not", providers.Stripe(), "/v2/core/accounts", saying(500, declined), 2, 0},
 		{"a success under Stripe v2 is", providers.Stripe(), "/v2/core/accounts", created, 1, 1},
-		{"a failure where successes are is not", successes, "/", saying(500, ""), 2, 0},
-		{"a success where successes are is", successes, "/", created, 1, 1},
-		{"nothing is, where nothing is remembered", nothing, "/", created, 2, 2},
+		{"a failure is not kept where successes are", successes, "/", saying(500, ""), 2, 0},
+		{"a success is kept where successes are", successes, "/", created, 1, 1},
+		{"nothing is kept if nothing is remembered", nothing, "/", created, 2, 2},
 		{"nothing is, on a path that no pattern matches", providers.Stripe(), "/v3/x", created, 2, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestKeysOfAccountsAndCredentials(t *testing.T) {
 		effects  int
 	}{
 		{"another account", providers.Stripe(), "/v1/charges", "Stripe-Account", 2},
-		{"another credential where keys are scoped to it", scoped, "/", "Authorization", 2},
+		{"another credential, if keys are scoped to it", scoped, "/", "Authorization", 2},
 		{"another credential elsewhere", providers.Raw(day), "/", "Authorization", 1},
 	} {
 		srv := start(t, tc.provider, created)

@@ -90,7 +90,7 @@ func keyless() providers.Provider {
 }
 
 func TestSettlementMatchesTheLedger(t *testing.T) {
-	t.Run("what a client keeps is true", func(t *testing.T) {
+	t.Run("a client's records agree with the ledger", func(t *testing.T) {
 		b := keeping(t, keyless(), providertest.Objects("obj_"), nil)
 		b.Seed(3, lossy)
 		states := map[onceward.State]int{}
