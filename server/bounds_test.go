@@ -96,7 +96,7 @@ func TestInputIsBounded(t *testing.T) {
 			assert.Equal(t, 201, w.ask(h, "POST", "/payments", "1", keyed(key), with("X-Filler", strings.Repeat("x", 500<<10))).Code)
 			assert.Equal(t, "true", w.ask(h, "POST", "/payments", "1", keyed(key)).Header.Get("Idempotent-Replayed"), "nothing of them is kept or compared")
 		}},
-		{"headers of an answer that repeats what it was asked", func(t *testing.T, w *wire) {
+		{"headers of an answer that repeats its request", func(t *testing.T, w *wire) {
 			h := w.server.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				book(r)
 				rw.Header().Set("Location", r.Header.Get("X-Return-To"))
@@ -134,7 +134,7 @@ func TestInputIsBounded(t *testing.T) {
 			}
 			w.leaves(0)
 		}},
-		{"who wait for one key", func(t *testing.T, w *wire) {
+		{"requests that wait for one key", func(t *testing.T, w *wire) {
 			begun, goOn := make(chan struct{}), make(chan struct{})
 			s := w.another(func(o *server.Options) { w.options(o); o.MaxInFlight = 3 })
 			h := s.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -158,7 +158,7 @@ func TestHistories(t *testing.T) {
 			assert.GreaterOrEqual(t, ask(h, "POST", "/", "1", keyed(key)).Code, 500)
 			assert.LessOrEqual(t, s.rows(), 1, "the inner one may be done once the outer one was rolled back")
 		}},
-		{"a handler sleeps in its transaction, and nobody records anything", func(t *testing.T, s *shop) {
+		{"a handler sleeps in its transaction, and no other request can write", func(t *testing.T, s *shop) {
 			asleep := make(chan struct{})
 			slow := s.server.Atomic("slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				book(r)

@@ -234,7 +234,7 @@ func TestEndpointRules(t *testing.T) {
 			}
 			w.isReplayed(w.ask(h, "POST", "/payments", "1", keyed(key)))
 		}},
-		{"a request that is being served has others wait or come again", func(t *testing.T, w *wire) {
+		{"while a request is served, others wait or come again", func(t *testing.T, w *wire) {
 			begun, goOn := make(chan struct{}), make(chan struct{})
 			slow := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				close(begun)
