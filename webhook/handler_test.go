@@ -80,7 +80,7 @@ func TestHandlerRefusesOtherRequests(t *testing.T) {
 		{"no certificate", func() (*webhook.Verifier, error) {
 			return webhook.PayPal(webhook.PayPalConfig{WebhookIDs: []string{"1"}, Certificate: func(context.Context, string) ([]byte, error) { return nil, cut }})
 		}, func() *http.Request { return signPayPal("1", body, now) }, 0, 503, webhook.ErrCertificate},
-		{"a verifier that nobody made", func() (*webhook.Verifier, error) { return &webhook.Verifier{}, nil }, good, 0, 500, nil},
+		{"a verifier that no constructor made", func() (*webhook.Verifier, error) { return &webhook.Verifier{}, nil }, good, 0, 500, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v, err := tc.make()

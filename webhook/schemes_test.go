@@ -247,7 +247,7 @@ func TestBraintreeForms(t *testing.T) {
 		{"the answer to a challenge", of("bt_signature", oracle, "bt_payload", "20f9f8ed05f77439fe955c977e4c8a53"), webhook.ErrMalformed},
 		{"cut in another way", of("bt_signature", signature) + ";" + of("bt_payload", payload), webhook.ErrMalformed},
 		{"a broken escape", "bt_payload=%zz&" + of("bt_signature", signature), webhook.ErrMalformed},
-		{"more signatures than anybody sends", of("bt_signature", strings.Repeat("other|00&", 2000)+signature, "bt_payload", payload), webhook.ErrMalformed},
+		{"more signatures than any provider sends", of("bt_signature", strings.Repeat("other|00&", 2000)+signature, "bt_payload", payload), webhook.ErrMalformed},
 		{"JSON", `{"bt_signature":"","bt_payload":""}`, webhook.ErrMalformed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestStripeSignatureHeaders(t *testing.T) {
 		{"spaces after commas", "t=1614265330, v1=" + good, nil},
 		{"the timestamp last", "v1=" + good + ",t=1614265330", nil},
 		{"an unknown scheme beside it", "t=1614265330,v9=zz,v1=" + good + ",v2=" + other, nil},
-		{"one that is not hexadecimal beside it", "t=1614265330,v1=zz,v1=,v1=" + good, nil},
+		{"a signature that is not hexadecimal beside it", "t=1614265330,v1=zz,v1=,v1=" + good, nil},
 		{"upper case", "t=1614265330,v1=" + strings.ToUpper(good), nil},
 
 		{"a signature of another secret", "t=1614265330,v1=" + other, webhook.ErrSignature},
@@ -48,7 +48,7 @@ func TestStripeSignatureHeaders(t *testing.T) {
 		{"a signed timestamp beyond an int64", "t=99999999999999999999,v1=" + sign("whsec_one_of_these_tests", "99999999999999999999"), webhook.ErrMalformed},
 		{"a fraction", "t=1614265330.5,v1=" + good, webhook.ErrMalformed},
 		{"an item without a value", "t=1614265330,v1", webhook.ErrMalformed},
-		{"more than anybody sends", "t=1614265330,v1=" + good + strings.Repeat(",v1="+other, 200), webhook.ErrMalformed},
+		{"more than Stripe ever sends", "t=1614265330,v1=" + good + strings.Repeat(",v1="+other, 200), webhook.ErrMalformed},
 		{"commas", ",,,", webhook.ErrMalformed},
 		{"words", "signature", webhook.ErrMalformed},
 	} {
