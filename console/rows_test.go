@@ -137,8 +137,8 @@ func TestRowsOfAPage(t *testing.T) {
 	}
 }
 
-// Following the links from page to page lists each matching row exactly once, in either order, also if a page ends
-// before it has searched all rows.
+// The links from page to page list each matching row exactly once, in either order. A page may end before it has
+// searched all rows.
 func TestEveryRowIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &million{begun: time.Now(), state: func(handle int64) journal.State {

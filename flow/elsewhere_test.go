@@ -100,8 +100,8 @@ func TestStepThatReturnsDuringItsCall(t *testing.T) {
 	})
 }
 
-// A step fails if its function finds the work done elsewhere while the operation of an earlier run is pending, and no
-// other process can send that operation.
+// A function finds its step's work done elsewhere while the operation of an earlier run is pending. The step fails if
+// no other process can send that operation.
 func TestStepDoneElsewhereWithItsOwnPendingOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())

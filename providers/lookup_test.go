@@ -93,8 +93,8 @@ func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	}
 }
 
-// An endpoint without a key may have a handling time for two reasons: to prove an absence by a look-up, or for an API
-// that merges two requests only if they don't arrive at once.
+// An endpoint without a key may have a handling time to prove an absence by a look-up. It may also have one if its
+// API merges two requests, but not two that arrive at once.
 func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
 	p := found()
 	full := p.Endpoints[1]

@@ -290,8 +290,8 @@ func TestAnswersThatAreKept(t *testing.T) {
 	}
 }
 
-// A request is refused before its handler runs if it has no valid key, if its body is too large or cut off, or if its
-// caller is not known. GET, HEAD, OPTIONS, PUT and DELETE need no key, nor does an optional endpoint.
+// A request is refused before its handler runs if it has no valid key or no known caller. So is a request whose body
+// is too large or cut off. GET, HEAD, OPTIONS, PUT and DELETE need no key, nor does an optional endpoint.
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, nil)

@@ -90,8 +90,8 @@ func TestPathOfALookup(t *testing.T) {
 	assert.Empty(t, r.Header.Get("X-Reference"))
 }
 
-// A look-up is exact only if each item of the list shows a key or a reference of ours, or if the answer is the one
-// object that has it. It is not enough to ask for the key.
+// A look-up is exact only if each item of the list shows a key or a reference of ours. An answer that is the one
+// object under it is exact, too. It is not enough to ask for the key.
 func TestExactLookups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

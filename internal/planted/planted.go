@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Card and Secret may stand only in bodies of which a rendering shows the shape.
+// Card and Secret may stand only in bodies that a rendering shows by their shape alone.
 const (
 	Card   = "4242424242424242"
 	Secret = "sk_live_canary51H8sX"

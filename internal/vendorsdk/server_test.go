@@ -200,8 +200,8 @@ func idOf(body io.Reader) (string, error) {
 	return id, err
 }
 
-// untilServed asks with the key until there is an answer, as a caller does after its client gave up. stripe-go does
-// not repeat a request that got Stripe's JSON.
+// untilServed asks with the key until there is an answer, as a caller does after its client gave up. The client
+// stripe-go does not repeat a request that got Stripe's JSON.
 func (c serverClient) untilServed(t *testing.T, s *service, key string, amount int64) string {
 	t.Helper()
 	for range 5 {

@@ -51,7 +51,7 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 	return o
 }
 
-// world is an account and one of its modes, in which an object exists.
+// world is an account and one of its modes. An object exists in one world.
 type world struct{ account, mode string }
 
 // worldOf returns the account and mode of a request.

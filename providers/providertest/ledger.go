@@ -40,9 +40,9 @@ type Effect struct {
 	// these.
 	Account, Mode string
 
-	// Object is the id of the created object. It is the first of these that exists: the member id in the
-	// answer, or the member that the table's ObjectID names, of the object itself or of the first one in it;
-	// the end of its Location; an id of the server's own.
+	// Object is the id of the created object. It is the first id that exists of three: an id in the answer, the end
+	// of its Location, an id of the server's own. The id in the answer is the member id, or the member that the
+	// table's ObjectID names. It may be of the answer's object itself or of the first object in it.
 	Object string
 
 	// State is the object's state after [Server.Turn]. Zero means that Turn did not change it.

@@ -106,9 +106,9 @@ func (s *Server) release(rec *record) {
 	s.wake()
 }
 
-// settle records the result of an execution: the effect, and the answer if the provider keeps it. rec is nil
-// without a key. made is the business's answer and given the provider's, which differs if the provider failed
-// afterwards. It returns the events to deliver before the answer.
+// settle records the result of an execution: the effect, and the answer if the provider keeps it. rec is nil without
+// a key. made is the answer of the business. given is the answer of the provider, which differs if the provider
+// failed afterwards. settle returns the events to deliver before the answer.
 func (s *Server) settle(c *call, rec *record, made, given Answer) (early []*event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
