@@ -93,8 +93,7 @@ func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	}
 }
 
-// An endpoint without a key may have a handling time to prove an absence by a look-up. It may also have one if its
-// API merges two requests, but not two that arrive at once.
+// An endpoint without a key may have a handling time only if it has look-ups, which can prove an absence by it.
 func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
 	p := found()
 	full := p.Endpoints[1]
