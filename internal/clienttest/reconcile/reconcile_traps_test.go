@@ -197,7 +197,7 @@ func TestTrapInconclusive(t *testing.T) {
 		{"403", providertest.Status(403, nil), "403"},
 		{"404", providertest.Status(404, nil), "404"},
 		{"500", providertest.Status(500, nil), "500"},
-		{"429", providertest.Status(429, http.Header{"Retry-After": {"3600"}}), "asked for a pause|not over in time"},
+		{"429", providertest.Status(429, http.Header{"Retry-After": {"3600"}}), "asked for a pause|did not end in time"},
 		{"a page of HTML", providertest.PageBefore(200), "media type"},
 		{"a cut answer", providertest.CutAt(5), "no usable answer"},
 		{"no list", providertest.NoList(), "does not have the list"},
