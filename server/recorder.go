@@ -47,14 +47,15 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (r *recorder) done() { r.WriteHeader(http.StatusOK) }
 
 // recordable reports whether the answer can be given again as it was. The headers that are kept count as the body does.
-func (r *recorder) recordable(e *Endpoint) bool {
+// Without a key it is given once only, so that its coding does not matter.
+func (r *recorder) recordable(e *Endpoint, keyless bool) bool {
 	size := int64(r.body.Len())
 	for name, values := range e.kept(r.sent) {
 		for _, value := range values {
 			size += int64(len(name) + len(value))
 		}
 	}
-	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols || r.sent.Get("Content-Encoding") != r.coding {
+	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols || !keyless && r.sent.Get("Content-Encoding") != r.coding {
 		return false
 	}
 	for name := range r.header {

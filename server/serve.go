@@ -443,7 +443,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		}
 		answer.give(w, more)
 		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
-	case !answer.recordable(&e.Endpoint):
+	case !answer.recordable(&e.Endpoint, r.keyless):
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over", nil)
 		e.refuseKey(w, req, caller.Tenant, notRecordable)
