@@ -240,7 +240,7 @@ func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 			return listed, err
 		}
 		whole, err := c.receipts.GetReceipt(r.Context(), listed.ReceiptKey)
-		if !errors.Is(err, journal.ErrNotFound) {
+		if !errors.Is(err, journal.ErrNotFound) && (err != nil || whole.Handle == n) { // else the key was freed since, and is reserved anew
 			return whole, err
 		}
 	}
