@@ -483,22 +483,36 @@ func TestDamagedOutboxIsNotTakenIn(t *testing.T) {
 
 // If several goroutines enqueue in a transaction, each operation has its own handle.
 func TestGoroutinesShareATransaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	db := application(t, path)
-	tx, err := db.Begin()
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			_, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("op-", i/2)))
-			assert.NoError(t, err)
+	begins := map[string]func(*testing.T, *sqlite.Journal, string) journal.Tx{
+		"the application's": func(t *testing.T, _ *sqlite.Journal, path string) journal.Tx {
+			tx, err := application(t, path).Begin()
+			require.NoError(t, err)
+			return sqlite.Tx(tx)
+		},
+		"the journal's": func(t *testing.T, j *sqlite.Journal, _ string) journal.Tx {
+			tx, err := j.BeginTx(t.Context())
+			require.NoError(t, err)
+			return tx
+		},
+	}
+	for name, begin := range begins {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			j := open(t, path)
+			tx := begin(t, j, path)
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					_, err := j.EnqueueTx(t.Context(), tx, enqueue(fmt.Sprint("op-", i/2)))
+					assert.NoError(t, err)
+				})
+			}
+			all.Wait()
+			require.NoError(t, tx.Commit(t.Context()))
+			assert.Len(t, operationsOf(t, j), 10)
+			require.Empty(t, verify(t, j))
 		})
 	}
-	all.Wait()
-	require.NoError(t, tx.Commit())
-	assert.Len(t, operationsOf(t, j), 10)
-	require.Empty(t, verify(t, j))
 }
 
 // An error means that nothing was recorded, whenever the context has ended, and the transaction goes on. If the context

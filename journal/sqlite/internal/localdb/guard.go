@@ -25,7 +25,7 @@ func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded := &guardedConn{sqliteConn: c.(sqliteConn), lock: g.lock, timeout: g.timeout, prepared: map[string]driver.Stmt{}}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn), lock: g.lock, timeout: g.timeout, prepared: map[string]*ownStmt{}}
 	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
 	guarded.RegisterCommitHook(func() int32 {
 		if guarded.rolledBack {
@@ -53,23 +53,44 @@ type guardedConn struct {
 	sqliteConn
 	lock       Lock
 	timeout    time.Duration
-	rolledBack bool                   // the transaction that this connection was taken for
-	prepared   map[string]driver.Stmt // statements of the journal's own
+	rolledBack bool                // the transaction that this connection was taken for
+	prepared   map[string]*ownStmt // statements of the journal's own
 }
 
-// statement is the prepared one of the journal's own, and nil for one of the application's.
-func (g *guardedConn) statement(ctx context.Context, query string) (driver.Stmt, error) {
+// ownStmt is a prepared statement with the rows that it has open.
+type ownStmt struct {
+	driver.Stmt
+	rows ownRows
+}
+
+// ownRows are none once they are closed.
+type ownRows struct{ driver.Rows }
+
+func (r *ownRows) Close() error {
+	rows := r.Rows
+	r.Rows = nil
+	return rows.Close()
+}
+
+// statement is the prepared one of the journal's own. It is nil for one of the application's, and while another goroutine has
+// its rows open: to run it again would take them away.
+func (g *guardedConn) statement(ctx context.Context, query string) (*ownStmt, error) {
 	if IsOnHandle(ctx) == nil {
 		return nil, nil
 	}
 	if s := g.prepared[query]; s != nil {
+		if s.rows.Rows != nil {
+			return nil, nil
+		}
 		return s, nil
 	}
-	s, err := g.PrepareContext(ctx, query)
-	if err == nil {
-		g.prepared[query] = s
+	prepared, err := g.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s := &ownStmt{Stmt: prepared}
+	g.prepared[query] = s
+	return s, nil
 }
 
 func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -80,7 +101,7 @@ func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driv
 	if err != nil {
 		return nil, err
 	}
-	return s.(driver.StmtExecContext).ExecContext(ctx, args)
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 }
 
 func (g *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -91,7 +112,12 @@ func (g *guardedConn) QueryContext(ctx context.Context, query string, args []dri
 	if err != nil {
 		return nil, err
 	}
-	return s.(driver.StmtQueryContext).QueryContext(ctx, args)
+	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	s.rows.Rows = rows
+	return &s.rows, nil
 }
 
 func (g *guardedConn) Close() error {
