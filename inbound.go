@@ -23,7 +23,7 @@ const inboundHeader = keyheader.Name
 // InboundOptions configures Client.Inbound.
 type InboundOptions struct {
 	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request
-	// is the tenant's own operation, the same in each request. An unnamed one belongs to that request alone.
+	// is the tenant's own operation, the same in each request. An unnamed one is as elsewhere.
 	AllowKeyless bool
 
 	// Endpoint names the endpoint of a request, in at most 200 bytes, if it has several paths or a path that changes.
@@ -83,7 +83,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	var malformed *KeyError
 	switch {
 	case safe(r.Method) && (err != nil || key == ""):
-		next.ServeHTTP(w, r.WithContext(in.beside(r)))
+		next.ServeHTTP(w, r.WithContext(in.beside(r, sync.OnceValues(func() (string, error) { return in.tenantOf(r) }))))
 		return
 	case errors.As(err, &malformed):
 		problem(w, http.StatusBadRequest, "The key in the "+inboundHeader+" header "+malformed.Reason+".")
@@ -96,6 +96,10 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	if err != nil {
 		in.client.core.Say(r.Context(), slog.LevelError, core.LogTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
+		return
+	}
+	if key == "" {
+		next.ServeHTTP(w, r.WithContext(in.beside(r, func() (string, error) { return tenant, nil })))
 		return
 	}
 	next.ServeHTTP(w, r.WithContext(in.under(r, tenant, key)))
@@ -117,7 +121,7 @@ func (in *inbound) tenantOf(r *http.Request) (string, error) {
 	return tenant, err
 }
 
-// under returns r's context with the inbound key as its parent. Without a key it makes up a parent.
+// under returns r's context with the inbound key as its parent.
 func (in *inbound) under(r *http.Request, tenant string, key Key) context.Context {
 	ctx, at, whole := r.Context(), in.endpointOf(r), string(key)
 	if in.perEndpoint {
@@ -131,11 +135,6 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 			return naming.Derive(in.client.core.Secret, "child", tenant, whole, step)
 		},
 		Steps: &naming.Ordinals{},
-	}
-	if key == "" {
-		p = naming.OwnParent(naming.NewKey())
-		p.Ref, p.Scope = "inbound, once "+p.Ref, tenant // the comma keeps it from any key's
-		p.Tenant = func() (string, error) { return tenant, nil }
 	}
 	return naming.With(ctx, naming.Naming{Scope: tenant, Account: naming.Of(ctx).Account, Parent: p})
 }
@@ -155,9 +154,10 @@ func (in *inbound) endpointOf(r *http.Request) string {
 	return name
 }
 
-// beside returns the context of a safe request without a key.
-func (in *inbound) beside(r *http.Request) context.Context {
-	p := &naming.Parent{Tenant: sync.OnceValues(func() (string, error) { return in.tenantOf(r) })}
+// beside returns the context of a request without a key. Named calls below it are the tenant's. Unnamed ones have no name
+// that a repeated request could find, so nothing sends them any more once their caller has heard of them.
+func (in *inbound) beside(r *http.Request, tenant func() (string, error)) context.Context {
+	p := &naming.Parent{Tenant: tenant}
 	return naming.With(r.Context(), naming.Naming{Account: naming.Of(r.Context()).Account, Parent: p})
 }
 

@@ -1,11 +1,18 @@
 package server_test
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 	"github.com/onceward/onceward/server"
 )
 
@@ -23,4 +30,35 @@ func TestAnswerWithoutAKeyMayBeCompressed(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, got.Code)
 	assert.Equal(t, "gzip", got.Header().Get("Content-Encoding"))
 	assert.Len(t, c.provider.Effects(), 1)
+}
+
+// An unnamed call below a request without a key is not sent any more once its caller has heard that it is pending: the repeated
+// request makes another call.
+func TestUnnamedCallWithoutAKeyIsNotSentOnceItsCallerWasTold(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	client, err := onceward.New(onceward.Config{
+		Journal: c.journal, Providers: []providers.Provider{c.provider.Provider()}, HTTPClient: c.provider.Client(), Secret: []byte("0123456789abcdef"),
+		Logger: slog.New(slog.DiscardHandler), Backoff: backoff.Policy{Initial: time.Millisecond, Max: 10 * time.Millisecond, MaxAttempts: 1},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Shutdown(t.Context()) })
+	c.client = client
+	c.server = c.host(nil)
+	h := c.server.Repeatable("charges.create", http.HandlerFunc(c.charges), server.Endpoint{Optional: true})
+	c.provider.Script(providertest.DropBefore())
+	assert.Equal(t, http.StatusServiceUnavailable, ask(h, "PUT", "/charges", "1").Code)
+	assert.Equal(t, http.StatusCreated, ask(h, "PUT", "/charges", "1").Code)
+	<-time.After(20 * time.Millisecond) // until the first call would be due
+	_, err = client.Resume(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, c.provider.Effects(), 1)
+}
+
+// A GET has no effect, so a key in it changes nothing: its handler answers every caller.
+func TestGetWithAKeyIsServedByItsHandlerAlone(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	h := c.server.Repeatable("charges.get", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), server.Endpoint{})
+	assert.Equal(t, http.StatusNoContent, ask(h, "GET", "/charges", "", keyed("key-0001"), with("X-Tenant", "?")).Code)
 }

@@ -118,6 +118,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	has := len(r.Header[keyheader.Name]) > 0
 	switch {
 	case natural(r.Method):
+		if has { // it asks for no effect, so the key says nothing
+			r = r.Clone(r.Context())
+			r.Header.Del(keyheader.Name)
+		}
 		e.next.ServeHTTP(w, r)
 		return
 	case !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):

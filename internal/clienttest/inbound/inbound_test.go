@@ -230,41 +230,21 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 	}
 }
 
-// Unnamed calls of a request without a key belong to that request.
-func TestInboundKeylessRequestsCallsAreItsOwn(t *testing.T) {
-	virtual(t, "each request's under a parent that no other has", func(t *testing.T) {
-		l := &line{}
-		p := start(t, l, onceward.Config{Secret: testSecret, Backoff: once})
-		l.Then(loses())
-		ctx := p.Arrives("Tenant", "a")
-		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
-		pass(time.Hour)
-		first := p.Ask(ctx)
-		require.NoError(t, first.Err, "a caller who tries again is at the same step")
-		second := p.Ask(p.Arrives("Tenant", "a"))
-		require.NoError(t, second.Err)
-		for _, ref := range []onceward.Ref{first.Op.Ref, second.Op.Ref} {
-			assert.Equal(t, "a", ref.Scope)
-			assert.Equal(t, chargeStep, ref.ID)
-			once, ok := strings.CutPrefix(ref.Parent, "inbound, once ")
-			require.True(t, ok, ref.Parent)
-			requireUUID(t, 4, once)
-		}
-		assert.NotEqual(t, first.Op.Parent, second.Op.Parent)
-		assert.Len(t, p.Everything(), 2)
-		assert.Len(t, distinct(l.Keys()), 2)
-	})
-	virtual(t, "of a safe request they are unnamed as elsewhere", func(t *testing.T) {
-		l := &line{}
-		p := start(t, l, onceward.Config{Secret: testSecret})
-		ctx := p.ArrivesBy(http.MethodGet)
-		out := p.Ask(ctx)
-		require.NoError(t, out.Err)
-		assert.Equal(t, carriedRef(l.Keys()[0]), out.Op.Ref)
-		out = p.Ask(ctx, to(http.MethodPost, "https://elsewhere.example/search"))
-		require.NoError(t, out.Err)
-		assert.Zero(t, out.Op, "a search passes straight through")
-	})
+// Unnamed calls below a request without a key are unnamed as elsewhere: a repeated request could not find a name of theirs.
+func TestInboundKeylessRequestsCallsAreUnnamed(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		virtual(t, method, func(t *testing.T) {
+			l := &line{}
+			p := start(t, l, onceward.Config{Secret: testSecret})
+			ctx := p.ArrivesBy(method, "Tenant", "a")
+			out := p.Ask(ctx)
+			require.NoError(t, out.Err)
+			assert.Equal(t, carriedRef(l.Keys()[0]), out.Op.Ref)
+			out = p.Ask(ctx, to(http.MethodPost, "https://elsewhere.example/search"))
+			require.NoError(t, out.Err)
+			assert.Zero(t, out.Op, "a search passes straight through")
+		})
+	}
 }
 
 // A name below a safe request without a known tenant is refused.
