@@ -42,7 +42,6 @@ var (
 	pays        = oncetest.Pays
 	quick       = oncetest.Quick
 	refuses     = oncetest.Refuses
-	requireUUID = oncetest.RequireUUID
 	says        = oncetest.Says
 	start       = oncetest.Start
 	startFlows  = oncetest.StartFlows
