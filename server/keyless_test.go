@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 	"github.com/onceward/onceward/server"
@@ -49,7 +50,10 @@ func TestUnnamedCallWithoutAKeyIsNotSentOnceItsCallerWasTold(t *testing.T) {
 	c.provider.Script(providertest.DropBefore())
 	assert.Equal(t, http.StatusServiceUnavailable, ask(h, "PUT", "/charges", "1").Code)
 	assert.Equal(t, http.StatusCreated, ask(h, "PUT", "/charges", "1").Code)
-	<-time.After(20 * time.Millisecond) // until the first call would be due
+	for op, err := range c.journal.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		<-time.After(time.Until(op.DueAt)) // the first call would be due then
+	}
 	_, err = client.Resume(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, c.provider.Effects(), 1)

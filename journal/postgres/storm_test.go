@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	retry "github.com/cenkalti/backoff/v4"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
@@ -86,11 +87,13 @@ func pay(ctx context.Context, payments int) error {
 	defer direct.Close()
 	schema := os.Getenv(schemaVariable)
 	var j *postgres.Journal
-	for {
-		if j, err = postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}); err == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond) // the payer is cut off
+	open := func() (err error) {
+		j, err = postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose})
+		return err
+	}
+	// The payer may be cut off.
+	if err := retry.Retry(open, retry.WithContext(retry.NewConstantBackOff(100*time.Millisecond), ctx)); err != nil {
+		return err
 	}
 	at, err := url.Parse(os.Getenv(stripeVariable))
 	if err != nil {
