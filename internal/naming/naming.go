@@ -145,15 +145,15 @@ func (n Naming) keepTenant() Naming {
 func (n Naming) BelowInbound() (Naming, error) {
 	p := n.Parent
 	switch {
-	case p != nil && p.Tenant == nil:
+	case p == nil:
+		return n, nil
+	case p.Tenant == nil:
 		return n.OfTenant()
-	case p == nil, !n.Named && p.Steps != nil:
-		return n, nil
-	case !n.Named:
-		n.Parent, n.Tenant = nil, p.Tenant
-		return n, nil
 	}
 	n.Parent, n.Tenant = nil, p.Tenant
+	if !n.Named {
+		return n, nil
+	}
 	return n.OfTenant()
 }
 

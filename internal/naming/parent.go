@@ -23,8 +23,8 @@ type Parent struct {
 	Steps   *Ordinals                       // makes up the steps of unnamed calls
 	Invalid error                           // why its key can't be one; nil: it can
 
-	// Tenant is set for an inbound request without a key. It returns the tenant of the names that stand outside of
-	// it. If Steps is nil, unnamed calls stand outside too.
+	// Tenant is set for an inbound request without a key, and nothing else is then. It returns the tenant of the names
+	// below.
 	Tenant func() (string, error)
 
 	Flow *seam.Parent // of a flow, whose steps have their own names; nil: of none
