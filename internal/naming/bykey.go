@@ -20,9 +20,9 @@ const keyParent = "key"
 // RefsOfKey returns the references that find an operation by its key. ref finds it if it has no name. alias finds it
 // whatever its name, if the key was carried.
 //
-// Of the configuration and the table, ref holds nothing but the account, so that it still finds an operation that was
-// begun before they were corrected. alias is one within a provider, over all scopes unless its table says that keys
-// of several scopes never meet.
+// Of the configuration and the table, ref holds the account alone. So it still finds an operation that was begun before
+// they were corrected. alias is one within a provider. It is one over all scopes, unless the provider's table says that
+// keys of several scopes never meet.
 func RefsOfKey(p *providers.Provider, u *url.URL, scope string, account http.Header, key string) (ref, alias journal.Ref) {
 	whose := digestOfAccount(account)
 	host := "at " + hostOf(u)

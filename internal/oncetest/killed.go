@@ -11,14 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
@@ -194,15 +191,4 @@ func SeveralAtOnce(n, atOnce int, play func(i int)) {
 		})
 	}
 	playing.Wait()
-}
-
-// FromEnvironment returns the number in an environment variable, or otherwise if it is not set.
-func FromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
-	value, set := os.LookupEnv(name)
-	if !set {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(value, 10, 64)
-	require.NoError(t, err, name)
-	return n
 }

@@ -29,7 +29,7 @@ func (w Why) Restored() Why {
 }
 
 // WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last.
-// unconfirmed is the time from which a clock that has jumped is believed. The zero time means that it is believed.
+// A clock that has jumped is believed once it reaches unconfirmed. The zero time means that it is believed.
 func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(op.Question(now, last, unconfirmed))}
 	switch op.State {

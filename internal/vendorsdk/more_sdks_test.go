@@ -47,18 +47,14 @@ var twilioGo = sdk{
 	provider: providers.Twilio,
 	answer:   `{"sid":"paid_1","status":"queued"}`,
 	connect: func(hc *http.Client, baseURL string, _ bool) (pay, error) {
-		base := http.RoundTripper(nil)
-		if hc != nil {
-			base = hc.Transport
-		}
-		u, err := url.Parse(baseURL)
+		under, err := contexts(hc, baseURL)
 		if err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context) (string, error) {
 			own := &twilioclient.Client{
 				Credentials: twilioclient.NewCredentials("AC1", "token"),
-				HTTPClient:  &http.Client{Transport: underContext{ctx, u.Host, base}},
+				HTTPClient:  under(ctx),
 			}
 			own.SetAccountSid("AC1")
 			c := twilio.NewRestClientWithParams(twilio.ClientParams{Client: own})
@@ -80,22 +76,30 @@ var twilioGo = sdk{
 	keyless:       true,
 }
 
-// underContext sends the requests of one call under that call's context, to a box in
-// the place of twilio.com.
+// contexts returns the client of each call of an SDK that takes neither a context nor another base URL. hc is nil for
+// http.DefaultTransport.
+func contexts(hc *http.Client, baseURL string) (under func(context.Context) *http.Client, err error) {
+	base := http.DefaultTransport
+	if hc != nil {
+		base = hc.Transport
+	}
+	u, err := url.Parse(baseURL)
+	return func(ctx context.Context) *http.Client {
+		return &http.Client{Transport: underContext{ctx, u.Host, base}}
+	}, err
+}
+
+// underContext sends the requests of one call under that call's context, to a box in the provider's place.
 type underContext struct {
 	ctx  context.Context
 	host string
-	base http.RoundTripper // nil: http.DefaultTransport
+	base http.RoundTripper
 }
 
 func (u underContext) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(u.ctx)
 	r.URL.Scheme, r.URL.Host = "http", u.host
-	base := u.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return base.RoundTrip(r)
+	return u.base.RoundTrip(r)
 }
 
 // resendGo takes a key from its caller and repeats nothing. Its errors have no type.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -27,18 +26,14 @@ var razorpayGo = sdk{
 	provider: func() providers.Provider { return providers.Razorpay(day) },
 	answer:   `{"id":"paid_1","entity":"refund","status":"processed"}`,
 	connect: func(hc *http.Client, baseURL string, _ bool) (pay, error) {
-		base := http.RoundTripper(nil)
-		if hc != nil {
-			base = hc.Transport
-		}
-		u, err := url.Parse(baseURL)
+		under, err := contexts(hc, baseURL)
 		if err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context) (string, error) {
 			p := resources.Payment{Request: &requests.Request{
 				Auth: requests.Auth{Key: "rzp_test_1", Secret: "secret"}, BaseURL: baseURL,
-				HTTPClient: &http.Client{Transport: underContext{ctx, u.Host, base}},
+				HTTPClient: under(ctx),
 			}}
 			refund, err := p.Refund("pay_1", 4200, nil, map[string]string{"X-Refund-Idempotency": rand.Text()})
 			if err != nil {
@@ -60,16 +55,12 @@ var mercadoPago = sdk{
 	provider: func() providers.Provider { return providers.MercadoPago(day) },
 	answer:   `{"id":1,"status":"approved"}`,
 	connect: func(hc *http.Client, baseURL string, _ bool) (pay, error) {
-		base := http.RoundTripper(nil)
-		if hc != nil {
-			base = hc.Transport
-		}
-		u, err := url.Parse(baseURL)
+		under, err := contexts(hc, baseURL)
 		if err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context) (string, error) {
-			cfg, err := config.New("TEST-1", config.WithHTTPClient(&http.Client{Transport: underContext{ctx, u.Host, base}}))
+			cfg, err := config.New("TEST-1", config.WithHTTPClient(under(ctx)))
 			if err != nil {
 				return "", err
 			}

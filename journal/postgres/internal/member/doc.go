@@ -1,6 +1,6 @@
 // Package member has the identity of one process for a journal, and its view of the journal's database.
 //
-//   - Member is the identity by which the process writes.
+//   - Member is the identity that the process writes under.
 //   - Acknowledged has the latest commit of each of its lanes.
 //   - Memory has its latest sighting of the database. A database that has gone back contradicts it.
 //
