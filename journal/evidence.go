@@ -448,6 +448,11 @@ func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 	return notExecuted(op, ev, "its own look-up says that it was not executed"), Recorded, nil
 }
 
+const noCanary = "no canary was found: it takes a completed operation that was first sent after this one"
+
+// LacksCanary reports whether a look-up proved no absence for want of a canary.
+func (e *Evidence) LacksCanary() bool { return e.Why == noCanary }
+
 // unproven returns what is missing of a proof that the operation had no effect, or "" if this look-up lacks nothing.
 func unproven(op Operation, ev Event) string {
 	a := ev.Absence
@@ -477,7 +482,7 @@ func unproven(op Operation, ev Event) string {
 	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, marginOf(a.Horizon)))):
 		return "it was looked for so late that the provider may no longer show it"
 	case stamp(a.Control).Before(over):
-		return "no canary was found: it takes a completed operation that was first sent after this one"
+		return noCanary
 	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
 		return "an earlier look-up or webhook saw a trace of it"
 	}

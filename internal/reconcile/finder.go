@@ -108,7 +108,7 @@ func (c *Finder) Slot(provider string) (free func()) {
 // MayLookNow reports whether an operation was given up for want of a canary or of a look-up, and has one now. A later
 // release may have brought it.
 func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
-	return c.lackedControl(op, u, route) || c.lackedLookup(op, u, route)
+	return c.lackedCanary(op, u, route) || c.lackedLookup(op, u, route)
 }
 
 // IsLeft reports whether to give up an operation whose contract this process lacks. Two conditions must hold. First,
@@ -365,10 +365,10 @@ func (c *Finder) StillLooks(op *journal.Operation) bool {
 	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
-// lackedControl reports whether an operation was given up for want of a canary, and there is one now.
-func (c *Finder) lackedControl(op *journal.Operation, u *url.URL, route tables.Route) bool {
+// lackedCanary reports whether an operation was given up for want of a canary, and there is one now.
+func (c *Finder) lackedCanary(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
-		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return strings.Contains(e.Why, "canary") })
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.LacksCanary() })
 }
 
 // lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.
