@@ -84,6 +84,9 @@ func (p *payer) asks(ctx context.Context, of wish) (final bool) {
 	}
 	p.tell("%s asks for %s: %d %s", p.name, of, resp.StatusCode, bytes.TrimSpace(text))
 	p.visit(fmt.Sprint("told ", resp.StatusCode))
+	if resp.StatusCode == http.StatusUnprocessableEntity {
+		return true // its name stands for another request
+	}
 	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusPaymentRequired {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +129,9 @@ func (l *life) heal() {
 		for _, name := range l.names() {
 			for n := 0; !p.asks(context.Background(), wish{name, 100}); n++ {
 				if n == 20 {
-					l.fault("%s: its caller is not answered", name)
+					if op, err := l.ledgers[of].Get(context.Background(), onceward.Ref{ID: name}); err != nil || !strings.Contains(op.Cause, reused) {
+						l.fault("%s: its caller is not answered", name)
+					}
 					break
 				}
 				time.Sleep(time.Minute)
@@ -224,6 +227,9 @@ func (l *life) judge() {
 	}
 }
 
+// reused is in the cause of an operation whose key the handler found used, by its own call, for another request.
+const reused = "status 422"
+
 // judgeClients compares the clients' records of something with the answer that the service has recorded.
 func (l *life) judgeClients(name string, answer given, paid bool) {
 	for of, ledger := range l.ledgers {
@@ -239,12 +245,17 @@ func (l *life) judgeClients(name string, answer given, paid bool) {
 			err = json.Unmarshal(op.Answer.Body, &says)
 		}
 		switch {
+		case op.State == journal.StateCompleted && op.Answer.Status == http.StatusUnprocessableEntity && asked != answer.wish:
+			// Its only attempt was refused: the service's own call belongs to another request.
 		case op.State == journal.StateCompleted && (err != nil || says != answer || (op.Answer.Status == 201) != paid):
 			l.fault("client %d has %s as %v %v, and recorded is %v", of, name, op.State, says, answer)
 		case op.State == journal.StateCancelled && !strings.Contains(op.Cause, "refused") && !strings.Contains(op.Cause, "another request"):
 			l.fault("client %d has %s as cancelled: %s", of, name, op.Cause)
 		case op.State == journal.StateUnknown && asked != (wish{}) && asked != answer.wish && strings.Contains(op.Cause, "another request"):
 			// The other client was first with another request, while this one had lost the answer to its own.
+		case op.State == journal.StatePending && asked != (wish{}) && asked != answer.wish && strings.Contains(op.Cause, reused):
+			// So it was, before any answer was recorded: the service's own call belongs to that request. An earlier
+			// attempt of this one may have run, so its client asks until the key is forgotten.
 		case !op.State.Settled():
 			l.fault("client %d has %s as %v: %s", of, name, op.State, op.Cause)
 		}

@@ -21,6 +21,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward"
@@ -133,7 +134,8 @@ type process struct {
 	handler http.Handler
 	stop    context.CancelFunc
 	ran     sync.WaitGroup
-	once    sync.Once
+	dying   atomic.Bool
+	gone    chan struct{} // closed once it is dead; a sync.Once would stop virtual time
 	dead    chan struct{}
 
 	counting sync.Mutex
@@ -142,14 +144,17 @@ type process struct {
 
 // die kills the process as kill -9 does: its transactions are rolled back, and nothing of it reaches anything any more.
 func (p *process) die() {
-	p.once.Do(func() {
-		_ = p.book.Cut()
-		close(p.dead)
-		p.book.open.Range(func(tx, _ any) bool {
-			_ = tx.(journal.Tx).Rollback(context.Background())
-			return true
-		})
+	if p.dying.Swap(true) {
+		<-p.gone
+		return
+	}
+	_ = p.book.Cut()
+	close(p.dead)
+	p.book.open.Range(func(tx, _ any) bool {
+		_ = tx.(journal.Tx).Rollback(context.Background())
+		return true
 	})
+	close(p.gone)
 }
 
 // step is a point at which the process may be killed.
@@ -168,7 +173,7 @@ func (p *process) step() {
 // opens starts a process of the service. A right one is not killed, and its handlers don't fail.
 func (l *life) opens(name string, right bool) *process {
 	random := l.dice("process", name)
-	p := &process{life: l, name: name, dead: make(chan struct{}), left: -1}
+	p := &process{life: l, name: name, dead: make(chan struct{}), gone: make(chan struct{}), left: -1}
 	if !right && random.IntN(3) > 0 {
 		p.left = 1 + random.IntN(40)
 	}
@@ -351,7 +356,11 @@ func (p *process) refund(w http.ResponseWriter, r *http.Request) {
 		_, err = io.Copy(io.Discard, paid.Body)
 		err = errors.Join(err, paid.Body.Close())
 	}
-	if err != nil || paid.StatusCode != http.StatusOK {
+	switch {
+	case errors.Is(err, onceward.ErrKeyReused): // by an earlier request with this key, whose answer was not recorded
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	case err != nil || paid.StatusCode != http.StatusOK:
 		http.Error(w, fmt.Sprint("not yet: ", err), http.StatusServiceUnavailable)
 		return
 	}
