@@ -296,7 +296,13 @@ func mayBeSent(state journal.State, resolved *onceward.Resolved) bool {
 func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
 	r := st.run
 	r.mu.Lock()
-	began, failed := r.operationsOf(ctx, st)
+	var ids []string
+	for _, id := range r.called[st.id] {
+		if err != nil || !st.calls.reached[r.refOf(id)] { // a reached operation keeps no step from success
+			ids = append(ids, id)
+		}
+	}
+	began, failed := r.operations(ctx, ids)
 	r.mu.Unlock()
 	if failed != nil {
 		return nil, &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: errors.Join(failed, err)}, due: r.client.Now().Add(askAgain)}
@@ -304,7 +310,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	for i := range began {
 		op, why := &began[i], ""
 		switch waits := noAnswer(r.client, op); {
-		case err == nil && (st.calls.reached[op.Ref] || !mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
+		case err == nil && (!mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
 		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.client.Now()):
 			why = "is sent by no other process"
 		case !op.State.Settled():

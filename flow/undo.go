@@ -65,10 +65,15 @@ func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operati
 	return r.operations(ctx, r.called[st.id])
 }
 
+// refOf returns the reference of one of the flow's operations.
+func (r *run) refOf(id string) onceward.Ref {
+	return onceward.Ref{Scope: r.ref.Scope, Parent: r.parent.Ref, ID: id}
+}
+
 func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Operation, err error) {
 	ctx = context.WithoutCancel(ctx)
 	for _, id := range ids {
-		op, err := r.client.Journal().Get(ctx, onceward.Ref{Scope: r.flow.Scope, Parent: r.parent.Ref, ID: id})
+		op, err := r.client.Journal().Get(ctx, r.refOf(id))
 		switch {
 		case err == nil:
 			ops = append(ops, op)
