@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -22,7 +23,7 @@ func (b *background) Wake() { b.runner.wake() }
 // oldest first.
 func (b *background) Resume(ctx context.Context, count seam.Count) error {
 	p := b.newPass(count)
-	began := p.client.Now()
+	began := p.core.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer p.tasks.Wait()
@@ -38,7 +39,7 @@ func (b *background) Resume(ctx context.Context, count seam.Count) error {
 		}
 		for _, f := range claimed {
 			p.slots <- struct{}{}
-			p.client.Stay()
+			p.core.Lifecycle.Stay()
 			p.start(ctx, f)
 		}
 		if len(claimed) < cap(p.slots) {
@@ -60,7 +61,7 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			p.client.PassFailed(ctx, err)
+			p.failed(ctx, err)
 		}
 		for _, f := range claimed {
 			p.slots <- struct{}{}
@@ -74,7 +75,7 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 		select {
 		case <-timer.C:
 		case <-p.runner.wakes:
-		case <-p.client.Closing():
+		case <-p.core.Lifecycle.Closing():
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -87,7 +88,7 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 // pass is one walk over the flows that have to go on, or Run's many.
 type pass struct {
 	runner    *Runner
-	client    seam.Client // the runner's
+	core      *core.Core // the runner's
 	count     seam.Count
 	slots     chan struct{} // one for each flow that is run
 	tasks     sync.WaitGroup
@@ -95,14 +96,19 @@ type pass struct {
 }
 
 func (b *background) newPass(count seam.Count) *pass {
-	client := b.runner.client
-	return &pass{runner: b.runner, client: client, count: count, slots: make(chan struct{}, client.Concurrency()), strangers: map[int64]bool{}}
+	core := b.runner.core
+	return &pass{runner: b.runner, core: core, count: count, slots: make(chan struct{}, core.Concurrency), strangers: map[int64]bool{}}
+}
+
+// failed tells logs and Trace of a pass that is made again.
+func (p *pass) failed(ctx context.Context, err error) {
+	p.core.PassFailed(ctx, "a pass over the flows failed; the next pass tries again", err)
 }
 
 // retryChanged logs an error and goes on, so that other flows run all the same.
 func (p *pass) retryChanged(ctx context.Context) {
 	if err := p.runner.retryChanged(ctx); err != nil && ctx.Err() == nil {
-		p.client.PassFailed(ctx, err)
+		p.failed(ctx, err)
 	}
 }
 
@@ -119,7 +125,7 @@ func (p *pass) interrupted(ctx context.Context) error {
 // claim claims flows whose function is registered, and counts the others.
 func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed []*journal.Flow, err error) {
 	var results []journal.FlowResult
-	err = p.client.InSession(ctx, func(session string) (err error) {
+	err = p.core.Session.Do(ctx, func(session string) (err error) {
 		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
 		// Not under ctx: a claimed flow must not be forgotten.
 		results, err = p.runner.hands.claim(func() ([]journal.FlowResult, error) {
@@ -155,14 +161,14 @@ func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 	if free == 0 || len(p.runner.registered()) == 0 {
 		return nil, nil
 	}
-	if err := p.client.Enter(); err != nil {
+	if err := p.core.Lifecycle.Enter(); err != nil {
 		return nil, err
 	}
-	defer p.client.Leave()
+	defer p.core.Lifecycle.Leave()
 	p.retryChanged(ctx)
-	claimed, err := p.claim(ctx, p.client.Now(), free)
+	claimed, err := p.claim(ctx, p.core.Now(), free)
 	for range claimed {
-		p.client.Stay()
+		p.core.Lifecycle.Stay()
 	}
 	return claimed, err
 }
@@ -172,9 +178,9 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 	p.tasks.Go(func() {
 		defer p.runner.wake()
 		defer func() { <-p.slots }()
-		defer p.client.Leave()
+		defer p.core.Lifecycle.Leave()
 		defer p.runner.hands.leave(f.Ref)
-		defer p.client.Survive()
+		defer func() { p.core.Survived(recover()) }()
 		_, err := p.runner.foreground(context.WithValue(ctx, backgroundKey{}, true), f, nil, false)
 		failed, _ := errors.AsType[*Error](err)
 		switch {
@@ -194,7 +200,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 
 // untilNext returns the time until Run has a flow to claim, as far as it knows.
 func (p *pass) untilNext(ctx context.Context) time.Duration {
-	now, pause, known := p.client.Now(), seam.PollUnder(ctx), p.runner.registered()
+	now, pause, known := p.core.Now(), seam.PollUnder(ctx), p.runner.registered()
 	if len(p.slots) == cap(p.slots) || len(known) == 0 {
 		return pause // what ends, or is registered, wakes Run
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -128,7 +129,7 @@ func (c *stepCalls) restsUntil(asked time.Time) {
 func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 	r := st.run
 	if st.onlyTold {
-		op, err := r.client.Journal().Get(ctx, ref)
+		op, err := r.core.Journal.Get(ctx, ref)
 		if err == nil && op.State == journal.StateCompleted {
 			return nil
 		}
@@ -143,7 +144,7 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 		return nil
 	}
 	err := st.record(ctx, journal.StepRecord{
-		Kind: journal.StepCall, Name: ref.ID, Position: st.position, Parallel: st.parallel, At: r.client.Now(),
+		Kind: journal.StepCall, Name: ref.ID, Position: st.position, Parallel: st.parallel, At: r.core.Now(),
 	})
 	if err == nil {
 		r.called[st.id] = append(r.called[st.id], ref.ID)
@@ -187,7 +188,7 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 		case op.State == journal.StateCancelled, st.takesBack(ctx, op):
 		case !op.State.Settled():
 			return fmt.Errorf("%w: operation %s of its step is %s, and has to have an outcome first", onceward.ErrNotSent, op.ID, op.State)
-		case r.client.TookEffect(op):
+		case r.tookEffect(op):
 			return fmt.Errorf("%w: operation %s of its step took effect, and the step has to return its outcome first", onceward.ErrNotSent, op.ID)
 		}
 	}
@@ -207,7 +208,7 @@ func (st *step) Begin(begin func() error) error {
 	switch r := st.run; {
 	case st.calls.over:
 		return fmt.Errorf("%w: its step has ended", onceward.ErrNotSent)
-	case !r.client.Holds(r.flow.Holder):
+	case !r.core.Session.Holds(r.flow.Holder):
 		return journal.ErrSessionLost
 	}
 	return begin()
@@ -241,7 +242,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	var worst *onceward.Operation
 	for _, op := range st.calls.open {
 		if (mayBeSent(op.State, op.Resolved) || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
-			worst = &noAnswer(st.run.client, &op).Operation
+			worst = &noAnswer(st.run.core, &op).Operation
 		}
 	}
 	if e, ok := errors.AsType[*onceward.Error](err); ok && worst == nil {
@@ -275,9 +276,9 @@ func (st *step) broken(err error) *fault {
 	case errors.Is(err, onceward.ErrShutdown), r.ctx.Err() != nil:
 		return r.interruption(r.ctx, err)
 	case st.calls.refused: // before it was begun
-		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.client.Now().Add(lookAgain)}
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.core.Now().Add(lookAgain)}
 	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
-		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.client.Now().Add(askAgain)}
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain)}
 	}
 	return nil
 }
@@ -305,17 +306,17 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	began, failed := r.operations(ctx, ids)
 	r.mu.Unlock()
 	if failed != nil {
-		return nil, &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: errors.Join(failed, err)}, due: r.client.Now().Add(askAgain)}
+		return nil, &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: errors.Join(failed, err)}, due: r.core.Now().Add(askAgain)}
 	}
 	for i := range began {
 		op, why := &began[i], ""
-		switch waits := noAnswer(r.client, op); {
+		switch waits := noAnswer(r.core, op); {
 		case err == nil && (!mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
-		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.client.Now()):
+		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.core.Now()):
 			why = "is sent by no other process"
 		case !op.State.Settled():
 			open = &waits.Operation
-		case err != nil && op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.client.TookEffect(op):
+		case err != nil && op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.tookEffect(op):
 			why = "took effect in an earlier run"
 		}
 		if why != "" {
@@ -331,13 +332,13 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 // waitFor returns a flow's wait for an operation's outcome. The flow asks for the operation, or looks at it, after
 // most at the latest if it is overdue.
 func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.Duration) *fault {
-	f := &fault{told: &Error{Step: step, Kind: r.client.Kind(op.State), Err: err}, waits: op.Ref, open: &onceward.Error{Operation: *op, Kind: r.client.Kind(op.State)}}
+	f := &fault{told: &Error{Step: step, Kind: core.KindOf(op.State), Err: err}, waits: op.Ref, open: &onceward.Error{Operation: *op, Kind: core.KindOf(op.State)}}
 	if err == nil {
 		f.told.Err = f.open
 	} else if e, ok := errors.AsType[*onceward.Error](err); ok && e.Operation.Ref == op.Ref {
 		f.open = e
 	}
-	now := r.client.Now()
+	now := r.core.Now()
 	switch op.State {
 	case journal.StatePending:
 		if f.due = op.DueAt; !f.due.After(now) { // it was broken off, or this process can't send it

@@ -63,7 +63,7 @@ func (d *Func[In, Out]) function() *function { return &d.f }
 // registered with r.
 func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (Out, error) {
 	var zero, out Out
-	ref, _, _, _ := r.client.Name(ctx, id)
+	ref, _, _, _ := r.name(ctx, id)
 	if r.known(d.f.FlowFunction) == nil {
 		return zero, &Error{Flow: Flow{Ref: ref, Function: d.f.Name, Version: d.f.Version}, Kind: ErrUnregistered}
 	}

@@ -118,14 +118,14 @@ func (r *Runner) handBack(f *journal.Flow) {
 // so for any number of claims.
 func (r *Runner) doubted(session string, err error) {
 	if err != nil && !seam.Certain(err) && r.hands.doubt(session) {
-		r.client.Stay()
+		r.core.Lifecycle.Stay()
 		go r.letGo()
 	}
 }
 
 func (r *Runner) letGo() {
-	defer r.client.Leave()
-	defer r.client.Survive()
+	defer r.core.Lifecycle.Leave()
+	defer func() { r.core.Survived(recover()) }()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		doubts := r.hands.doubted()
 		if r.handsBack(doubts) && r.hands.sure(doubts) {
@@ -133,7 +133,7 @@ func (r *Runner) letGo() {
 		}
 		select {
 		case <-time.After(pause):
-		case <-r.client.Closing():
+		case <-r.core.Lifecycle.Closing():
 			return
 		}
 	}

@@ -73,7 +73,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	}
 	r.mu.Lock()
 	r.seq++
-	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.client.Now()}
+	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.core.Now()}
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.riding), rec)})
 	r.mu.Unlock()
 	if err := st.Begin(func() error {

@@ -75,7 +75,7 @@ func (r *Runner) retryChanged(ctx context.Context) error {
 		}
 	}
 	for _, ref := range changed {
-		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref, At: r.client.Now()}); err != nil {
+		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref, At: r.core.Now()}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (r *Runner) retryChanged(ctx context.Context) error {
 }
 
 func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {
-	ev.At = r.client.Now()
+	ev.At = r.core.Now()
 	res, err := r.store.ApplyFlow(ctx, ev)
 	switch {
 	case err != nil:

@@ -1,6 +1,12 @@
 package flow
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+)
 
 // NoEffect marks the error of a step whose operations had no effect although the provider answered with a 2xx, such
 // as a payment that was declined by a 200. You don't need it for a decline that the provider's table knows (see
@@ -24,4 +30,20 @@ func (e *noEffect) Unwrap() error { return e.err }
 func saysNoEffect(err error) bool {
 	_, ok := errors.AsType[*noEffect](err)
 	return ok
+}
+
+// tookEffect reports whether a completed operation took effect, as far as its answer tells.
+func (r *run) tookEffect(op *journal.Operation) bool {
+	a, u := op.Answer, core.Parsed(op.Request.URL)
+	switch {
+	case a == nil:
+		return true
+	case a.Refused:
+		return false
+	case a.Cut, a.Omitted, u == nil:
+		return true
+	}
+	route := r.core.Router.Route(op.Request.Method, u)
+	return !route.Listed || route.Provider.KeysUnder != op.Provider ||
+		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
 }

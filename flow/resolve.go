@@ -57,7 +57,7 @@ func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string
 	note, err := r.mayState(ctx, &n.flow, step)
 	ev := journal.FlowEvent{Kind: journal.FlowEventPark, Cause: "the result of step " + step + " was given by hand"}
 	if err == nil {
-		rec.Seq, rec.At = n.seq+1, r.client.Now()
+		rec.Seq, rec.At = n.seq+1, r.core.Now()
 		if !undoes {
 			rec.Position, rec.Parallel = note.Position, note.Parallel
 		}
@@ -111,7 +111,7 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 	ops, err := n.operationsOf(ctx, &step{id: name})
 	for i := range ops {
 		if !ops[i].State.Settled() {
-			open := noAnswer(r.client, &ops[i])
+			open := noAnswer(r.core, &ops[i])
 			return note, &Error{Flow: flowOf(f), Step: name, Kind: open.Kind, Err: open}
 		}
 	}
@@ -121,14 +121,14 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 // claim claims a flow that no process runs.
 func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
 	if f.State == journal.FlowStateSetAside {
-		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: r.client.Now()}); err != nil {
+		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: r.core.Now()}); err != nil {
 			return nil, err
 		}
 	}
 	var res journal.FlowResult
-	err := r.client.InSession(ctx, func(session string) (err error) {
+	err := r.core.Session.Do(ctx, func(session string) (err error) {
 		res, err = r.store.ApplyFlow(ctx, journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: f.Ref, At: r.client.Now(), Session: session,
+			Kind: journal.FlowEventBegin, Ref: f.Ref, At: r.core.Now(), Session: session,
 			Function: f.Function, Key: f.Key, Input: f.Input, InputDigest: f.InputDigest, Sooner: true,
 		})
 		return err

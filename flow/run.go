@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -19,7 +21,7 @@ import (
 // run is one run of a flow's function under one claim.
 type run struct {
 	runner   *Runner
-	client   seam.Client // the runner's, as store is
+	core     *core.Core // the runner's, as store is
 	store    journal.Flows
 	function *function
 	ref      onceward.Ref
@@ -93,8 +95,8 @@ func nameOf(s *journal.StepRecord) string {
 
 func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 	r := &run{
-		runner: runner, client: runner.client, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
-		parent: seam.Parent{Journal: runner.client.Journal(), Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key,
+		runner: runner, core: runner.core, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
+		parent: seam.Parent{Journal: runner.core.Journal, Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key,
 			Flow: journal.FlowRef{ID: f.ID, Parent: f.Parent, Handle: f.Handle}},
 		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},
 		visited: map[string]bool{}, making: map[*step]bool{}, at: map[int]*journal.StepRecord{}, failed: map[string]journal.StepRecord{}, coped: map[string]coped{},
@@ -141,7 +143,7 @@ func unregistered(f *journal.Flow) error {
 func (r *run) work(ctx context.Context, function *function) (result []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.client.Life(), func() { cancel(onceward.ErrShutdown) })()
+	defer context.AfterFunc(r.core.Lifecycle.Life(), func() { cancel(onceward.ErrShutdown) })()
 	if hook := r.runner.trace.Started; hook != nil {
 		if traced := hook(ctx, r.look(), ctx.Value(backgroundKey{}) != nil); traced != nil {
 			ctx = traced
@@ -176,8 +178,19 @@ func (r *run) work(ctx context.Context, function *function) (result []byte, err 
 
 // within is a context for the flow's function.
 func (r *run) within(ctx context.Context) context.Context {
-	ctx = r.client.Under(ctx, r.parent)
-	return context.WithValue(ctx, placeKey{}, &place{run: r})
+	return context.WithValue(r.under(ctx, nil), placeKey{}, &place{run: r})
+}
+
+// under names the calls under the returned context as those of the flow, or of one of its steps.
+func (r *run) under(ctx context.Context, st *step) context.Context {
+	p := r.parent
+	if st != nil {
+		p.Step = st
+	}
+	return naming.With(ctx, naming.Naming{Scope: p.Scope, Account: naming.Of(ctx).Account, Parent: &naming.Parent{
+		Ref: p.Ref, Flow: &p, Invalid: onceward.Key(p.Key).Validate(),
+		Derive: func(scope, step string) string { return naming.Child(p.Key, scope, step) },
+	}})
 }
 
 // replayed is what comes of a flow that is only run through its recorded steps.
@@ -285,7 +298,7 @@ func (r *run) finish(ctx context.Context, result []byte) error {
 	steps := slices.SortedFunc(maps.Values(r.failed), byPosition)
 	r.mu.Unlock()
 	if result != nil {
-		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.client.Now()})
+		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.core.Now()})
 	}
 	r.number(steps)
 	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventFinish, Steps: steps}, nil)
@@ -363,7 +376,7 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 		limit = 1 // the same function fails again, and a person has to know of it
 	}
 	return r.end(ctx, journal.FlowEvent{
-		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.client.Now().Add(pause)), Limit: limit,
+		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.core.Now().Add(pause)), Limit: limit,
 	}, told)
 }
 
@@ -395,7 +408,7 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 	ev = r.underClaim(ev)
 	res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
 	if err != nil {
-		r.client.Log().ErrorContext(ctx, "the journal failed; the flow's result is kept in memory and recorded later",
+		r.core.Observer.Log.ErrorContext(ctx, "the journal failed; the flow's result is kept in memory and recorded later",
 			"event", "journal.failed", "flow", r.flow.ID, "journal_event", ev.Kind.String(), "error", err)
 		r.runner.hands.take(r.ref)
 		go r.insist(ev)
@@ -413,7 +426,7 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 
 func (r *run) underClaim(ev journal.FlowEvent) journal.FlowEvent {
 	ev.Ref, ev.Handle, ev.Claim = r.flow.Ref, r.flow.Handle, r.flow.Claim
-	ev.Session, ev.At = r.flow.Holder, r.client.Now()
+	ev.Session, ev.At = r.flow.Holder, r.core.Now()
 	return ev
 }
 
@@ -423,7 +436,7 @@ func (r *run) insist(ev journal.FlowEvent) {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		select {
 		case <-time.After(pause):
-		case <-r.client.Closing():
+		case <-r.core.Lifecycle.Closing():
 			return
 		}
 		if _, err := r.store.ApplyFlow(context.Background(), ev); err == nil ||
@@ -456,9 +469,9 @@ func (r *run) stop(f *fault) *Error {
 func (r *run) left() {
 	f := &r.flow
 	if f.State == StateSetAside {
-		r.client.Log().Warn("a flow is set aside", "event", "flow.set_aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
+		r.core.Observer.Log.Warn("a flow is set aside", "event", "flow.set_aside", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "failures", f.Failures)
 	} else {
-		r.client.Log().Debug("flow "+f.State.String(), "event", "flow.left", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
+		r.core.Observer.Log.Debug("flow "+f.State.String(), "event", "flow.left", "flow", f.ID, "scope", f.Scope, "cause", f.Cause, "due", f.DueAt)
 	}
 	if r.runner.trace.Left != nil {
 		r.runner.trace.Left(flowOf(f))

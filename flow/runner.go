@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -62,7 +65,7 @@ type Trace struct {
 // Runner runs the flows of a client's journal. It is safe for concurrent use. It needs no end of its own: the
 // client's Shutdown waits for running flows.
 type Runner struct {
-	client  seam.Client
+	core    *core.Core
 	store   journal.Flows
 	backoff backoff.Policy
 	trace   Trace
@@ -81,7 +84,7 @@ type Runner struct {
 // Onceward's do (journal.Flows). The error says what is wrong and how to mend it.
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
-		client: seam.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
+		core: seam.Core(client).(*core.Core), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
 		functions: map[journal.FlowFunction]*function{}, hands: hands{asked: map[onceward.Ref]int{}, run: map[onceward.Ref]int{}},
 	}
 	if err := r.backoff.Validate(); err != nil {
@@ -91,13 +94,13 @@ func New(client *onceward.Client, cfg Config) (*Runner, error) {
 		r.trace = *cfg.Trace
 	}
 	var ok bool
-	if r.store, ok = r.client.Journal().(journal.Flows); !ok {
+	if r.store, ok = r.core.Journal.(journal.Flows); !ok {
 		return nil, errors.New("onceward: the client's journal keeps no flows (journal.Flows)")
 	}
 	if err := r.Register(cfg.Definitions...); err != nil {
 		return nil, err
 	}
-	if err := r.client.Attach(&background{r}); err != nil {
+	if err := r.core.Flows.Attach(&background{r}); err != nil {
 		return nil, fmt.Errorf("onceward: %w", err)
 	}
 	return r, nil
@@ -192,7 +195,7 @@ func withDefaults(p backoff.Policy) backoff.Policy {
 func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.Context) error) error {
 	encoded, err := json.Marshal(input)
 	if err != nil {
-		ref, _, _, _ := r.client.Name(ctx, id)
+		ref, _, _, _ := r.name(ctx, id)
 		return &Error{Flow: Flow{Ref: ref}, Kind: ErrInput, Err: err}
 	}
 	_, err = r.runByName(ctx, id, encoded, &function{run: func(ctx context.Context, _ []byte) ([]byte, error) { return nil, do(ctx) }})
@@ -206,11 +209,11 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 	if err != nil {
 		return nil, err
 	}
-	if err := r.client.Enter(); err != nil {
+	if err := r.core.Lifecycle.Enter(); err != nil {
 		return nil, ask.fail(onceward.ErrShutdown, nil)
 	}
-	defer r.client.Leave()
-	ends := r.client.EndOfWait(ctx)
+	defer r.core.Lifecycle.Leave()
+	ends := r.core.EndOfWait(ctx)
 	for poll := 5 * time.Millisecond; ; {
 		res, err := ask.begin(ctx)
 		if err != nil {
@@ -233,7 +236,7 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 			}
 			return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrPending}
 		case journal.Wait:
-			if !r.client.Sleep(ctx, poll, ends) {
+			if !r.core.Sleep(ctx, poll, ends) {
 				cause := context.Cause(ctx)
 				if r.isClosing() {
 					cause = onceward.ErrShutdown
@@ -255,10 +258,31 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 	}
 }
 
+// name returns the reference of the flow with that id under ctx, and its key. The reference is returned with an error too.
+func (r *Runner) name(ctx context.Context, id string) (ref onceward.Ref, key, inboundEndpoint string, err error) {
+	n := naming.Of(ctx)
+	n.ID, n.Named = id, true
+	n, unsettled := n.BelowInbound()
+	ref = onceward.Ref{Scope: n.Scope, ID: id}
+	if err := cmp.Or(unsettled, n.Check()); err != nil {
+		return ref, "", "", err
+	}
+	switch {
+	case n.Parent != nil:
+		ref.Parent, inboundEndpoint = n.Parent.Ref, n.Parent.Endpoint
+		key = n.Parent.Derive(n.Scope, "flow\n"+id)
+	case r.core.Secret != nil:
+		key = naming.Derive(r.core.Secret, "flow", n.Scope, id)
+	default:
+		key = naming.NewKey()
+	}
+	return ref, key, inboundEndpoint, nil
+}
+
 // isClosing reports whether no new work is begun.
 func (r *Runner) isClosing() bool {
 	select {
-	case <-r.client.Closing():
+	case <-r.core.Lifecycle.Closing():
 		return true
 	default:
 		return false
@@ -285,7 +309,7 @@ type ask struct {
 }
 
 func (r *Runner) ask(ctx context.Context, id string, input []byte, function *function) (*ask, error) {
-	ref, key, endpoint, err := r.client.Name(ctx, id)
+	ref, key, endpoint, err := r.name(ctx, id)
 	digest := sha256.Sum256(input)
 	a := &ask{r, journal.FlowEvent{
 		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
@@ -312,8 +336,8 @@ func (a *ask) fail(kind, cause error) error {
 // begin asks the journal. If the decision is Execute, the caller holds the flow.
 func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
 	left := false
-	err = a.runner.client.InSession(ctx, func(session string) (err error) {
-		a.event.Session, a.event.At = session, a.runner.client.Now()
+	err = a.runner.core.Session.Do(ctx, func(session string) (err error) {
+		a.event.Session, a.event.At = session, a.runner.core.Now()
 		res, left, err = a.apply(ctx, a.event)
 		return err
 	})
@@ -342,10 +366,10 @@ func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.Flow
 		err error
 	}
 	r, answers := a.runner, make(chan told)
-	r.client.Stay()
+	r.core.Lifecycle.Stay()
 	go func() {
-		defer r.client.Leave()
-		defer r.client.Survive()
+		defer r.core.Lifecycle.Leave()
+		defer func() { r.core.Survived(recover()) }()
 		done := r.hands.ask(ev.Ref)
 		res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
 		held := err == nil && res.Decision == journal.Execute
@@ -373,7 +397,7 @@ func (r *Runner) hasOutcome(ctx context.Context, ref onceward.Ref) bool {
 	if ref == (onceward.Ref{}) {
 		return false
 	}
-	op, err := r.client.Journal().Get(ctx, ref)
+	op, err := r.core.Journal.Get(ctx, ref)
 	return errors.Is(err, journal.ErrNotFound) || err == nil &&
-		(op.State.Settled() || op.State == journal.StatePending && !op.DueAt.After(r.client.Now()))
+		(op.State.Settled() || op.State == journal.StatePending && !op.DueAt.After(r.core.Now()))
 }

@@ -82,7 +82,7 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 // for anything that has to be the same there, such as the body of a request under a derived key.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
 	return makeStep[time.Time](ctx, name, journal.StepTime, false, encoded(func(ctx context.Context) (time.Time, error) {
-		return placeOf(ctx).run.client.Now().UTC().Round(0), nil
+		return placeOf(ctx).run.core.Now().UTC().Round(0), nil
 	}), nil)
 }
 

@@ -32,13 +32,13 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	if err != nil {
 		return r.park(ctx, r.fault)
 	}
-	steps = append(steps, journal.StepRecord{Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.client.Now()})
+	steps = append(steps, journal.StepRecord{Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.core.Now()})
 	r.number(steps)
 	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: steps})
 	switch {
 	case err != nil:
 		// Recorded or not, the claim ends: else no process would undo it.
-		return r.park(ctx, &fault{told: &Error{Kind: onceward.ErrJournal, Err: err}, due: r.client.Now().Add(askAgain)})
+		return r.park(ctx, &fault{told: &Error{Kind: onceward.ErrJournal, Err: err}, due: r.core.Now().Add(askAgain)})
 	case res.Decision != journal.Recorded:
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
 	}
@@ -47,7 +47,7 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 
 // unread ends the run if the journal can't say what became of a step. It is called under mu.
 func (r *run) unread(step string, err error) error {
-	return r.stop(&fault{told: &Error{Step: step, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.client.Now().Add(askAgain)})
+	return r.stop(&fault{told: &Error{Step: step, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.core.Now().Add(askAgain)})
 }
 
 // again runs the function to undo the flow.
@@ -73,7 +73,7 @@ func (r *run) refOf(id string) onceward.Ref {
 func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Operation, err error) {
 	ctx = context.WithoutCancel(ctx)
 	for _, id := range ids {
-		op, err := r.client.Journal().Get(ctx, r.refOf(id))
+		op, err := r.core.Journal.Get(ctx, r.refOf(id))
 		switch {
 		case err == nil:
 			ops = append(ops, op)
@@ -97,13 +97,13 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 		case r.cancelsUnsent(ctx, &op, "the flow is given up, and it was not sent"):
 		case st.spare && !mayBeSent(op.State, op.Resolved):
 		case !op.State.Settled():
-			open := noAnswer(r.client, &op)
+			open := noAnswer(r.core, &op)
 			f := r.waitFor(st.name, &open.Operation, open, lookAgainMost)
 			f.told.Kind = ErrUndoBlocked
 			return 0, nil, r.stop(f)
 		case op.State == journal.StateCompleted:
 			answers++
-			if r.client.TookEffect(&op) {
+			if r.tookEffect(&op) {
 				effects = append(effects, op.Ref)
 			}
 		}
@@ -115,11 +115,11 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 // send it. It returns false if another process claimed the operation meanwhile, or if the journal fails. The flow then
 // waits for it.
 func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why string) bool {
-	if op.State != journal.StatePending || op.MayHaveRun || !r.client.Holds(r.flow.Holder) {
+	if op.State != journal.StatePending || op.MayHaveRun || !r.core.Session.Holds(r.flow.Holder) {
 		return false
 	}
-	res, err := r.client.Journal().Apply(context.WithoutCancel(ctx), journal.Event{
-		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.client.Now(),
+	res, err := r.core.Journal.Apply(context.WithoutCancel(ctx), journal.Event{
+		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.core.Now(),
 		Resolution: journal.NotExecuted, Generation: op.Generation, Claim: op.Claim,
 		By: "flow " + r.flow.ID, Cause: why, Delivered: true,
 	})
@@ -196,7 +196,7 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 		case err != nil:
 			return r.fail(ctx, &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("its undo: %w", st.wayOut(err))})
 		}
-		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.client.Now()}); err != nil {
+		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.core.Now()}); err != nil {
 			return r.park(ctx, r.fault)
 		}
 	}

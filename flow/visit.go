@@ -118,7 +118,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 		if err := r.mayStillTell(ctx, st); err != nil {
 			return nil, err
 		}
-	case !r.client.Holds(r.flow.Holder):
+	case !r.core.Session.Holds(r.flow.Holder):
 		return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrInFlight, Err: errors.New("the session is lost")}, final: true})
 	case r.runner.isClosing():
 		return nil, r.stop(&fault{told: &Error{Step: name, Kind: onceward.ErrPending, Err: onceward.ErrShutdown}, final: true})
@@ -176,9 +176,7 @@ func checkStepName(name string) string {
 
 // within returns a context for the work of the step.
 func (st *step) within(ctx context.Context) context.Context {
-	parent := st.run.parent
-	parent.Step = st
-	return context.WithValue(st.run.client.Under(ctx, parent), placeKey{}, &place{run: st.run, step: st})
+	return context.WithValue(st.run.under(ctx, st), placeKey{}, &place{run: st.run, step: st})
 }
 
 func (st *step) make(ctx context.Context, do func(context.Context, *step) ([]byte, error)) (encoded []byte, err error) {
@@ -246,7 +244,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	if !st.parallel {
 		r.sequent = ""
 	}
-	rec := journal.StepRecord{Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.client.Now()}
+	rec := journal.StepRecord{Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.core.Now()}
 	err = st.wayOut(err)
 	switch {
 	case f != nil:

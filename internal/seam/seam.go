@@ -1,13 +1,11 @@
-// Package seam connects a client with package flow, beyond their public API. A client offers the work in the
-// background, its lifecycle and clock, and the naming of calls. Package flow offers to resume, run and wake its
-// flows.
+// Package seam connects a client with package flow, beyond their public API. Package flow gets a client's core, and
+// offers to resume, run and wake its flows.
 package seam
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"regexp"
 	"strings"
 	"time"
@@ -15,11 +13,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Of returns what a *onceward.Client offers. Package onceward sets it.
-var Of func(client any) Client
-
-// Core returns a *onceward.Client's *core.Core, for tests alone. Package onceward sets it.
-var Core func(client any) any
+// Core returns a *onceward.Client's *core.Core, and OperationOf an operation as an onceward.Operation. Package onceward
+// sets them. Their types are any, since package core and package onceward import this one.
+var (
+	Core        func(client any) any
+	OperationOf func(op *journal.Operation) any
+)
 
 // Certain reports whether a journal's error proves that nothing was recorded.
 func Certain(err error) bool {
@@ -37,53 +36,6 @@ func TraceParent(said string) string {
 		return ""
 	}
 	return said
-}
-
-// Client is the part of a client that flows need.
-type Client interface {
-	Journal() journal.Journal
-	Now() time.Time
-	Log() *slog.Logger
-	Concurrency() int // how many flows are run at once
-
-	// Attach has Resume and Run do what b does. There is one to a client.
-	Attach(b Background) error
-
-	// Enter counts work that Shutdown waits for, until Leave, or returns ErrShutdown.
-	// Stay counts more within work that is counted.
-	Enter() error
-	Stay()
-	Leave()
-	Closing() <-chan struct{} // closed once no new work is begun
-	Life() context.Context    // ends when Shutdown has waited long enough
-	Survive()                 // deferred: logs a panic in the background and goes on
-
-	// PassFailed tells logs and Trace of a pass over the flows that is made again.
-	PassFailed(ctx context.Context, err error)
-
-	// InSession calls do with the client's session, and again with another one if that
-	// turns out lost. Holds reports whether a session is the present one.
-	InSession(ctx context.Context, do func(session string) error) error
-	Holds(session string) bool
-
-	// EndOfWait returns the time by which a wait under ctx has to end. Sleep reports
-	// whether a pause was slept until its end, which is not after ends.
-	EndOfWait(ctx context.Context) time.Time
-	Sleep(ctx context.Context, pause time.Duration, ends time.Time) bool
-
-	// Name returns the reference of the flow with that id under ctx, and its key. The reference is returned with an
-	// error too.
-	Name(ctx context.Context, id string) (ref journal.Ref, key, inboundEndpoint string, err error)
-
-	// Under names the calls under a context as those of a flow, or of one of its steps.
-	Under(ctx context.Context, p Parent) context.Context
-
-	// Unanswered is the *onceward.Error of an operation without an answer, and Kind that
-	// error's kind. TookEffect reports whether a completed one did, as far as its answer
-	// tells.
-	Unanswered(op *journal.Operation) error
-	Kind(s journal.State) error
-	TookEffect(op *journal.Operation) bool
 }
 
 // PollEvery is the interval at which Run looks for operations that other processes have left.
