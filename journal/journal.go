@@ -93,7 +93,6 @@ type Filter struct {
 	States      []State
 	Scope       *string
 	Provider    string
-	Naming      *Naming
 	WakeBefore  time.Time // pending operations to be woken before this
 	Undelivered bool      // outcomes that are not delivered, also of unknown operations that are looked for
 	ByWake      bool      // pending operations without Attention by WakeAt, soonest first; implies States{StatePending}
@@ -108,16 +107,7 @@ type Filter struct {
 	// yields. To find one operation by its handle, set After to one less and Limit to 1.
 	After, Before int64
 	Newest        bool
-
-	// CreatedFrom and CreatedBefore are bounds of CreatedAt. Zero means none. A Journal need not read operations
-	// created outside of them, so the list of a short span takes time in proportion to the span. It uses the order of
-	// creation, so it may omit operations that a clock more than ClockSpread apart from the others created.
-	CreatedFrom, CreatedBefore time.Time
 }
-
-// ClockSpread is how far apart the clocks of a journal's clients may be without omissions from a List by time of
-// creation.
-const ClockSpread = time.Hour
 
 var (
 	// ErrNotFound means that the journal has no such operation.

@@ -28,7 +28,6 @@ var listTests = []test{
 		c.decide(cancel, journal.Recorded)
 
 		scope, none := "tenant", ""
-		generated := journal.Generated
 		for name, row := range map[string]struct {
 			filter journal.Filter
 			want   []string
@@ -39,7 +38,6 @@ var listTests = []test{
 			"scope":           {journal.Filter{Scope: &scope}, []string{"pending late", "completed"}},
 			"no scope":        {journal.Filter{Scope: &none}, []string{"in flight", "pending soon", "delivered", "unknown", "other"}},
 			"provider":        {journal.Filter{Provider: "bank"}, []string{"other"}},
-			"naming":          {journal.Filter{Naming: &generated}, []string{"unknown"}},
 			"wake":            {journal.Filter{WakeBefore: noon.Add(time.Hour + 1)}, []string{"pending soon"}},
 			"wake, exclusive": {journal.Filter{WakeBefore: noon.Add(time.Hour)}, nil},
 			"undelivered":     {journal.Filter{Undelivered: true}, []string{"completed", "unknown"}},
@@ -127,48 +125,6 @@ var listTests = []test{
 		c.completeDelivered(op)
 		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day}))
 	}},
-	{"selects by time of creation, to the millisecond, together with other filters", func(t *testing.T, h Harness) {
-		c := newCaller(t, h.Journal)
-		const many = 60
-		for i := range many {
-			c.pass(noon.Add(time.Duration(i) * time.Hour))
-			if i%2 == 0 {
-				c.completeDelivered(c.begin(named(fmt.Sprint("op-", i))))
-			} else {
-				c.park(c.begin(named(fmt.Sprint("op-", i))), noon.Add(time.Duration(many-i)*time.Hour))
-			}
-		}
-		between := func(from, to, step int) (want []string) {
-			for i := from; i < to; i += step {
-				want = append(want, fmt.Sprint("op-", i))
-			}
-			return want
-		}
-		at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
-		for name, row := range map[string]struct {
-			filter journal.Filter
-			want   []string
-		}{
-			"from":            {journal.Filter{CreatedFrom: at(20)}, between(20, many, 1)},
-			"from, later":     {journal.Filter{CreatedFrom: at(20).Add(time.Millisecond)}, between(21, many, 1)},
-			"before":          {journal.Filter{CreatedBefore: at(20)}, between(0, 20, 1)},
-			"before, later":   {journal.Filter{CreatedBefore: at(20).Add(time.Millisecond)}, between(0, 21, 1)},
-			"both":            {journal.Filter{CreatedFrom: at(20), CreatedBefore: at(30)}, between(20, 30, 1)},
-			"none are so old": {journal.Filter{CreatedBefore: at(0)}, nil},
-			"none are so new": {journal.Filter{CreatedFrom: at(many)}, nil},
-			"one state": {journal.Filter{CreatedFrom: at(20), CreatedBefore: at(30), States: []journal.State{journal.StateCompleted}},
-				between(20, 30, 2)},
-			"limit":    {journal.Filter{CreatedFrom: at(20), Limit: 3}, between(20, 23, 1)},
-			"by wake":  {journal.Filter{CreatedFrom: at(21), CreatedBefore: at(26), ByWake: true}, []string{"op-25", "op-23", "op-21"}},
-			"provider": {journal.Filter{CreatedFrom: at(20), Provider: "bank"}, nil},
-		} {
-			got := ids(c.list(row.filter))
-			assert.Len(t, got, len(row.want), name)
-			if len(row.want) > 0 {
-				assert.Equal(t, row.want, got, name)
-			}
-		}
-	}},
 	{"is ordered by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		const many = 1100
@@ -203,7 +159,6 @@ var listTests = []test{
 			"two states":   {States: []journal.State{journal.StatePending, journal.StateCompleted}, Limit: 100},
 			"scope":        {Scope: &scope, Limit: 20},
 			"undelivered":  {Undelivered: true},
-			"created":      {CreatedFrom: noon, CreatedBefore: noon.Add(time.Hour), Limit: 100},
 			"between":      {After: handles[100], Before: handles[400], Limit: 64},
 			"none between": {After: handles[100], Before: handles[101]},
 			"none before":  {Before: handles[0]},

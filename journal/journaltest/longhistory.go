@@ -111,9 +111,6 @@ func (s *history) list() {
 	if s.sometimes(4) {
 		f.Scope = &s.anyOf(all).Scope
 	}
-	if s.sometimes(4) {
-		f.Naming = &s.anyOf(all).Naming
-	}
 	if s.sometimes(6) {
 		f.WakeBefore = s.anyOf(all).WakeAt
 	}

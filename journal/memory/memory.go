@@ -14,7 +14,6 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -283,12 +282,11 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 		return nil, err
 	}
 	var found []*journal.Operation
-	handles := j.created(&filter)
 	newest := filter.Newest && !filter.ByWake
-	for i := range handles {
-		handle := handles[i]
+	for i := range j.handles {
+		handle := j.handles[i]
 		if newest {
-			handle = handles[len(handles)-1-i]
+			handle = j.handles[len(j.handles)-1-i]
 		}
 		if op := j.rows[handle]; store.Selects(&filter, op) {
 			found = append(found, op)
@@ -308,22 +306,6 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 		ops[i] = copyOperation(*op, false)
 	}
 	return ops, nil
-}
-
-// created are the handles that operations within the filter's bounds of CreatedAt have, and maybe
-// others.
-func (j *Journal) created(f *journal.Filter) []int64 {
-	from, to := 0, len(j.handles)
-	since := func(at time.Time) int {
-		return sort.Search(len(j.handles), func(i int) bool { return !j.rows[j.handles[i]].CreatedAt.Before(at) })
-	}
-	if !f.CreatedFrom.IsZero() {
-		from = since(f.CreatedFrom.Add(-journal.ClockSpread))
-	}
-	if !f.CreatedBefore.IsZero() {
-		to = since(f.CreatedBefore.Add(journal.ClockSpread))
-	}
-	return j.handles[from:max(from, to)]
 }
 
 // Claim applies ev to at most limit operations that need a claim.

@@ -587,7 +587,6 @@ func readings() map[string]deed {
 		"list from the newest":        list(journal.Filter{Newest: true}),
 		"list those that are pending": list(journal.Filter{ByWake: true}),
 		"list those of a scope":       list(journal.Filter{Scope: &scope}),
-		"list those of a time":        list(journal.Filter{CreatedFrom: time.Now().Add(-2000 * time.Hour), CreatedBefore: time.Now()}),
 		"get a flow":                  func(st *stage) error { _, err := st.GetFlow(st.t.Context(), journal.Ref{ID: "row park"}); return err },
 		"list flows": func(st *stage) error {
 			for _, err := range st.ListFlows(st.t.Context(), journal.FlowFilter{}) {

@@ -75,32 +75,6 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 	}
 }
 
-// A list by time of creation begins with the segment's first operation, though a clock behind began a later one.
-func TestListFromASegmentsFirst(t *testing.T) {
-	t.Parallel()
-	path, j, s := joined(t)
-	now := time.Now().Truncate(time.Millisecond)
-	for handle := 1; handle < 2*sqlite.SegmentSize; handle++ {
-		ev := generate(fmt.Sprint("op-", handle), s)
-		switch ev.At = now; {
-		case handle < sqlite.SegmentSize:
-			ev.At = now.Add(-3 * journal.ClockSpread)
-		case handle == sqlite.SegmentSize+100:
-			ev.At = now.Add(-2 * journal.ClockSpread)
-		}
-		_, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-	}
-	require.NoError(t, sqlite.Fold(j))
-	listed := handlesOf(t, j, journal.Filter{CreatedFrom: now})
-	require.Len(t, listed, sqlite.SegmentSize-1)
-	assert.EqualValues(t, sqlite.SegmentSize, listed[0])
-
-	alter(t, path, fmt.Sprint("UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE handle = ", sqlite.SegmentSize))
-	listed = handlesOf(t, j, journal.Filter{CreatedBefore: now.Add(-5 * journal.ClockSpread / 2)})
-	assert.Len(t, listed, sqlite.SegmentSize-1, "what was created later is not read")
-}
-
 // A list does not read blocks outside its bounds, which may be damaged.
 func TestListBesideADamagedBlock(t *testing.T) {
 	path, j, s := joined(t)
@@ -250,25 +224,28 @@ func TestListOfLoggedOperations(t *testing.T) {
 // An operation with a row, behind more blocks than a page reads, is listed once.
 func TestListBehindManyBlocks(t *testing.T) {
 	path, j, s := joined(t)
-	first, err := j.Apply(t.Context(), begin("first", s))
-	require.NoError(t, err)
+	rare := func(name string) int64 {
+		ev := begin(name, s)
+		ev.Intent.Provider = "rare"
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		return begun.Operation.Handle
+	}
+	first := rare("first")
 	others(t, j, s, "other")
 	others(t, j, s, "another")
-	last, err := j.Apply(t.Context(), begin("last", s))
-	require.NoError(t, err)
+	want := []int64{first, rare("last")}
 	require.NoError(t, sqlite.Fold(j))
-	named := journal.Named
-	want := []int64{first.Operation.Handle, last.Operation.Handle}
-	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named}))
+	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Provider: "rare"}))
 	slices.Reverse(want)
-	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Naming: &named, Newest: true}))
+	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Provider: "rare", Newest: true}))
 
 	// This includes damage in the last block of a page.
 	for newest, order := range map[bool]string{false: "ASC", true: "DESC"} {
 		alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_blocks")
 		alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first = (SELECT first FROM onceward_blocks ORDER BY first "+order+" LIMIT 1 OFFSET 127)")
 		var last error
-		for _, err := range j.List(t.Context(), journal.Filter{Naming: &named, Newest: newest}) {
+		for _, err := range j.List(t.Context(), journal.Filter{Provider: "rare", Newest: newest}) {
 			last = err
 		}
 		assert.ErrorContains(t, last, "damaged", order)

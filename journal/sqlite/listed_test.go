@@ -14,7 +14,6 @@ import (
 
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -67,35 +66,28 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 		}
 		all[result.Operation.Handle] = result.Operation
 	}
-	firstOf := func(n int) time.Time { return all[int64(n)].CreatedAt }
-	scope, generated, named := "tenant-1", journal.Generated, journal.Named
+	scope := "tenant-1"
 	filters := map[string]journal.Filter{
-		"all":                              {},
-		"completed":                        {States: []journal.State{journal.StateCompleted}},
-		"pending":                          {States: []journal.State{journal.StatePending}},
-		"unknown":                          {States: []journal.State{journal.StateUnknown}},
-		"not completed":                    {States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}},
-		"of a scope":                       {Scope: &scope},
-		"of a provider":                    {Provider: "provider-2"},
-		"generated":                        {Naming: &generated},
-		"named":                            {Naming: &named, Scope: &scope},
-		"undelivered":                      {Undelivered: true},
-		"undelivered and unknown":          {Undelivered: true, States: []journal.State{journal.StateUnknown}},
-		"by wake":                          {ByWake: true},
-		"by wake, of a provider":           {ByWake: true, Provider: "provider-1"},
-		"woken before":                     {WakeBefore: now.Add(30 * time.Second)},
-		"woken before, and a little":       {WakeBefore: now.Add(30*time.Second + time.Microsecond)},
-		"woken before, by wake":            {WakeBefore: now.Add(30 * time.Second), ByWake: true},
-		"created from":                     {CreatedFrom: firstOf(many / 2)},
-		"created before":                   {CreatedBefore: firstOf(many / 2)},
-		"created between, of one provider": {CreatedFrom: firstOf(many / 4), CreatedBefore: firstOf(many / 2), Provider: "provider-1"},
-		"created between, by wake":         {CreatedFrom: firstOf(many / 4), CreatedBefore: firstOf(many / 2), ByWake: true},
-		"completed, by wake":               {States: []journal.State{journal.StateCompleted}, ByWake: true},
-		"newest":                           {Newest: true},
-		"newest, of a provider":            {Newest: true, Provider: "provider-1"},
-		"newest, between two":              {Newest: true, After: many / 4, Before: many * 3 / 4},
-		"between two":                      {After: many / 4, Before: many * 3 / 4},
-		"by wake, between two":             {ByWake: true, After: many / 4, Before: many * 3 / 4},
+		"all":                        {},
+		"completed":                  {States: []journal.State{journal.StateCompleted}},
+		"pending":                    {States: []journal.State{journal.StatePending}},
+		"unknown":                    {States: []journal.State{journal.StateUnknown}},
+		"not completed":              {States: []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}},
+		"of a scope":                 {Scope: &scope},
+		"of a provider":              {Provider: "provider-2"},
+		"undelivered":                {Undelivered: true},
+		"undelivered and unknown":    {Undelivered: true, States: []journal.State{journal.StateUnknown}},
+		"by wake":                    {ByWake: true},
+		"by wake, of a provider":     {ByWake: true, Provider: "provider-1"},
+		"woken before":               {WakeBefore: now.Add(30 * time.Second)},
+		"woken before, and a little": {WakeBefore: now.Add(30*time.Second + time.Microsecond)},
+		"woken before, by wake":      {WakeBefore: now.Add(30 * time.Second), ByWake: true},
+		"completed, by wake":         {States: []journal.State{journal.StateCompleted}, ByWake: true},
+		"newest":                     {Newest: true},
+		"newest, of a provider":      {Newest: true, Provider: "provider-1"},
+		"newest, between two":        {Newest: true, After: many / 4, Before: many * 3 / 4},
+		"between two":                {After: many / 4, Before: many * 3 / 4},
+		"by wake, between two":       {ByWake: true, After: many / 4, Before: many * 3 / 4},
 	}
 	limits := []int{0, 1, 200, 401}
 	if soak.On() {
@@ -199,40 +191,4 @@ func TestReapTakesAsManyAsItMay(t *testing.T) {
 		assert.Zero(t, n)
 		assert.Empty(t, verify(t, j))
 	}
-}
-
-// A list by time of creation begins and ends at the segments with matches, and reads no others. A rare match is found
-// in any block.
-func TestListOfASpanOfTime(t *testing.T) {
-	t.Parallel()
-	const many, each = 6 * format.SegmentSize, time.Minute
-	path, j, s := joined(t)
-	start := time.Now().Add(-many * each).Truncate(time.Millisecond)
-	for n := range many {
-		ev := begin(fmt.Sprint("op-", n), s)
-		ev.At = start.Add(time.Duration(n) * each)
-		if n == many-100 {
-			ev.Intent.Provider = "rare"
-		}
-		result, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		done := complete(result.Operation, s)
-		done.At, done.Delivered = ev.At, true
-		_, err = j.Apply(t.Context(), done)
-		require.NoError(t, err)
-	}
-	require.NoError(t, sqlite.Fold(j))
-	for n := 0; n < many; n += 777 {
-		f := journal.Filter{CreatedFrom: start.Add(time.Duration(n) * each), CreatedBefore: start.Add(time.Duration(n+5) * each)}
-		var want []int64
-		for handle := n + 1; handle <= min(n+5, many); handle++ {
-			want = append(want, int64(handle))
-		}
-		require.Equal(t, want, handlesOf(t, j, f), "from %d", n)
-	}
-	assert.Equal(t, []int64{many - 100 + 1}, handlesOf(t, j, journal.Filter{Provider: "rare"}))
-
-	alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first < 3 * 1024 OR first > 5 * 1024")
-	f := journal.Filter{CreatedFrom: start.Add(3.5 * format.SegmentSize * each), CreatedBefore: start.Add(3.5*format.SegmentSize*each + time.Hour)}
-	assert.Len(t, handlesOf(t, j, f), 60)
 }

@@ -3,8 +3,6 @@ package format
 import (
 	"database/sql/driver"
 	"encoding/binary"
-
-	"github.com/onceward/onceward/journal"
 )
 
 const (
@@ -53,7 +51,6 @@ func EachOfBlock(first int64, data []byte, want func(handle int64) bool, f func(
 
 // Glimpse is what is read of an operation to tell whether the rest of it is of use.
 type Glimpse struct {
-	Naming          journal.Naming
 	Scope, Provider []byte
 }
 
@@ -68,7 +65,8 @@ func EachGlimpsed(first int64, data []byte, want func(handle int64, g Glimpse) b
 		d := decoder{buf: record}
 		d.int()
 		d.byte()
-		g := Glimpse{Naming: journal.Naming(d.byte()), Scope: d.bytes()}
+		d.byte()
+		g := Glimpse{Scope: d.bytes()}
 		d.bytes()
 		d.bytes()
 		g.Provider = d.bytes()

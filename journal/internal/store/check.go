@@ -115,19 +115,12 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		len(f.States) > 0 && !slices.Contains(f.States, op.State),
 		f.Scope != nil && *f.Scope != op.Scope,
 		f.Provider != "" && f.Provider != op.Provider,
-		f.Naming != nil && *f.Naming != op.Naming,
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
 		f.Undelivered && !Undelivered(op),
 		!f.NeedsAttention.IsZero() && op.NeedsAttention(f.NeedsAttention) == "",
 		op.Handle <= f.After && f.After > 0,
-		op.Handle >= f.Before && f.Before > 0,
-		!Created(f, op):
+		op.Handle >= f.Before && f.Before > 0:
 		return false
 	}
 	return true
-}
-
-// Created tells whether the operation was created within the filter's bounds.
-func Created(f *journal.Filter, op *journal.Operation) bool {
-	return !op.CreatedAt.Before(f.CreatedFrom) && (f.CreatedBefore.IsZero() || op.CreatedAt.Before(f.CreatedBefore))
 }

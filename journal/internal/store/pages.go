@@ -9,14 +9,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// InPages yields the operations that read returns, page by page, within the filter's span of time and its limit. It
-// asks read for as many operations as it can use, at most pageSize. read reports whether that was the last page.
-// InPages ends after an error.
+// InPages yields the operations that read returns, page by page, within the filter's limit. It asks read for as many
+// operations as it can use, at most pageSize. read reports whether that was the last page. InPages ends after an error.
 func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []journal.Operation, last bool, err error)) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		for left := filter.Limit; ; {
 			size := pageSize
-			if filter.Limit > 0 && filter.CreatedFrom.IsZero() && filter.CreatedBefore.IsZero() {
+			if filter.Limit > 0 {
 				size = min(size, left)
 			}
 			ops, last, err := read(size)
@@ -25,9 +24,6 @@ func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []jou
 				return
 			}
 			for _, op := range ops {
-				if !Created(&filter, &op) {
-					continue
-				}
 				if !yield(op, nil) {
 					return
 				}

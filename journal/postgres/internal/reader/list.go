@@ -2,15 +2,12 @@ package reader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -60,7 +57,6 @@ type page struct {
 	args   []any
 	narrow bool // an index covers the filter
 
-	sought   bool
 	from, to int64 // the bounds of the rest, both included
 	wake     int64 // by wake: where the last one stood, and its handle
 	handle   int64
@@ -115,9 +111,6 @@ func newPage(f journal.Filter) *page {
 	if f.Provider != "" {
 		and("o.provider = ?", []byte(f.Provider))
 	}
-	if f.Naming != nil {
-		and("o.naming = ?", int64(*f.Naming))
-	}
 	return p
 }
 
@@ -130,9 +123,6 @@ const isPending = "o.state = 1"
 
 // read reads the next operations, at most size.
 func (p *page) read(ctx context.Context, read Reader, size int) error {
-	if err := p.seek(ctx, read); err != nil {
-		return err
-	}
 	p.ops = p.ops[:0]
 	if p.from > p.to {
 		p.last = true
@@ -216,63 +206,6 @@ func (p *page) window(ctx context.Context, read Reader) (from, to int64, err err
 		return *last, p.to, nil
 	}
 	return p.from, *last, nil
-}
-
-// seek sets the first and the last handle by the filter's bounds of CreatedAt. Handles are in the order of creation,
-// as far as clocks stand no more than journal.ClockSpread apart.
-func (p *page) seek(ctx context.Context, read Reader) error {
-	f := &p.filter
-	if p.sought || f.CreatedFrom.IsZero() && f.CreatedBefore.IsZero() || f.ByWake {
-		p.sought = true
-		return nil
-	}
-	var least, most *int64
-	err := read(ctx, func(from record.Scanner) error { return from.Scan(&least, &most) }, "SELECT min(handle), max(handle) FROM {{schema}}.operations")
-	if err != nil || least == nil {
-		p.sought = true
-		return err
-	}
-	if !f.CreatedFrom.IsZero() {
-		first, err := createdSince(ctx, read, *least, *most, f.CreatedFrom.Add(-journal.ClockSpread))
-		if err != nil {
-			return err
-		}
-		p.from = max(p.from, first)
-	}
-	if !f.CreatedBefore.IsZero() {
-		first, err := createdSince(ctx, read, *least, *most, f.CreatedBefore.Add(journal.ClockSpread))
-		if err != nil {
-			return err
-		}
-		p.to = min(p.to, first-1)
-	}
-	p.sought = true
-	return nil
-}
-
-// createdSince returns the first handle, of those from least to most, whose operation was created at that time or
-// later. If there is none, it returns most+1.
-func createdSince(ctx context.Context, read Reader, least, most int64, at time.Time) (int64, error) {
-	for least <= most {
-		middle := least + (most-least)/2
-		var op *record.Row
-		err := read(ctx, func(from record.Scanner) (err error) {
-			op, err = record.Scan(from)
-			if errors.Is(err, pgx.ErrNoRows) {
-				err = nil
-			}
-			return err
-		}, `SELECT `+record.Columns+` FROM (SELECT * FROM {{schema}}.operations WHERE handle >= $1 ORDER BY handle LIMIT 1) o`+record.Besides, middle)
-		switch {
-		case err != nil:
-			return 0, err
-		case op == nil || op.Op.Handle > most || !op.Op.CreatedAt.Before(at):
-			most = middle - 1
-		default:
-			least = op.Op.Handle + 1
-		}
-	}
-	return least, nil
 }
 
 // ListSQL returns the statement of a first page of List.

@@ -71,9 +71,6 @@ func New(f journal.Filter, key format.HashKey) *Page {
 	if f.Provider != "" {
 		and("provider = ?", f.Provider)
 	}
-	if f.Naming != nil {
-		and("naming = ?", int64(*f.Naming))
-	}
 	if !f.WakeBefore.IsZero() {
 		before := f.WakeBefore.Add(time.Millisecond - 1).UnixMilli() // times are kept cut to the millisecond
 		and("wake_at > ? AND wake_at < ?", -before, before)
@@ -146,8 +143,7 @@ func (p *Page) enter(spans []span) {
 	}
 }
 
-// Seek starts at the filter's bounds of CreatedAt, and finds their end by segments, each of which has its
-// earliest creation.
+// Seek starts at the filter's bounds.
 func (p *Page) Seek(r *read.Reader) error {
 	f := p.filter
 	if p.sought {
@@ -157,36 +153,9 @@ func (p *Page) Seek(r *read.Reader) error {
 	if f.ByWake {
 		return nil
 	}
-	p.handle = max(p.handle, f.After)
+	p.handle = f.After
 	if f.Before > 0 {
 		p.through = f.Before - 1
-	}
-	latest := func(before time.Time) (first int64, err error) {
-		first = -1
-		err = r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at < ? ORDER BY first DESC LIMIT 1", func(v []driver.Value) error {
-			first = v[0].(int64)
-			return nil
-		}, before.UnixMilli())
-		return first, err
-	}
-	if !f.CreatedFrom.IsZero() {
-		first, err := latest(f.CreatedFrom.Add(-journal.ClockSpread))
-		if err != nil {
-			return err
-		}
-		p.handle = max(first-1, p.handle)
-	}
-	if !f.CreatedBefore.IsZero() {
-		first, err := latest(f.CreatedBefore) // all that are in one of those that follow were created later
-		if err == nil {
-			err = r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND first > ? ORDER BY first LIMIT 1", func(v []driver.Value) error {
-				p.through = min(p.through, v[0].(int64)-1)
-				return nil
-			}, first)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	left, err := p.spans(r, span{p.handle + 1, p.through})
 	if f.Newest {
@@ -308,8 +277,7 @@ func (p *Page) readBlocks(r *read.Reader, size int) (through int64, err error) {
 func (p *Page) readBlock(first int64, data []byte, of func(handle int64) bool, add func(*format.Record) error) error {
 	f := &p.filter
 	return format.EachGlimpsed(first, data, func(handle int64, g format.Glimpse) bool {
-		return of(handle) && (f.Scope == nil || *f.Scope == string(g.Scope)) && (f.Provider == "" || f.Provider == string(g.Provider)) &&
-			(f.Naming == nil || *f.Naming == g.Naming)
+		return of(handle) && (f.Scope == nil || *f.Scope == string(g.Scope)) && (f.Provider == "" || f.Provider == string(g.Provider))
 	}, func(k *format.Record) error {
 		if !store.Selects(f, &k.Op) {
 			return nil
