@@ -3,8 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/receipts"
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -18,25 +21,31 @@ type Resolution struct {
 }
 
 // Resolve settles a key whose requests are answered by outcome-unknown, because its handler has committed the
-// transaction by itself. Caller.Tenant and Key of k name the key and, with Options.KeysPerEndpoint, the first name of
-// the endpoint does too. If the request took effect after all, a Resolution without an Answer lets it take effect
-// twice.
+// transaction by itself. seen is the receipt that the person looked at, as journal.Receipts.ListReceipts or GetReceipt
+// returned it: such keys have the state journal.ReceiptReserved. Only its ReceiptKey, Handle and Claim count. If the
+// request took effect after all, a Resolution without an Answer lets it take effect twice.
 //
-// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. journal.Receipts.ListReceipts lists
-// such keys, by the state journal.ReceiptReserved.
-func (s *Server) Resolve(ctx context.Context, k Key, r Resolution) error {
+// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. It wraps onceward.ErrMoved, and nothing
+// is changed, if another person has freed the key meanwhile, and a later request has reserved it.
+func (s *Server) Resolve(ctx context.Context, seen journal.Receipt, r Resolution) error {
+	if seen.Handle == 0 || seen.Claim == 0 {
+		return fmt.Errorf("server: resolve: %w: the receipt has no Handle or no Claim: give the one that the journal returned", journal.ErrInvalidEvent)
+	}
 	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptResolve, ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), At: s.now(),
-		Resolution: journal.NotExecuted, By: r.By, Why: r.Why,
+		Kind: journal.ReceiptResolve, ReceiptKey: seen.ReceiptKey, Handle: seen.Handle, Claim: seen.Claim, At: s.now(),
+		Resolution: journal.NotExecuted, By: secret.Recorded(r.By), Why: secret.Recorded(r.Why),
 	}
 	if r.Answer != nil {
 		ev.Resolution, ev.Answer = journal.Executed, r.Answer
 	}
-	err := receipts.Resolve(ctx, s.receipts, s.opts.Begin, ev)
-	if errors.Is(err, receipts.ErrBusy) {
+	switch err := receipts.Resolve(ctx, s.receipts, s.opts.Begin, ev); {
+	case errors.Is(err, receipts.ErrBusy):
 		return &RefusedError{inFlight}
+	case errors.Is(err, receipts.ErrMoved):
+		return fmt.Errorf("server: resolve: %w: the key was freed and reserved again", onceward.ErrMoved)
+	default:
+		return err
 	}
-	return err
 }
 
 // receiptKey names the receipt of a tenant's key. place is the first name of the endpoint.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/server"
@@ -387,20 +388,56 @@ func TestResolve(t *testing.T) {
 				}
 			}), server.Endpoint{})
 			require.Equal(t, http.StatusConflict, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code, name)
-			k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "payments.create", Key: "key-0001"}
+			seen := s.unknown()
 			found := server.Resolution{By: "ada"}
 			if done {
 				found.Answer = &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
 			}
-			require.ErrorIs(t, s.server.Resolve(t.Context(), k, server.Resolution{}), journal.ErrInvalidEvent)
-			require.NoError(t, s.server.Resolve(t.Context(), k, found))
-			require.ErrorIs(t, s.server.Resolve(t.Context(), k, found), journal.ErrInvalidEvent)
+			require.ErrorIs(t, s.server.Resolve(t.Context(), journal.Receipt{ReceiptKey: seen.ReceiptKey}, found), journal.ErrInvalidEvent)
+			require.ErrorIs(t, s.server.Resolve(t.Context(), seen, server.Resolution{}), journal.ErrInvalidEvent)
+			require.NoError(t, s.server.Resolve(t.Context(), seen, found))
+			require.ErrorIs(t, s.server.Resolve(t.Context(), seen, found), journal.ErrInvalidEvent)
 			commits = false
 			got := ask(h, "POST", "/payments", "1", keyed("key-0001"))
 			assert.Equal(t, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[done], got.Code)
 			assert.Equal(t, done, got.Header().Get("Idempotent-Replayed") == "true")
 		}
 	}
+}
+
+// unknown returns the one receipt whose outcome is unknown, as an operator sees it.
+func (s *shop) unknown() (seen journal.Receipt) {
+	s.t.Helper()
+	for r, err := range s.journal.ListReceipts(s.t.Context(), journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}) {
+		require.NoError(s.t, err)
+		require.Zero(s.t, seen.Handle, "there is one")
+		seen = r
+	}
+	require.NotZero(s.t, seen.Handle)
+	return seen
+}
+
+// Two operators look at one receipt, and the first frees its key. The late word of the second says nothing about the next
+// request, whose handler commits by itself too.
+func TestLateResolutionDoesNotCountForTheNextReservation(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		book(r)
+		if tx, err := server.Tx(r.Context()); assert.NoError(t, err) {
+			assert.NoError(t, tx.Commit())
+		}
+	}), server.Endpoint{})
+	pays := func() int { return ask(h, "POST", "/payments", "1", keyed("key-0001")).Code }
+	require.Equal(t, http.StatusConflict, pays())
+	seen := s.unknown()
+	require.NoError(t, s.server.Resolve(t.Context(), seen, server.Resolution{By: "ada"}))
+	require.Equal(t, http.StatusConflict, pays(), "the next request has committed too")
+	late := s.server.Resolve(t.Context(), seen, server.Resolution{By: "bob"})
+	require.ErrorIs(t, late, onceward.ErrMoved)
+	require.Equal(t, http.StatusConflict, pays(), "its outcome is still unknown")
+	assert.Equal(t, 2, s.rows())
+	require.NoError(t, s.server.Resolve(t.Context(), s.unknown(), server.Resolution{By: "bob", Answer: &journal.Answer{}}))
 }
 
 // An operator can state an answer. Without a status it is a 200. A status that HTTP lacks is refused.
@@ -414,9 +451,9 @@ func TestResolveWithoutAStatus(t *testing.T) {
 	}), server.Endpoint{})
 	tenant := with("X-Tenant", "acme")
 	require.Equal(t, http.StatusConflict, ask(h, "POST", "/payments", "1", keyed("key-0001"), tenant).Code)
-	k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "payments.create", Key: "key-0001"}
-	require.ErrorIs(t, s.server.Resolve(t.Context(), k, server.Resolution{By: "ada", Answer: &journal.Answer{Status: 20}}), journal.ErrInvalidEvent)
-	require.NoError(t, s.server.Resolve(t.Context(), k, server.Resolution{By: "ada", Answer: &journal.Answer{Body: []byte("paid")}}))
+	seen := s.unknown()
+	require.ErrorIs(t, s.server.Resolve(t.Context(), seen, server.Resolution{By: "ada", Answer: &journal.Answer{Status: 20}}), journal.ErrInvalidEvent)
+	require.NoError(t, s.server.Resolve(t.Context(), seen, server.Resolution{By: "ada", Answer: &journal.Answer{Body: []byte("paid")}}))
 	got := ask(h, "POST", "/payments", "1", keyed("key-0001"), tenant)
 	assert.Equal(t, http.StatusOK, got.Code)
 	assert.Equal(t, "paid", got.Body.String())
