@@ -19,7 +19,8 @@ type Endpoint struct {
 	Optional bool
 
 	// Formerly are the names that the endpoint had in earlier releases, the latest first. The first name of all stays the
-	// recorded one, so that a process of an earlier release finds the receipts too. Keep the names here.
+	// recorded one, so that a process of an earlier release finds the receipts too. Outcomes, logs and lists of receipts
+	// have that name as well. Keep the names here.
 	Formerly []string
 
 	// Retain is the time in which the recorded answer is given again, from the first request. Default: 7 days. It is
@@ -50,7 +51,8 @@ type Endpoint struct {
 	// Omit refuses the keys of earlier requests that have such a member.
 	Omit []string
 
-	// KeepHeaders are headers of the answer that are kept, besides the usual ones.
+	// KeepHeaders are headers of the answer that are kept, besides the usual ones. A header that belongs to a single exchange is
+	// refused: a cookie, a CORS or hop-by-hop header, or a mark of the server's own, such as Idempotent-Replayed.
 	KeepHeaders []string
 
 	// KeyBytes are the least and the most bytes of a key. Default: 8 and 255.
@@ -68,7 +70,7 @@ var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposit
 	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset"}
 
 // neverKept are headers that would harm a caller who got them again, or that the server sets anew.
-var neverKept = regexp.MustCompile(`^(Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
+var neverKept = regexp.MustCompile(`^(Idempotent-Replayed|Idempotency-.*|Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
 
 // checked returns e with its defaults. It panics about a mistake of the program.
 func (e Endpoint) checked(name string) Endpoint {
@@ -79,6 +81,11 @@ func (e Endpoint) checked(name string) Endpoint {
 	e.MaxRequest, e.MaxAnswer = cmp.Or(e.MaxRequest, 1<<20), cmp.Or(e.MaxAnswer, 1<<20)
 	if e.KeyBytes == [2]int{} {
 		e.KeyBytes = [2]int{8, 255}
+	}
+	for _, former := range e.Formerly {
+		if !endpointName.MatchString(former) {
+			panic(fmt.Sprintf("server: endpoint %s: Endpoint.Formerly has %q, which no endpoint was ever named", name, former))
+		}
 	}
 	for _, header := range e.KeepHeaders {
 		if neverKept.MatchString(textproto.CanonicalMIMEHeaderKey(header)) {

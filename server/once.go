@@ -19,9 +19,10 @@ import (
 
 // Key names what [Once] does.
 type Key struct {
-	Caller Caller
-	Name   string // of what is done, as an endpoint's
-	Key    string // 1 to 255 bytes of visible ASCII
+	Caller   Caller
+	Name     string   // of what is done, as an endpoint's
+	Formerly []string // names that it had in earlier releases, as Endpoint.Formerly
+	Key      string   // 1 to 255 bytes of visible ASCII
 }
 
 // RefusedError says why [Once] has not called its function.
@@ -45,8 +46,9 @@ func (e *RefusedError) Unwrap() error { return ErrRefused }
 // of do may take as long as the handler of an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
 	var none T
-	e := Endpoint{KeyBytes: [2]int{1, 255}}.checked(k.Name)
-	at := &endpoint{Server: s, Endpoint: e, name: k.Name, places: []string{k.Name}}
+	e := Endpoint{KeyBytes: [2]int{1, 255}, Formerly: k.Formerly}.checked(k.Name)
+	places := append([]string{k.Name}, k.Formerly...)
+	at := &endpoint{Server: s, Endpoint: e, name: first(places), places: places}
 	switch p := at.malformed(k.Key); {
 	case p != "":
 		return none, fmt.Errorf("server: once: the key %s", p)
@@ -66,8 +68,8 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if err != nil {
 		return none, err
 	}
-	r := &run{server: s, held: e.Held, prints: prints, places: at.places, tenant: k.Caller.Tenant}
-	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, k.Name, k.Key), Place: k.Name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
+	r := &run{server: s, held: e.Held, prints: prints, places: places, tenant: k.Caller.Tenant}
+	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, at.name, k.Key), Place: at.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 	ctx = r.ctx
 	if s.inbound != nil {

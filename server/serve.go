@@ -23,7 +23,7 @@ import (
 
 // Outcome is the outcome of a request with a key.
 type Outcome struct {
-	Endpoint string
+	Endpoint string // its name; the first one that it had, if it was renamed
 	Tenant   string
 	What     What
 	Status   int    // of the answer; 0: the handler has panicked
@@ -54,8 +54,8 @@ const (
 type endpoint struct {
 	*Server
 	Endpoint
-	name   string
-	places []string     // name, and those that it had before
+	name   string       // the first one that it had: calls, receipts, outcomes and logs have it, so that they survive a rename
+	places []string     // all names that it had, the latest first
 	next   http.Handler // names the calls below it, if there is Options.Client
 
 	repeatable bool
@@ -110,7 +110,7 @@ func (s *Server) endpoint(name string, h http.Handler, e Endpoint, repeatable bo
 	if s.inbound != nil {
 		h = s.inbound(h)
 	}
-	return &endpoint{Server: s, Endpoint: e, name: name, places: places, next: h, repeatable: repeatable}
+	return &endpoint{Server: s, Endpoint: e, name: first(places), places: places, next: h, repeatable: repeatable}
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +299,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		return
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
-	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, r.firstPlace(), key), Place: r.firstPlace(), Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx)
 
 	// A recorded answer is given, however many wait for the key.
@@ -347,9 +347,8 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	e.conclude(w, req, caller, r, answer)
 }
 
-// firstPlace returns the first name that the endpoint had. Receipts and calls are named by it, so that they survive a
-// rename, in a process of the earlier release too.
-func (r *run) firstPlace() string { return r.places[len(r.places)-1] }
+// first returns the first name that an endpoint had. Processes of an earlier release know it too.
+func first(places []string) string { return places[len(places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
 func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {

@@ -161,7 +161,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 			AllowKeyless: true, // an endpoint has judged the key
 			Endpoint: func(r *http.Request) string {
 				if under := runUnder(r.Context()); under != nil {
-					return under.firstPlace()
+					return first(under.places)
 				}
 				return ""
 			},

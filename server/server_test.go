@@ -203,6 +203,60 @@ func TestEndpointThatIsRenamed(t *testing.T) {
 	assert.Equal(t, 2, s.rows())
 }
 
+// An operator finds the receipts of a renamed endpoint by the name in its metrics: there is one name for both.
+func TestRenamedEndpointHasOneName(t *testing.T) {
+	t.Parallel()
+	var outcomes []server.Outcome
+	s := open(t, func(o *server.Options) {
+		o.Observe = func(_ context.Context, o server.Outcome) { outcomes = append(outcomes, o) }
+	})
+	h := s.server.Atomic("fees.create", http.HandlerFunc(pay), server.Endpoint{Formerly: []string{"charges.create", "payments.create"}})
+	for _, how := range [][]asked{{keyed("key-0001")}, {keyed("key-0001")}, {keyed("key")}} {
+		ask(h, "POST", "/payments", "1", how...)
+	}
+	require.Len(t, outcomes, 3)
+	for _, o := range outcomes {
+		assert.Equal(t, "payments.create", o.Endpoint, o.What)
+	}
+	n := 0
+	for r, err := range s.journal.ListReceipts(t.Context(), journal.ReceiptFilter{Place: outcomes[0].Endpoint}) {
+		require.NoError(t, err)
+		assert.Equal(t, outcomes[0].Endpoint, r.Place)
+		n++
+	}
+	assert.Equal(t, 1, n)
+}
+
+// Work of Once that is renamed finds the results under its former name, and its calls are the same ones. A process of
+// the earlier release finds the results of the renamed work.
+func TestOnceThatIsRenamed(t *testing.T) {
+	t.Parallel()
+	for _, perEndpoint := range []bool{false, true} {
+		c := openCaller(t, func(o *server.Options) { o.KeysPerEndpoint = perEndpoint })
+		runs := 0
+		do := func(key string, fails error, name string, formerly ...string) error {
+			_, err := server.Once(t.Context(), c.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: name, Formerly: formerly, Key: key}, nil, func(ctx context.Context) (int, error) {
+				runs++
+				status, err := c.post(ctx, "/charges")
+				return status, errors.Join(err, fails)
+			})
+			return err
+		}
+		failure := errors.New("not today")
+		require.ErrorIs(t, do("job-1", failure, "before"), failure)
+		require.NoError(t, do("job-1", nil, "after", "before"))
+		require.NoError(t, do("job-1", nil, "after", "before"))
+		require.NoError(t, do("job-1", nil, "before"))
+		assert.Equal(t, 2, runs)
+		assert.Len(t, c.provider.Effects(), 1, "its call was made under the former name")
+		if !perEndpoint {
+			var refused *server.RefusedError
+			require.ErrorAs(t, do("job-1", nil, "after"), &refused, "without Formerly it is another request")
+			assert.Equal(t, "key-reused", refused.Problem.Name)
+		}
+	}
+}
+
 // waitingWriter writes no status before the other goroutine has an answer.
 type waitingWriter struct {
 	http.ResponseWriter
@@ -670,13 +724,18 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	for name, e := range map[string]server.Endpoint{
-		"":          {},
-		"a b":       {},
-		"retain":    {Retain: time.Hour},
-		"limit":     {Limit: time.Hour},
-		"negative":  {MaxAnswer: -1},
-		"cookies":   {KeepHeaders: []string{"set-cookie"}},
-		"key.bytes": {KeyBytes: [2]int{9, 8}},
+		"":                      {},
+		"a b":                   {},
+		strings.Repeat("n", 65): {},
+		"retain":                {Retain: time.Hour},
+		"limit":                 {Limit: time.Hour},
+		"negative":              {MaxAnswer: -1},
+		"cookies":               {KeepHeaders: []string{"set-cookie"}},
+		"replayed":              {KeepHeaders: []string{"idempotent-replayed"}},
+		"expires":               {KeepHeaders: []string{"Idempotency-Expires"}},
+		"recorded":              {KeepHeaders: []string{"Idempotency-Recorded"}},
+		"formerly":              {Formerly: []string{""}},
+		"key.bytes":             {KeyBytes: [2]int{9, 8}},
 	} {
 		assert.Panics(t, func() { s.server.Atomic(name, http.NotFoundHandler(), e) }, name)
 	}

@@ -166,7 +166,7 @@ func (c *command) receiptsCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&of.tenant, "tenant", "", "of this tenant alone")
 	flags.StringVar(&of.consumer, "consumer", "", "of this consumer's messages alone")
-	flags.StringVar(&of.endpoint, "endpoint", "", "received by the endpoint of this name alone")
+	flags.StringVar(&of.endpoint, "endpoint", "", "received by the endpoint of this name alone; a renamed one keeps its first name")
 	flags.StringSliceVar(&of.states, "state", nil, "completed, or reserved: of unknown outcome")
 	flags.DurationVar(&of.older, "older-than", 0, "created longer ago than this")
 	flags.BoolVar(&of.oldest, "oldest-first", false, "in the order of their creation")
