@@ -35,8 +35,9 @@ type Endpoint struct {
 	// the HTTP server has no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
 	Limit time.Duration
 
-	// Held is the longest time that the request's transaction may be open. Default: 5 seconds, or Limit if
-	// that is less. On SQLite the journal records nothing else meanwhile.
+	// Held is the longest time that the request's transaction may be open. Then the handler's context ends, and nothing is
+	// kept. Default: 5 seconds, or Limit if that is less. On SQLite the journal records nothing else meanwhile. On
+	// PostgreSQL, a handler that ignores its context holds the transaction until it returns.
 	Held time.Duration
 
 	// Wait is the longest time that a request waits for one with the same key that this process is serving. Default:

@@ -394,6 +394,32 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
+// A transaction that is open for longer than Held is not committed, though the handler has more time. Its context ends.
+func TestHeldTransaction(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := openIn(t, folder, nil)
+		slow := true
+		h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-time.After(20 * time.Second)
+			began := time.Now()
+			if pay(w, r); slow {
+				<-r.Context().Done()
+				assert.Equal(t, 5*time.Second, time.Since(began))
+				<-time.After(time.Second) // it takes no notice
+			}
+		}), server.Endpoint{Limit: time.Minute})
+		got := ask(h, "POST", "/", "1", keyed(key))
+		assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+		assert.Contains(t, got.Body.String(), "took too long")
+		assert.Zero(t, s.rows())
+		slow = false
+		assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
+		assert.Equal(t, 1, s.rows())
+	})
+}
+
 // If the database turns read-only beneath a request, the server can't know at once whether the commit went through. It refuses further
 // requests, since the store fails.
 func TestReadOnlyDatabase(t *testing.T) {

@@ -70,7 +70,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	}
 	r := &run{server: s, held: e.Held, prints: prints, places: places, tenant: k.Caller.Tenant}
 	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, at.name, k.Key), Place: at.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
-	r.under(ctx)
+	r.under(ctx, cancel)
 	ctx = r.ctx
 	if s.inbound != nil {
 		if ctx = s.below(ctx, k.Key); ctx == nil {

@@ -241,7 +241,8 @@ func (e *endpoint) refuseKey(w http.ResponseWriter, r *http.Request, tenant stri
 type run struct {
 	server   *Server
 	ctx      context.Context // the handler's
-	held     time.Duration   // how long the transaction may be open
+	cancel   context.CancelFunc
+	held     time.Duration // how long the transaction may be open
 	base     journal.ReceiptEvent
 	prints   prints
 	places   []string
@@ -254,7 +255,7 @@ type run struct {
 
 	mu      sync.Mutex
 	tx      journal.Tx
-	over    context.CancelFunc
+	timer   *time.Timer // calls cancel after held
 	receipt journal.Receipt
 	again   bool
 	ended   bool
@@ -300,7 +301,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
 	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
-	r.under(ctx)
+	r.under(ctx, cancel)
 
 	// A recorded answer is given, however many wait for the key.
 	wait := time.NewTimer(e.Wait)
@@ -355,14 +356,15 @@ func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
 	defer cancel()
 	r := &run{server: e.Server, held: e.Held, places: e.places, keyless: true, repeatable: e.repeatable}
-	r.under(ctx)
+	r.under(ctx, cancel)
 	answer := newRecorder(w, e.MaxAnswer)
 	e.handle(e.next, r, answer, req.WithContext(r.ctx))
 	e.conclude(w, req, Caller{}, r, answer)
 }
 
-// under makes ctx the handler's context.
-func (r *run) under(ctx context.Context) {
+// under makes ctx the handler's context, which cancel ends.
+func (r *run) under(ctx context.Context, cancel context.CancelFunc) {
+	r.cancel = cancel
 	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
 }
 

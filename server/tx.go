@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -111,16 +112,15 @@ func (r *run) begin() (journal.Tx, error) {
 
 // reserve begins the transaction and reserves the key. Its decision, unless it is to go on, is the request's answer.
 func (r *run) reserve() (err error) {
-	held, cancel := context.WithTimeout(r.ctx, r.held)
-	r.over = cancel
-	if r.tx, err = r.server.opts.Begin(held); err != nil {
+	r.timer = time.AfterFunc(r.held, r.cancel) // not every driver looks at the context in which a transaction began
+	if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
 		r.problem = problemOf(err)
 		return err
 	}
 	if r.keyless {
 		return nil
 	}
-	result, err := r.server.receipts.ReceiveTx(held, r.tx, r.event(journal.ReceiptReserve))
+	result, err := r.server.receipts.ReceiveTx(r.ctx, r.tx, r.event(journal.ReceiptReserve))
 	if err != nil {
 		r.problem = problemOf(err)
 		return err
@@ -159,8 +159,7 @@ func (r *run) rollback() {
 		_ = r.tx.Rollback(context.WithoutCancel(r.ctx))
 		r.tx = nil
 	}
-	if r.over != nil {
-		r.over()
-		r.over = nil
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 }

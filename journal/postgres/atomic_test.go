@@ -383,6 +383,25 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, asks(h, "key-0001"))
 			assert.Equal(t, 1, rows())
 		}},
+		{"a handler holds its transaction for too long, and takes no notice of its context", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(poolAt(t, cluster.URL(), 1)), "beginner": postgres.Begin(poolAt(t, cluster.URL(), 1))} {
+				wrote := false
+				h := atomicWithin(t, j, begin, nil, server.Endpoint{Held: 100 * time.Millisecond, Limit: 10 * time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+					tx, err := server.TxAs[pgx.Tx](r.Context())
+					if err != nil {
+						return // it took that long to begin
+					}
+					<-r.Context().Done()
+					_, err = tx.Exec(context.WithoutCancel(r.Context()), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+					wrote = err == nil
+					w.WriteHeader(http.StatusCreated)
+				})
+				for !wrote {
+					require.Equal(t, http.StatusServiceUnavailable, asks(h, "key-0001"), name)
+				}
+				assert.Zero(t, rows(), name)
+			}
+		}},
 		{"a handler writes by a pool of its own", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			pool, err := pgxpool.New(t.Context(), cluster.URL())
 			require.NoError(t, err)
@@ -425,12 +444,17 @@ func begins(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 // atomicOn is an endpoint on a journal.
 func atomicOn(t *testing.T, j *postgres.Journal, begin func(context.Context) (journal.Tx, error), observe func(context.Context, server.Outcome), h http.HandlerFunc) http.Handler {
 	t.Helper()
+	return atomicWithin(t, j, begin, observe, server.Endpoint{Optional: true}, h)
+}
+
+func atomicWithin(t *testing.T, j *postgres.Journal, begin func(context.Context) (journal.Tx, error), observe func(context.Context, server.Outcome), e server.Endpoint, h http.HandlerFunc) http.Handler {
+	t.Helper()
 	srv, err := server.New(t.Context(), server.Options{
 		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler), Begin: begin, Observe: observe,
 		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
 	})
 	require.NoError(t, err)
-	return srv.Atomic("payments.create", h, server.Endpoint{Optional: true})
+	return srv.Atomic("payments.create", h, e)
 }
 
 // asks asks an endpoint under a key, "" for none, and returns the status.
