@@ -51,7 +51,7 @@ type killer struct {
 	mu     sync.Mutex
 	ahead  []kill
 	victim *os.Process // nil: there is none
-	asked  bool        // the victim has made a request
+	deploy *time.Timer // stops the victim; nil: it has made no request yet
 	struck bool        // the victim has a kill coming
 	landed bool        // … which was sent
 }
@@ -63,7 +63,7 @@ func (k *killer) start(payer *exec.Cmd) error {
 	if err := payer.Start(); err != nil {
 		return err
 	}
-	k.victim, k.asked, k.struck, k.landed = payer.Process, false, false, false
+	k.victim, k.struck, k.landed = payer.Process, false, false
 	return nil
 }
 
@@ -72,6 +72,10 @@ func (k *killer) miss() (landed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.victim = nil
+	if k.deploy != nil {
+		k.deploy.Stop()
+		k.deploy = nil
+	}
 	return k.landed
 }
 
@@ -95,7 +99,9 @@ func (k *killer) observe(r providertest.Request) {
 func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.asked = true
+	if victim := k.victim; victim != nil && k.deploy == nil {
+		k.deploy = time.AfterFunc(deployAfter, func() { k.stop(victim) })
+	}
 	if k.victim == nil || k.struck || len(k.ahead) == 0 || r.Number < k.ahead[0].request {
 		return kill{}, nil
 	}
@@ -104,13 +110,13 @@ func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	return next, k.victim
 }
 
-// stop tells the payer of the moment to end, as a deploy does, which waits for it to be ready first. Without that nothing
-// would ever be paid where starting takes longer than the time between two deploys.
-func (k *killer) stop() {
+// stop tells a payer to end, as a deploy does, if a kill is not coming. A deploy waits for the payer's first request and a
+// while longer. So each life pays something, however long it takes to start.
+func (k *killer) stop(victim *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.victim != nil && k.asked && !k.struck {
-		_ = k.victim.Signal(syscall.SIGTERM) // Windows knows no such thing
+	if k.victim == victim && !k.struck {
+		_ = victim.Signal(syscall.SIGTERM) // Windows knows no such thing
 	}
 }
 

@@ -47,6 +47,8 @@ const (
 // timeLimit ends a storm that hangs, and a child whose parent was killed.
 const timeLimit = 3 * time.Minute
 
+var errLate = fmt.Errorf("the storm was not over after %v: what is missing may be late, and not lost. Run it again when the machine does less, or with fewer -invoices and -kills", timeLimit)
+
 // stopped is the exit status of a child that a deploy stopped.
 const stopped = 3
 
@@ -66,7 +68,7 @@ var payers = []string{"random", "own", "onceward"}
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeLimit, errLate)
 	defer cancel()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -23,7 +23,7 @@ import (
 
 const (
 	restartAfter = 100 * time.Millisecond // how long a killed payer stays dead
-	deployEvery  = 2 * time.Second
+	deployAfter  = 2 * time.Second        // from a payer's first request
 	outage       = 2 * time.Second
 )
 
@@ -51,7 +51,7 @@ func parent(ctx context.Context, o options, invoices []invoice, stdout, stderr i
 		}
 		fmt.Fprintln(stdout, "the payers' files are kept in", o.dir)
 	}()
-	fmt.Fprintf(stdout, "%d invoices, %d kills a payer, a deploy every %v, an outage of %v (-seed %d)\n", len(invoices), o.kills, deployEvery, outage, o.seed)
+	fmt.Fprintf(stdout, "%d invoices, %d kills a payer, a deploy %v after each start, an outage of %v (-seed %d)\n", len(invoices), o.kills, deployAfter, outage, o.seed)
 
 	told := &shared{w: stderr}
 	var storms []*storm
@@ -163,7 +163,6 @@ func workDir(dir string) (string, error) {
 func (s *storm) rage(ctx context.Context) error {
 	weather, calm := context.WithCancel(ctx)
 	defer calm()
-	go s.deploy(weather)
 	go s.breakDown(weather)
 	for {
 		ended, err := s.runPayer(ctx)
@@ -175,20 +174,6 @@ func (s *storm) rage(ctx context.Context) error {
 		case <-time.After(restartAfter):
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		}
-	}
-}
-
-// deploy stops the payer of the moment again and again.
-func (s *storm) deploy(ctx context.Context) {
-	ticker := time.NewTicker(deployEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			s.killer.stop()
-		case <-ctx.Done():
-			return
 		}
 	}
 }
