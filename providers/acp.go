@@ -65,7 +65,7 @@ func acpSession(state string) Lookup {
 		Path:   "/checkout_sessions/{path.id}",
 		Same:   []Same{{Field: "id", Is: "{path.id}"}},
 		ID:     "id",
-		Means:  meanings("status", TookEffect, state),
+		Means:  states("status", TookEffect.of(state)),
 		Source: "agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 4 [D]: the authoritative state; a session is completed or canceled once; when the state is shown: [?]",
 	}
 }

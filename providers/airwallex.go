@@ -62,10 +62,9 @@ var airwallexIntents = Lookup{
 	ID:      "id",
 	Created: "created_at",
 	Fetch:   "/api/v1/pa/payment_intents/{id}",
-	Means: slices.Concat(
-		meanings("status", TookEffect, "REQUIRES_PAYMENT_METHOD", "REQUIRES_CUSTOMER_ACTION", "REQUIRES_CAPTURE", "SUCCEEDED"),
-		meanings("status", Reversed, "CANCELLED"),
-	),
+	Means: states("status",
+		TookEffect.of("REQUIRES_PAYMENT_METHOD", "REQUIRES_CUSTOMER_ACTION", "REQUIRES_CAPTURE", "SUCCEEDED"),
+		Reversed.of("CANCELLED")),
 	SameShape: true,
 	Source: sourceAirwallexSDK + " paymentAcceptancePaymentIntentsApi: an item shows its request_id; states: airwallex.com/docs/payments/reference/payment-statuses [D]; " +
 		"whether a later operation's ID replaces the first, and when an intent is listed: [?]",
@@ -81,12 +80,9 @@ var airwallexTransfers = Lookup{
 		{Field: "transfer_amount", Is: "{request.transfer_amount}", As: AsDecimal, Optional: true},
 		{Field: "transfer_currency", Is: "{request.transfer_currency}", Optional: true},
 	},
-	ID:      "id",
-	Created: "created_at",
-	Means: slices.Concat(
-		meanings("status", TookEffect, "IN_APPROVAL", "SCHEDULED", "OVERDUE", "PROCESSING", "SENT", "PAID"),
-		meanings("status", Reversed, "CANCELLED", "FAILED"),
-	),
+	ID:        "id",
+	Created:   "created_at",
+	Means:     states("status", TookEffect.of("IN_APPROVAL", "SCHEDULED", "OVERDUE", "PROCESSING", "SENT", "PAID"), Reversed.of("CANCELLED", "FAILED")),
 	SameShape: true,
 	Source: sourceAirwallexSDK + " payoutsTransfersApi: a filter by request_id, and an item has the type of a create's answer; " +
 		"states: airwallex.com/docs/payouts__transfers__transfer-statuses-(older-versions) [D-old] and developer-tools__listen-for-webhook-events__payload-examples__transfers [D]; when one is listed: [?]",

@@ -184,11 +184,10 @@ func braintreeSearch(list, input, also string) Lookup {
 }
 
 func braintreeStates(field string) []Meaning {
-	return slices.Concat(
-		meanings(field, Refused, "PROCESSOR_DECLINED", "GATEWAY_REJECTED", "FAILED"),
-		meanings(field, Reversed, "AUTHORIZATION_EXPIRED", "SETTLEMENT_DECLINED", "VOIDED"),
-		meanings(field, InProgress, "AUTHORIZING"),
-	)
+	return states(field,
+		Refused.of("PROCESSOR_DECLINED", "GATEWAY_REJECTED", "FAILED"),
+		Reversed.of("AUTHORIZATION_EXPIRED", "SETTLEMENT_DECLINED", "VOIDED"),
+		InProgress.of("AUTHORIZING"))
 }
 
 // braintreeCards are the fields of a raw card: its number and its code.

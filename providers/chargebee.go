@@ -70,7 +70,7 @@ var chargebeeCustomer = Lookup{
 	Same:    []Same{{Field: "customer.id", Is: "{reference}"}, {Field: "customer.email", Is: "{request.email}", As: AnyCase, Optional: true}},
 	ID:      "customer.id",
 	Created: "customer.created_at",
-	Means:   meanings("customer.deleted", Reversed, "true"),
+	Means:   states("customer.deleted", Reversed.of("true")),
 	Source:  sourceChargebeeSDK + " actions/customer, models/customer: a customer by its id; when one is found: [?]",
 }
 
@@ -89,9 +89,10 @@ func chargebeeSubscription(customer string) Lookup {
 		ID:      "subscription.id",
 		Created: "subscription.created_at",
 		Means: slices.Concat(
-			meanings("subscription.deleted", Reversed, "true"),
-			meanings("subscription.status", TookEffect, "future", "in_trial", "active", "non_renewing", "paused"),
-			meanings("subscription.status", Reversed, "cancelled", "transferred"),
+			states("subscription.deleted", Reversed.of("true")),
+			states("subscription.status",
+				TookEffect.of("future", "in_trial", "active", "non_renewing", "paused"),
+				Reversed.of("cancelled", "transferred")),
 		),
 		Source: sourceChargebeeSDK + " actions/subscription, models/subscription and its states: a subscription by its id; when one is found: [?]",
 	}

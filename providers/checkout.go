@@ -88,11 +88,8 @@ func checkoutPart(keyed Endpoint, action string) Endpoint {
 		},
 		ID:      "id",
 		Created: "processed_on",
-		Means: slices.Concat(
-			meanings("approved", TookEffect, "true"),
-			meanings("approved", Refused, "false"),
-		),
-		Source: sourceCheckoutSDK + " payments/nas/payments.go: a payment's actions are an array; when one is listed: [?]",
+		Means:   states("approved", TookEffect.of("true"), Refused.of("false")),
+		Source:  sourceCheckoutSDK + " payments/nas/payments.go: a payment's actions are an array; when one is listed: [?]",
 	}}
 	return keyed
 }
@@ -118,12 +115,8 @@ var (
 		ID:      "id",
 		Created: "requested_on",
 		Next:    Paging{Style: PageOffset, Param: "skip"},
-		Means: slices.Concat(
-			meanings("status", Refused, "Declined"),
-			meanings("status", Reversed, "Canceled", "Expired", "Refunded", "Voided"),
-			meanings("status", InProgress, "Requested"),
-		),
-		Source: "checkout.com/docs/payments/manage-payments/get-a-list-of-payments [D-old]; " + sourceCheckoutSDK + " payments/payments.go; whether one that failed is listed, and when: [?]",
+		Means:   states("status", Refused.of("Declined"), Reversed.of("Canceled", "Expired", "Refunded", "Voided"), InProgress.of("Requested")),
+		Source:  "checkout.com/docs/payments/manage-payments/get-a-list-of-payments [D-old]; " + sourceCheckoutSDK + " payments/payments.go; whether one that failed is listed, and when: [?]",
 	}
 )
 

@@ -73,11 +73,8 @@ func circleMint(path string, same ...Same) Lookup {
 		ID:      "id",
 		Created: "createDate",
 		Next:    circlePages,
-		Means: slices.Concat(
-			meanings("status", TookEffect, "pending", "complete"),
-			meanings("status", Reversed, "failed"),
-		),
-		Source: sourceCircleMint + ": lists by time, which show neither key nor reference; when one is listed: [?]",
+		Means:   states("status", TookEffect.of("pending", "complete"), Reversed.of("failed")),
+		Source:  sourceCircleMint + ": lists by time, which show neither key nor reference; when one is listed: [?]",
 	}
 }
 
@@ -103,10 +100,9 @@ var (
 		ID:      "id",
 		Created: "createDate",
 		Next:    circlePages,
-		Means: slices.Concat(
-			meanings("state", TookEffect, "INITIATED", "CLEARED", "QUEUED", "SENT", "STUCK", "CONFIRMED", "COMPLETE"),
-			meanings("state", Reversed, "FAILED", "DENIED", "CANCELLED"),
-		),
+		Means: states("state",
+			TookEffect.of("INITIATED", "CLEARED", "QUEUED", "SENT", "STUCK", "CONFIRMED", "COMPLETE"),
+			Reversed.of("FAILED", "DENIED", "CANCELLED")),
 		Source: sourceCircleWallets + ": Transaction, listTransactions; one that Circle denied counts as undone; when one is listed: [?]",
 	}
 )

@@ -80,14 +80,14 @@ var columnFound = map[string]struct {
 	// another state is not fresh.
 	"/transfers/ach": {"ach_transfer", []Lookup{columnByKey("/transfers/ach", slices.Concat(
 		[]Meaning{{Field: "cancelled_at", Is: Reversed}, {Field: "returned_at", Is: Reversed}},
-		meanings("status", TookEffect, "INITIATED", "SUBMITTED", "SETTLED", "COMPLETED"),
+		states("status", TookEffect.of("INITIATED", "SUBMITTED", "SETTLED", "COMPLETED")),
 	), "docs.column.com/api/ach-transfer/list-all-ach-transfers, /ach-transfer-object and column.com/ach [D]: the list, its times, and the sample of an object, "+
 		"with its idempotency_key, and the states up to its end; the others: [?]")}},
-	"/transfers/book": {"book_transfer", []Lookup{columnByKey("/transfers/book", slices.Concat(
-		meanings("status", TookEffect, "COMPLETED", "HOLD"),
-		meanings("status", Refused, "REJECTED"),
-		meanings("status", Reversed, "CANCELED"),
-	), "docs.column.com/api/book-transfer/book-transfer-object [D]: the idempotency key specified in the transfer, its states; column.com/docs/workingwithapi/pagination [D]: its list")}},
+	"/transfers/book": {"book_transfer", []Lookup{columnByKey("/transfers/book", states("status",
+		TookEffect.of("COMPLETED", "HOLD"),
+		Refused.of("REJECTED"),
+		Reversed.of("CANCELED")),
+		"docs.column.com/api/book-transfer/book-transfer-object [D]: the idempotency key specified in the transfer, its states; column.com/docs/workingwithapi/pagination [D]: its list")}},
 }
 
 func columnByKey(path string, means []Meaning, source string) Lookup {

@@ -96,11 +96,8 @@ var (
 		ID:      "id",
 		Created: "created",
 		Next:    Paging{Style: PageOffset, Param: "offset"},
-		Means: slices.Concat(
-			meanings("status", TookEffect, "pending", "processed"),
-			meanings("status", Reversed, "cancelled", "failed"),
-		),
-		Source: sourceDwollaSpec + " listAndSearchTransfers: those of the main account; at most 10,000; when one is listed: [?]",
+		Means:   states("status", TookEffect.of("pending", "processed"), Reversed.of("cancelled", "failed")),
+		Source:  sourceDwollaSpec + " listAndSearchTransfers: those of the main account; at most 10,000; when one is listed: [?]",
 	}
 
 	dwollaMassReference = func() Reference {
@@ -122,11 +119,8 @@ var (
 		ID:      "id",
 		Created: "created",
 		Next:    Paging{Style: PageOffset, Param: "offset"},
-		Means: slices.Concat(
-			meanings("status", TookEffect, "deferred", "pending", "processing", "complete"),
-			meanings("status", Reversed, "cancelled"),
-		),
-		Source: sourceDwollaSpec + " listMassPayments, getMassPayment, updateMassPayment, MassPayment: those of the main account, with a link to their source; when one is listed: [?]",
+		Means:   states("status", TookEffect.of("deferred", "pending", "processing", "complete"), Reversed.of("cancelled")),
+		Source:  sourceDwollaSpec + " listMassPayments, getMassPayment, updateMassPayment, MassPayment: those of the main account, with a link to their source; when one is listed: [?]",
 	}
 )
 

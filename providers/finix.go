@@ -67,14 +67,10 @@ func finixLookup(path, items string, next Paging) Lookup {
 			{Field: "amount", Is: "{request.amount}", As: AsDecimal, Optional: true},
 			{Field: "currency", Is: "{request.currency}", As: AnyCase, Optional: true},
 		},
-		ID:      "id",
-		Created: "created_at",
-		Next:    next,
-		Means: slices.Concat(
-			meanings("state", TookEffect, "PENDING", "SUCCEEDED"),
-			meanings("state", InProgress, "UNKNOWN"),
-			meanings("state", Reversed, "CANCELED", "FAILED"),
-		),
+		ID:        "id",
+		Created:   "created_at",
+		Next:      next,
+		Means:     states("state", TookEffect.of("PENDING", "SUCCEEDED"), InProgress.of("UNKNOWN"), Reversed.of("CANCELED", "FAILED")),
 		SameShape: true,
 		Source:    "finix-nodejs 4e699df openapi/finix-api.yaml [D-old]: transfers and authorizations can be filtered by idempotency_id, which an item shows; whether a reversal shows its own, whether a state is final, and when one is listed: [?]",
 	}

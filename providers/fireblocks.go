@@ -62,11 +62,10 @@ var (
 		},
 		ID:      "id",
 		Created: "createdAt",
-		Means: slices.Concat(
-			meanings("status", TookEffect, "SUBMITTED", "PENDING_AML_SCREENING", "PENDING_AUTHORIZATION", "QUEUED", "PENDING_SIGNATURE",
+		Means: states("status",
+			TookEffect.of("SUBMITTED", "PENDING_AML_SCREENING", "PENDING_AUTHORIZATION", "QUEUED", "PENDING_SIGNATURE",
 				"PENDING_3RD_PARTY_MANUAL_APPROVAL", "PENDING_3RD_PARTY", "BROADCASTING", "CONFIRMING", "COMPLETED"),
-			meanings("status", Reversed, "CANCELLED", "REJECTED", "BLOCKED", "FAILED"),
-		),
+			Reversed.of("CANCELLED", "REJECTED", "BLOCKED", "FAILED")),
 		SameShape: true,
 		Source: sourceFireblocksSDK + " transactions-api.ts, transaction-response.ts, amount-info.ts, create-transaction-response.ts: to validate whether a transaction " +
 			"whose answer was lost has been processed; states: developers.fireblocks.com/reference/transaction-statuses [D]; when one is found: [?]",

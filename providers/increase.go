@@ -105,12 +105,11 @@ var increaseByKey = Lookup{
 	ID:      "id",
 	Created: "created_at",
 	Next:    Paging{Style: PageCursor, Param: "cursor", Cursor: "next_cursor", Size: 100},
-	Means: slices.Concat(
-		meanings("status", Reversed, "canceled", "declined", "failed", "refused", "rejected", "returned", "reversed", "stopped"),
-		meanings("status", TookEffect,
+	Means: states("status",
+		Reversed.of("canceled", "declined", "failed", "refused", "rejected", "returned", "reversed", "stopped"),
+		TookEffect.of(
 			"pending", "pending_approval", "pending_transfer_session_confirmation", "pending_creating", "pending_reviewing", "pending_submission", "pending_submitting",
-			"pending_initiating", "pending_enrolling", "pending_mailing", "submitted", "mailed", "complete", "open", "active"),
-	),
+			"pending_initiating", "pending_enrolling", "pending_mailing", "submitted", "mailed", "complete", "open", "active")),
 	SameShape: true,
 	Source: sourceIncrease + ": every object has its key and every list filters by it; lists and states: " +
 		"increase-go ca1c95b achtransfer.go, wiretransfer.go, checktransfer.go, fednowtransfer.go, swifttransfer.go, cardpushtransfer.go, cardvalidation.go, " +

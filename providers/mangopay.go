@@ -92,10 +92,7 @@ func slashed(paths ...string) (both []string) {
 }
 
 var (
-	mangopayStates = slices.Concat(
-		meanings("Status", TookEffect, "CREATED", "SUCCEEDED"),
-		meanings("Status", Reversed, "FAILED"),
-	)
+	mangopayStates = states("Status", TookEffect.of("CREATED", "SUCCEEDED"), Reversed.of("FAILED"))
 	mangopayExists = []Meaning{{Field: "Id", Is: TookEffect}}
 )
 

@@ -59,24 +59,18 @@ var (
 		},
 		ID:      "token",
 		Created: "created_time",
-		Means: slices.Concat(
-			meanings("state", TookEffect, "UNACTIVATED", "ACTIVE", "SUSPENDED"),
-			meanings("state", Reversed, "TERMINATED"),
-		),
+		Means:   states("state", TookEffect.of("UNACTIVATED", "ACTIVE", "SUSPENDED"), Reversed.of("TERMINATED")),
 		Source: "marqeta.com/docs/core-api/cards/retrieve [D]: by its token, the number is masked; fields: marqeta-python 66fa690 card_response.py [S]; " +
 			"states: marqeta.com/docs/core-api/card-transitions/card-transitions-object [D]; when one is found: [?]",
 	}
 
 	marqetaUser = Lookup{
-		By:      ByKey,
-		Path:    "/v3/users/{key}",
-		Same:    []Same{{Field: "token", Is: "{key}"}},
-		ID:      "token",
-		Created: "created_time",
-		Means: slices.Concat(
-			meanings("status", TookEffect, "UNVERIFIED", "LIMITED", "ACTIVE", "SUSPENDED"),
-			meanings("status", Reversed, "CLOSED", "TERMINATED"),
-		),
+		By:        ByKey,
+		Path:      "/v3/users/{key}",
+		Same:      []Same{{Field: "token", Is: "{key}"}},
+		ID:        "token",
+		Created:   "created_time",
+		Means:     states("status", TookEffect.of("UNVERIFIED", "LIMITED", "ACTIVE", "SUSPENDED"), Reversed.of("CLOSED", "TERMINATED")),
 		SameShape: true,
 		Source: "marqeta.com/docs/core-api/users/retrieve-user [D]: by its token; one type for both answers: marqeta-python 66fa690 users.py [S]; " +
 			"states: marqeta.com/docs/core-api/user-transitions [D]; when one is found: [?]",

@@ -79,11 +79,10 @@ var (
 		ID:      "id",
 		Created: "date_created",
 		Next:    Paging{Style: PageOffset, Param: "offset", Size: 30},
-		Means: slices.Concat(
-			meanings("status", TookEffect, "approved", "authorized", "in_process", "pending"),
-			meanings("status", Refused, "rejected"),
-			meanings("status", Reversed, "cancelled", "refunded", "charged_back"),
-		),
+		Means: states("status",
+			TookEffect.of("approved", "authorized", "in_process", "pending"),
+			Refused.of("rejected"),
+			Reversed.of("cancelled", "refunded", "charged_back")),
 		SameShape: true,
 		Horizon:   365 * 24 * time.Hour,
 		Source: "mercadopago.com/developers/en/reference/payments/_payments_search/get [D]: payments of the last twelve months; states: mercadopago.com/developers/en/docs/" +
@@ -102,8 +101,7 @@ var (
 		ID:      "id",
 		Created: "date_created",
 		Means: slices.Concat(
-			meanings("status", TookEffect, "approved"),
-			meanings("status", Refused, "rejected"),
+			states("status", TookEffect.of("approved"), Refused.of("rejected")),
 			[]Meaning{{Field: "status", Is: InProgress}}, // a Pix goes back later, or not at all
 		),
 		Source: sourceMercadoPagoSDK + " pkg/refund: the refunds of a payment are an array; in_process: " + sourceMercadoPagoPix + "; approved and rejected: " +

@@ -99,19 +99,15 @@ var modernTreasuryFound = []modernTreasuryObject{
 	{
 		path: "payment_orders", object: "payment_order", file: "paymentorder.go",
 		same: [][]string{{"amount", "direction", "originating_account_id"}},
-		means: slices.Concat(
-			meanings("status", TookEffect, "needs_approval", "approved", "pending", "processing", "sent", "completed"),
-			meanings("status", Reversed, "cancelled", "denied", "failed", "returned", "reversed", "stopped"),
-		),
+		means: states("status",
+			TookEffect.of("needs_approval", "approved", "pending", "processing", "sent", "completed"),
+			Reversed.of("cancelled", "denied", "failed", "returned", "reversed", "stopped")),
 	},
 	{
 		path: "expected_payments", object: "expected_payment", file: "expectedpayment.go",
 		same:     [][]string{{"amount_upper_bound", "amount_lower_bound"}, {"internal_account_id"}, {"counterparty_id"}},
 		optional: []string{"direction", "currency", "internal_account_id", "counterparty_id"},
-		means: slices.Concat(
-			meanings("status", TookEffect, "unreconciled"),
-			meanings("status", Reversed, "archived"),
-		),
+		means:    states("status", TookEffect.of("unreconciled"), Reversed.of("archived")),
 	},
 	{
 		path: "counterparties", object: "counterparty", file: "counterparty.go",
@@ -123,11 +119,8 @@ var modernTreasuryFound = []modernTreasuryObject{
 	},
 	{
 		path: "internal_accounts", object: "internal_account", file: "internalaccount.go",
-		same: [][]string{{"name", "currency"}},
-		means: slices.Concat(
-			meanings("status", TookEffect, "active", "pending_activation"),
-			meanings("status", Reversed, "closed"),
-		),
+		same:  [][]string{{"name", "currency"}},
+		means: states("status", TookEffect.of("active", "pending_activation"), Reversed.of("closed")),
 	},
 	{
 		path: "legal_entities", object: "legal_entity", file: "legalentity.go",
@@ -145,10 +138,7 @@ var modernTreasuryFound = []modernTreasuryObject{
 	{
 		path: "ledger_transactions", object: "ledger_transaction", file: "ledgertransaction.go",
 		same: [][]string{{"description"}, {"effective_date"}}, optional: []string{"effective_date"},
-		means: slices.Concat(
-			meanings("status", TookEffect, "pending", "posted"),
-			meanings("status", Reversed, "archived"),
-		),
+		means: states("status", TookEffect.of("pending", "posted"), Reversed.of("archived")),
 	},
 }
 

@@ -128,18 +128,10 @@ var molliePayments = func() (lookups []Lookup) {
 				{Field: "amount.value", Is: "{request.amount.value}", As: AsDecimal},
 				{Field: "amount.currency", Is: "{request.amount.currency}"},
 			},
-			ID:      "id",
-			Created: "createdAt",
-			Next:    Paging{Style: PageLink, Cursor: "_links.next.href"},
-			Means: []Meaning{
-				{"status", "open", TookEffect},
-				{"status", "pending", TookEffect},
-				{"status", "authorized", TookEffect},
-				{"status", "paid", TookEffect},
-				{"status", "failed", Refused},
-				{"status", "expired", Refused},
-				{"status", "canceled", Reversed},
-			},
+			ID:        "id",
+			Created:   "createdAt",
+			Next:      Paging{Style: PageLink, Cursor: "_links.next.href"},
+			Means:     states("status", TookEffect.of("open", "pending", "authorized", "paid"), Refused.of("failed", "expired"), Reversed.of("canceled")),
 			SameShape: true,
 			Needs:     "payments.read",
 			Source:    sourceMollieSpec + " list-payments",
@@ -149,19 +141,8 @@ var molliePayments = func() (lookups []Lookup) {
 }()
 
 var (
-	mollieRefundStates = []Meaning{
-		{"status", "queued", TookEffect},
-		{"status", "pending", TookEffect},
-		{"status", "processing", TookEffect},
-		{"status", "refunded", TookEffect},
-		{"status", "failed", Refused},
-		{"status", "canceled", Reversed},
-	}
-	mollieCaptureStates = []Meaning{
-		{"status", "pending", TookEffect},
-		{"status", "succeeded", TookEffect},
-		{"status", "failed", Refused},
-	}
+	mollieRefundStates  = states("status", TookEffect.of("queued", "pending", "processing", "refunded"), Refused.of("failed"), Reversed.of("canceled"))
+	mollieCaptureStates = states("status", TookEffect.of("pending", "succeeded"), Refused.of("failed"))
 )
 
 // mollieParts read the refunds or the captures of a payment, by their reference if they

@@ -1,5 +1,7 @@
 package providers
 
+import "slices"
+
 // each gives the same facts to several patterns.
 func each(e Endpoint, patterns ...string) []Endpoint {
 	endpoints := make([]Endpoint, len(patterns))
@@ -10,10 +12,19 @@ func each(e Endpoint, patterns ...string) []Endpoint {
 	return endpoints
 }
 
-// meanings are states of a field that mean the same.
-func meanings(field string, is Outcome, states ...string) (means []Meaning) {
+// states are the meanings of a field's states.
+func states(field string, means ...[]Meaning) []Meaning {
+	all := slices.Concat(means...)
+	for i := range all {
+		all[i].Field = field
+	}
+	return all
+}
+
+// of are states of a field that have this meaning.
+func (o Outcome) of(states ...string) (means []Meaning) {
 	for _, state := range states {
-		means = append(means, Meaning{Field: field, Equals: state, Is: is})
+		means = append(means, Meaning{Equals: state, Is: o})
 	}
 	return means
 }

@@ -216,7 +216,7 @@ var paypalVoid = Lookup{
 	Same:      []Same{{Field: "id", Is: "{path.id}"}, {Field: "status", Is: "VOIDED"}},
 	ID:        "id",
 	Created:   "update_time",
-	Means:     []Meaning{{"status", "VOIDED", TookEffect}},
+	Means:     states("status", TookEffect.of("VOIDED")),
 	SameShape: true,
 	Source:    sourcePayPalSpec + " payments_payment_v2: authorization_status, update_time; the answer to a void is the authorization, or none",
 }
@@ -253,22 +253,13 @@ var (
 	// A capture that is sent without an invoice id has its authorization's, so the amount must also be the
 	// same.
 	paypalCaptureSearch = paypalSearch("invoice_id is the one of the capture request",
-		[]Meaning{
-			{"transaction_info.transaction_status", "S", TookEffect},
-			{"transaction_info.transaction_status", "P", TookEffect},
-			{"transaction_info.transaction_status", "D", Refused},
-			{"transaction_info.transaction_status", "V", Reversed},
-		},
+		states("transaction_info.transaction_status", TookEffect.of("S", "P"), Refused.of("D"), Reversed.of("V")),
 		Same{Field: "transaction_info.invoice_id", Is: "{reference}"},
 		Same{Field: "transaction_info.transaction_amount.value", Is: "{request.amount.value}", As: AsDecimal},
 		Same{Field: "transaction_info.transaction_amount.currency_code", Is: "{request.amount.currency_code}"},
 	)
 	paypalRefundSearch = paypalSearch("paypal_reference_id is the related transaction that was there before",
-		[]Meaning{
-			{"transaction_info.transaction_status", "S", TookEffect},
-			{"transaction_info.transaction_status", "P", TookEffect},
-			{"transaction_info.transaction_status", "D", Refused},
-		},
+		states("transaction_info.transaction_status", TookEffect.of("S", "P"), Refused.of("D")),
 		Same{Field: "transaction_info.custom_field", Is: "{reference}"},
 		Same{Field: "transaction_info.paypal_reference_id", Is: "{path.id}"},
 	)

@@ -53,10 +53,9 @@ var paystackTransfer = Lookup{
 	},
 	ID:      "data.transfer_code",
 	Created: "data.createdAt",
-	Means: slices.Concat(
-		meanings("data.status", TookEffect, "otp", "received", "pending", "success"),
-		meanings("data.status", Reversed, "abandoned", "blocked", "failed", "rejected", "reversed"),
-	),
+	Means: states("data.status",
+		TookEffect.of("otp", "received", "pending", "success"),
+		Reversed.of("abandoned", "blocked", "failed", "rejected", "reversed")),
 	Source: "PaystackOSS/openapi 9678dea transfer_verify, TransferVerifyResponse [D]: a transfer by its reference; a sample: PaystackOSS/doc-code-snippets 94af513 [D]; " +
 		"states: the filter of transfer_list [D], and our reading of their names; when one is found: [?]",
 }

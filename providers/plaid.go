@@ -77,14 +77,14 @@ var (
 		Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, MaxPairs: 50, Fill: true,
 		Source: "plaid-openapi 26f1a05 TransferMetadata, BankTransferMetadata [D]: strings of at most 500 characters, at most 50; there is no update",
 	}
-	plaidTransfers = plaidLookup("/transfer/list", "transfers", slices.Concat(
-		meanings("status", TookEffect, "pending", "posted", "settled", "funds_available"),
-		meanings("status", Reversed, "cancelled", "failed", "returned"),
-	), Same{Field: "authorization_id", Is: "{request.authorization_id}"}, Same{Field: "amount", Is: "{request.amount}", As: AsDecimal, Optional: true})
-	plaidBankTransfers = plaidLookup("/bank_transfer/list", "bank_transfers", slices.Concat(
-		meanings("status", TookEffect, "pending", "posted"),
-		meanings("status", Reversed, "cancelled", "failed", "reversed"),
-	), Same{Field: "amount", Is: "{request.amount}", As: AsDecimal})
+	plaidTransfers = plaidLookup("/transfer/list", "transfers", states("status",
+		TookEffect.of("pending", "posted", "settled", "funds_available"),
+		Reversed.of("cancelled", "failed", "returned")),
+		Same{Field: "authorization_id", Is: "{request.authorization_id}"}, Same{Field: "amount", Is: "{request.amount}", As: AsDecimal, Optional: true})
+	plaidBankTransfers = plaidLookup("/bank_transfer/list", "bank_transfers", states("status",
+		TookEffect.of("pending", "posted"),
+		Reversed.of("cancelled", "failed", "reversed")),
+		Same{Field: "amount", Is: "{request.amount}", As: AsDecimal})
 )
 
 // plaidLookup reads the transfers of a time. An item is not in the member that a create's answer has it in.
@@ -127,11 +127,8 @@ var (
 		ID:      "transaction_id",
 		Created: "created_at",
 		Next:    Paging{Style: PageCursor, Param: "cursor", Cursor: "next_cursor"},
-		Means: slices.Concat(
-			meanings("status", TookEffect, "AUTHORISING", "INITIATED", "EXECUTED", "SETTLED"),
-			meanings("status", Reversed, "BLOCKED", "FAILED"),
-		),
-		Source: "plaid-openapi 26f1a05 WalletTransactionListRequest, WalletTransaction, WalletTransactionStatus [D]: at most 200; when one is listed: [?]",
+		Means:   states("status", TookEffect.of("AUTHORISING", "INITIATED", "EXECUTED", "SETTLED"), Reversed.of("BLOCKED", "FAILED")),
+		Source:  "plaid-openapi 26f1a05 WalletTransactionListRequest, WalletTransaction, WalletTransactionStatus [D]: at most 200; when one is listed: [?]",
 	}
 )
 

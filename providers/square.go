@@ -179,13 +179,7 @@ var (
 		{Field: "amount_money.amount", Is: "{request.amount_money.amount}", As: AsDecimal},
 		{Field: "amount_money.currency", Is: "{request.amount_money.currency}"},
 	}
-	squarePaymentMeans = []Meaning{
-		{"payment.status", "APPROVED", TookEffect},
-		{"payment.status", "PENDING", TookEffect},
-		{"payment.status", "COMPLETED", TookEffect},
-		{"payment.status", "FAILED", Refused},
-		{"payment.status", "CANCELED", Reversed},
-	}
+	squarePaymentMeans = states("payment.status", TookEffect.of("APPROVED", "PENDING", "COMPLETED"), Refused.of("FAILED"), Reversed.of("CANCELED"))
 
 	// A refund has no reference, but it names its payment. Those of all locations are
 	// listed.
@@ -195,12 +189,7 @@ var (
 			{Field: "amount_money.amount", Is: "{request.amount_money.amount}", As: AsDecimal},
 			{Field: "amount_money.currency", Is: "{request.amount_money.currency}"},
 		},
-		[]Meaning{
-			{"refund.status", "PENDING", TookEffect},
-			{"refund.status", "COMPLETED", TookEffect},
-			{"refund.status", "REJECTED", Refused},
-			{"refund.status", "FAILED", Refused},
-		},
+		states("refund.status", TookEffect.of("PENDING", "COMPLETED"), Refused.of("REJECTED", "FAILED")),
 	)
 
 	squareCards = Lookup{
@@ -215,7 +204,7 @@ var (
 		ID:        "id",
 		Created:   "created_at",
 		Next:      Paging{Style: PageCursor, Param: "cursor", Cursor: "cursor"},
-		Means:     []Meaning{{"card.enabled", "true", TookEffect}, {"card.enabled", "false", Reversed}},
+		Means:     states("card.enabled", TookEffect.of("true"), Reversed.of("false")),
 		Fetch:     "/v2/cards/{id}",
 		SameShape: true,
 		Source:    sourceSquareSpec + " ListCards, RetrieveCard; created_at: square-go-sdk 3f484c5 types.go [S]",

@@ -174,79 +174,59 @@ var stripeObjects = []stripeObject{
 		events: []string{"charge.succeeded", "charge.pending", "charge.failed"},
 		same:   stripeMoney,
 		means: slices.Concat(
-			meanings("refunded", Reversed, "true"),
-			meanings("status", TookEffect, "succeeded", "pending"),
-			meanings("status", Refused, "failed"),
+			states("refunded", Reversed.of("true")),
+			states("status", TookEffect.of("succeeded", "pending"), Refused.of("failed")),
 		),
 	},
 	{
 		kind:   "payment_intent",
 		events: []string{"payment_intent.created"},
 		same:   stripeMoney,
-		means: slices.Concat(
-			meanings("status", TookEffect, "succeeded", "processing", "requires_action", "requires_capture"),
-			meanings("status", InProgress, "requires_payment_method", "requires_confirmation"),
-			meanings("status", Reversed, "canceled"),
-		),
+		means: states("status",
+			TookEffect.of("succeeded", "processing", "requires_action", "requires_capture"),
+			InProgress.of("requires_payment_method", "requires_confirmation"),
+			Reversed.of("canceled")),
 	},
 	{
 		kind:   "refund",
 		events: []string{"refund.created"},
 		parent: []string{"charge", "payment_intent"},
-		means: slices.Concat(
-			meanings("status", TookEffect, "succeeded", "pending", "requires_action"),
-			meanings("status", Reversed, "failed", "canceled"),
-		),
+		means:  states("status", TookEffect.of("succeeded", "pending", "requires_action"), Reversed.of("failed", "canceled")),
 	},
 	{
 		kind:   "transfer",
 		events: []string{"transfer.created"},
 		same:   append([]Same{{Field: "destination", Is: "{request.destination}"}}, stripeMoney...),
-		means: slices.Concat(
-			meanings("reversed", Reversed, "true"),
-			meanings("reversed", TookEffect, "false"),
-		),
+		means:  states("reversed", Reversed.of("true"), TookEffect.of("false")),
 	},
 	{
 		kind:   "payout",
 		events: []string{"payout.created"},
 		same:   stripeMoney,
-		means: slices.Concat(
-			meanings("status", TookEffect, "paid", "pending", "in_transit"),
-			meanings("status", Reversed, "failed", "canceled"),
-		),
+		means:  states("status", TookEffect.of("paid", "pending", "in_transit"), Reversed.of("failed", "canceled")),
 	},
 	{
 		kind:   "topup",
 		events: []string{"topup.created"},
 		same:   stripeMoney,
-		means: slices.Concat(
-			meanings("status", TookEffect, "succeeded", "pending"),
-			meanings("status", Reversed, "failed", "canceled", "reversed"),
-		),
+		means:  states("status", TookEffect.of("succeeded", "pending"), Reversed.of("failed", "canceled", "reversed")),
 	},
 	{
 		kind:   "subscription",
 		events: []string{"customer.subscription.created"},
-		means: slices.Concat(
-			meanings("status", TookEffect, "active", "trialing", "incomplete"),
-			meanings("status", Reversed, "incomplete_expired", "canceled"),
-		),
+		means:  states("status", TookEffect.of("active", "trialing", "incomplete"), Reversed.of("incomplete_expired", "canceled")),
 	},
 	{
 		kind:   "invoice",
 		events: []string{"invoice.created"},
-		means: slices.Concat(
-			meanings("status", TookEffect, "draft"),
-			meanings("status", Reversed, "void"),
-		),
+		means:  states("status", TookEffect.of("draft"), Reversed.of("void")),
 	},
 	{
 		kind:   "customer",
 		events: []string{"customer.created"},
 		means: slices.Concat(
-			meanings("deleted", Reversed, "true"),
-			meanings("object", TookEffect, "customer"),
+			states("deleted", Reversed.of("true")),
+			states("object", TookEffect.of("customer")),
 		),
 	},
 }

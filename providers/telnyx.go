@@ -63,11 +63,8 @@ var (
 		ID:      "id",
 		Created: "created_at",
 		Next:    Paging{Style: PageNumber, Param: "page[number]"},
-		Means: slices.Concat(
-			meanings("status", TookEffect, "pending", "success"),
-			meanings("status", Reversed, "failure"),
-		),
-		Source: sourceTelnyxSDK + ": filters, fields and states; when one is listed: [?]",
+		Means:   states("status", TookEffect.of("pending", "success"), Reversed.of("failure")),
+		Source:  sourceTelnyxSDK + ": filters, fields and states; when one is listed: [?]",
 	}
 )
 

@@ -96,10 +96,9 @@ func wiseLookups(queries []string) (lookups []Lookup) {
 			ID:         "id",
 			Created:    "created",
 			Next:       Paging{Style: PageOffset, Param: "offset", Size: 100},
-			Means: slices.Concat(
-				meanings("status", TookEffect, "incoming_payment_waiting", "incoming_payment_initiated", "processing", "funds_converted", "outgoing_payment_sent"),
-				meanings("status", Reversed, "bounced_back", "cancelled", "charged_back", "funds_refunded"),
-			),
+			Means: states("status",
+				TookEffect.of("incoming_payment_waiting", "incoming_payment_initiated", "processing", "funds_converted", "outgoing_payment_sent"),
+				Reversed.of("bounced_back", "cancelled", "charged_back", "funds_refunded")),
 			SameShape: true,
 			Source:    "docs.wise.com/api-reference/transfer/transferlist, docs.wise.com/api-docs/api-reference/transfer [D]: no filter by the ID, which a transfer shows; when one is listed: [?]",
 		})
