@@ -18,7 +18,7 @@ import (
 //
 // The session itself shows whether it is completed or canceled, and is looked at for these two requests.
 func ACP(hosts ...string) Provider {
-	p := Provider{
+	return Provider{
 		Name:             "acp",
 		Hosts:            hosts,
 		CredentialScoped: true,
@@ -32,8 +32,7 @@ func ACP(hosts ...string) Provider {
 			each(acpKeyed("completed checkout session", acpSession("completed")), "POST /checkout_sessions/{id}/complete"),
 			each(acpKeyed("canceled checkout session", acpSession("canceled")), "POST /checkout_sessions/{id}/cancel"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // acpKeyed takes a key. The look-ups read the session that the request names.

@@ -49,7 +49,7 @@ func AIP155(place KeyPlace, retention time.Duration, hosts ...string) Provider {
 		{Status: 503, Verdict: Retry, Source: "RFC 9110 section 15.6.4 [D]: not able to handle the request for now; the key makes a repeat safe"},
 		{Status: 400, Through: 599, Verdict: Indeterminate, Source: sourceAIP194 + ": says nothing of an answer without a code"},
 	})
-	p := Provider{
+	return Provider{
 		Name:  "aip155",
 		Hosts: hosts,
 		Endpoints: []Endpoint{{
@@ -62,8 +62,7 @@ func AIP155(place KeyPlace, retention time.Duration, hosts ...string) Provider {
 			Source:        sourceAIP155 + ": a request ID must guarantee idempotency, in parallel too; place and retention: the caller's",
 		}},
 		Source: sourceAIP155,
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -13,7 +13,7 @@ import "slices"
 // The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
 // that acts for several accounts gives each an account label.
 func Airwallex() Provider {
-	p := Provider{
+	return Provider{
 		Name:           "airwallex",
 		Hosts:          []string{"api.airwallex.com", "api-demo.airwallex.com"},
 		AccountHeaders: []string{"X-On-Behalf-Of"},
@@ -31,8 +31,7 @@ func Airwallex() Provider {
 				"POST /api/v1/pa/payment_intents/{id}/cancel",
 				"POST /api/v1/pa/refunds/create"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // airwallexKeyed takes a key. The look-ups find the object that it creates.

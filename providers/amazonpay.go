@@ -9,7 +9,7 @@ import "slices"
 // nothing rests on it. What a second request during the first gets is not published, so nothing could be sent again
 // anyway. The requests are journaled, and one whose answer was lost is unknown.
 func AmazonPay() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "amazonpay",
 		Hosts:            []string{"pay-api.amazon.com", "pay-api.amazon.eu", "pay-api.amazon.jp"},
 		CredentialScoped: true,
@@ -24,8 +24,7 @@ func AmazonPay() Provider {
 				Source: sourceAmazonPay + ": at most 32 letters, digits, dashes and underscores; guard: [?]",
 			}, "/"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const sourceAmazonPay = "developer.amazon.com/docs/amazon-pay-api-v2/idempotency.html [D]"

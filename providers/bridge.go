@@ -15,7 +15,7 @@ import (
 //
 // PATCH and DELETE are idempotent by Bridge's documentation and take no key.
 func Bridge() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "bridge",
 		Hosts:            []string{"api.bridge.xyz", "api.sandbox.bridge.xyz"},
 		CredentialScoped: true,
@@ -33,8 +33,7 @@ func Bridge() Provider {
 				Source:        sourceBridge + ": what fails or times out is safely retried, only one object is ever created; any repeat has no side effects",
 			}, "POST /"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const sourceBridge = "apidocs.bridge.xyz/api-reference/introduction/idempotence [D]"

@@ -15,7 +15,7 @@ import (
 // A customer or a subscription may be created under an id of yours, and is found by it. Invoices, payments and refunds
 // show no mark of their request.
 func Chargebee() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "chargebee",
 		Hosts:            []string{"*.chargebee.com"},
 		CredentialScoped: true,
@@ -32,8 +32,7 @@ func Chargebee() Provider {
 			each(chargebeeKeyed("subscription", chargebeeSubscription("{path.customer}")),
 				"POST /api/v2/customers/{customer}/subscriptions", "POST /api/v2/customers/{customer}/subscription_for_items"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // chargebeeKeyed takes a key. The look-ups find the object that it creates, under the caller's id.

@@ -35,7 +35,7 @@ func Checkout() Provider {
 	}
 	payment := keyed
 	payment.Object, payment.Reference, payment.Lookups = "payment", checkoutReference, []Lookup{checkoutPayments}
-	p := Provider{
+	return Provider{
 		Name:             "checkout.com",
 		SecretSource:     sourceCheckoutSDK + " payments: the number and the code of a card as source or destination; our reading: no other field is secret",
 		CredentialScoped: true,
@@ -70,8 +70,7 @@ func Checkout() Provider {
 			each(checkoutPart(keyed, "Capture"), "POST /payments/{id}/captures"),
 			each(checkoutPart(keyed, "Refund"), "POST /payments/{id}/refunds"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // checkoutPart has the captures or the refunds of a payment, which its actions show.

@@ -14,7 +14,7 @@ import "slices"
 // Each request of a wallet brings a ciphertext of the entity's secret, another one each time. It is not compared, so a
 // repeated call is the same operation. The body is kept with it, because only Circle can decrypt it, and takes each one once.
 func Circle() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "circle",
 		Hosts:            []string{"api.circle.com", "api-sandbox.circle.com"},
 		CredentialScoped: true,
@@ -34,8 +34,7 @@ func Circle() Provider {
 				OmitFields: []string{"entitySecretCiphertext"},
 			}), "POST /v1/w3s/developer/transactions/transfer"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // circleKeyed takes a key.

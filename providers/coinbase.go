@@ -27,7 +27,7 @@ func Coinbase() Provider {
 	secret := keyed
 	secret.SecretResponse, secret.SecretRequest = true, []string{"encryptedPrivateKey"}
 	secret.Source += "; the answer, or the request, has a private key: coinbase/cdp-sdk [S]"
-	p := Provider{
+	return Provider{
 		Name:    "coinbase",
 		Hosts:   []string{"api.cdp.coinbase.com"},
 		Answers: jsonAnswers,
@@ -41,8 +41,7 @@ func Coinbase() Provider {
 				"POST /platform/v2/solana/accounts/{address}/export",
 				"POST /platform/v2/solana/accounts/import"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -10,7 +10,7 @@ import "slices"
 //
 // A created object shows its key, and is found by it.
 func Finix() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "finix",
 		Hosts:            []string{"finix.live-payments-api.com", "finix.sandbox-payments-api.com"},
 		CredentialScoped: true,
@@ -23,8 +23,7 @@ func Finix() Provider {
 			each(finixKeyed("authorization", finixAuthorizations), "POST /authorizations"),
 			each(finixKeyed("transfer", finixReversals), "POST /transfers/{id}/reversals"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // finixKeyed creates an object that the look-up finds.

@@ -33,7 +33,7 @@ func Fireblocks() Provider {
 	transaction := keyed
 	transaction.Pattern, transaction.Object = "POST /v1/transactions", "transaction"
 	transaction.Reference, transaction.Lookups = fireblocksReference, []Lookup{fireblocksTransaction}
-	p := Provider{
+	return Provider{
 		Name:    "fireblocks",
 		Hosts:   []string{"api.fireblocks.io", "eu-api.fireblocks.io", "eu2-api.fireblocks.io", "sandbox-api.fireblocks.io"},
 		Answers: jsonAnswers,
@@ -43,8 +43,7 @@ func Fireblocks() Provider {
 			keyed,
 			transaction,
 		},
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 var (

@@ -12,7 +12,7 @@ import "slices"
 // has no filter for a reference, and a published shape of it was not found. On some hosts, the path begins with the
 // environment.
 func Flutterwave() Provider {
-	p := Provider{
+	return Provider{
 		Name:         "flutterwave",
 		Hosts:        []string{"api.flutterwave.cloud", "f4bexperience.flutterwave.com", "developersandbox-api.flutterwave.com"},
 		Answers:      jsonAnswers,
@@ -25,8 +25,7 @@ func Flutterwave() Provider {
 			flutterwaveCharges("/developersandbox"),
 			flutterwaveCharges("/f4b/production"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -42,7 +42,7 @@ func GoCardless() Provider {
 		Rules:  gocardlessOthers,
 		Source: sourceGoCardlessSDK + ": the SDK sends a key; " + sourceGoCardlessKeys + " speaks of creations only [?]",
 	}
-	p := Provider{
+	return Provider{
 		Name:             "gocardless",
 		SecretSource:     sourceGoCardlessSDK + ": none, since no request takes a card; our reading: no other field is secret",
 		CredentialScoped: true,
@@ -69,8 +69,7 @@ func GoCardless() Provider {
 				"POST /branding/payer_themes",
 				"POST /outbound_payments/withdrawal"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -38,7 +38,7 @@ func Klarna() Provider {
 	orders := keyed
 	orders.Remembers, orders.InFlightGuard = SuccessesCleanFailures, true
 	orders.Source = sourceKlarnaRetries + ": a retry after a call that failed midway is safe, since it is executed only once per key; both get the same response"
-	p := Provider{
+	return Provider{
 		Name:             "klarna",
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
@@ -53,8 +53,7 @@ func Klarna() Provider {
 			each(keyed, "POST /", "PATCH /"),
 			each(orders, "POST /ordermanagement/", "PATCH /ordermanagement/"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -28,7 +28,7 @@ func Lithic() Provider {
 		Source: sourceLithic + ": the first result is stored for 24 hours, 500 included, once execution begins; a clash with an ongoing request stores nothing [D-old]; " +
 			"a card's answer has its number: lithic-go v0.108.0 card.go [S]",
 	}
-	p := Provider{
+	return Provider{
 		Name:             "lithic",
 		Hosts:            []string{"api.lithic.com", "sandbox.lithic.com"},
 		CredentialScoped: true,
@@ -44,8 +44,7 @@ func Lithic() Provider {
 			each(lithicMoves("management operation", "/v1/management_operations", "financial_account_token"), "POST /v1/management_operations"),
 			each(card, "POST /v1/cards", "POST /v1/cards/{token}/renew"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // lithicMoves moves money, and is found by its token. account is the field that names the account.

@@ -15,7 +15,7 @@ import (
 //
 // The token is the object's name at Marqeta. Cards and users are found by it.
 func Marqeta(hosts ...string) Provider {
-	p := Provider{
+	return Provider{
 		Name:             "marqeta",
 		Hosts:            hosts,
 		CredentialScoped: true,
@@ -27,8 +27,7 @@ func Marqeta(hosts ...string) Provider {
 			each(marqetaCreation("card", marqetaCard), "POST /v3/cards"),
 			each(marqetaCreation("user", marqetaUser), "POST /v3/users"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // marqetaCreation creates an object, which the look-ups find.

@@ -43,7 +43,7 @@ func MercadoPago(retention time.Duration) Provider {
 	payment.Object, payment.Reference, payment.Lookups = "payment", mercadoPagoReference, []Lookup{mercadoPagoPayments}
 	refund.Object, refund.Lookups = "refund", []Lookup{mercadoPagoRefunds}
 	refund.Rules = slices.Concat([]Rule{{Status: 400, Verdict: Indeterminate, Source: sourceMercadoPagoPix + ": a refund that is in process is reported as 400"}}, keyed.Rules)
-	p := Provider{
+	return Provider{
 		Name:             "mercadopago",
 		Hosts:            []string{"api.mercadopago.com"},
 		CredentialScoped: true,
@@ -56,8 +56,7 @@ func MercadoPago(retention time.Duration) Provider {
 			each(refund, "POST /v1/payments/{id}/refunds"),
 			each(keyed, "POST /v1/advanced_payments"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 var (

@@ -53,7 +53,7 @@ func ModernTreasury() Provider {
 		found[i].Pattern, found[i].Object = "POST /api/"+f.path, f.object
 		found[i].Reference, found[i].Lookups = f.reference(), f.lookups()
 	}
-	p := Provider{
+	return Provider{
 		Name:             "moderntreasury",
 		Hosts:            []string{"app.moderntreasury.com"},
 		CredentialScoped: true,
@@ -83,8 +83,7 @@ func ModernTreasury() Provider {
 			},
 		}...),
 		Source: sourceModernTreasury + "; host: modern-treasury-go bddd610 option/requestoption.go [S]",
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // modernTreasuryObject is a kind of object with an external_id, which filters its list.

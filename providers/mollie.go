@@ -42,7 +42,7 @@ func Mollie() Provider {
 	payment.Object, payment.Reference, payment.Lookups = "payment", mollieReference, molliePayments
 	refund.Object, refund.Reference, refund.Lookups = "refund", molliePartReference, mollieParts("refund", mollieRefundStates)
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
-	p := Provider{
+	return Provider{
 		Name:           "mollie",
 		SecretSource:   sourceMollieSpec + ": none, since a card is named by a token (cardToken); our reading: no other field is secret",
 		Answers:        jsonAnswers,
@@ -67,8 +67,7 @@ func Mollie() Provider {
 			each(refund, "POST /v2/payments/{id}/refunds"),
 			each(capture, "POST /v2/payments/{id}/captures"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

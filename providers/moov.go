@@ -40,7 +40,7 @@ func Moov() Provider {
 		{Status: 409, Field: "error", Verdict: AnswerGone, Source: sourceMoov + ": a second attempt gets 409, which says that a transfer was previously created with the key; " +
 			"moov-go a3ea550 transfer_api.go, http_test.go [S]: 409 is a duplicate X-Idempotency-Key, errors have the field"},
 	}, keyed.Rules)
-	p := Provider{
+	return Provider{
 		Name:         "moov",
 		SecretSource: "docs.moov.io/api/sources/cards/create [D]: a card's number and code; our reading: no other field is secret",
 		Hosts:        []string{"api.moov.io"},
@@ -57,8 +57,7 @@ func Moov() Provider {
 				"POST /accounts/{account}/transfers/{id}/refunds",
 				"POST /accounts/{account}/transfers/{id}/reversals"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const sourceMoov = "docs.moov.io/guides/money-movement/idempotency [D]"

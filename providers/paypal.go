@@ -39,7 +39,7 @@ import (
 // with the first: assume that the key alone decides. The retention of Orders v1 is for ever on an old page,
 // so nothing rests on it.
 func PayPal() Provider {
-	p := Provider{
+	return Provider{
 		Name:         "paypal",
 		SecretSource: sourcePayPalSpec + ": a card's number and security code; our reading: no other field is secret",
 		Declines: []Decline{
@@ -118,8 +118,7 @@ func PayPal() Provider {
 			each(paypalKeyed(0, 0, ": stored for ever [D-old], which nothing rests on"),
 				"POST /v1/checkout/orders/{id}/pay"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 func paypalKeyed(retention time.Duration, maxLength int, remark string) Endpoint {

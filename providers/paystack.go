@@ -16,7 +16,7 @@ import (
 // The reference of a charge is another matter: a used one is refused, also after a failed payment. No key is claimed for
 // charges.
 func Paystack() Provider {
-	p := Provider{
+	return Provider{
 		Name:             "paystack",
 		Hosts:            []string{"api.paystack.co"},
 		CredentialScoped: true,
@@ -36,8 +36,7 @@ func Paystack() Provider {
 				Source:    sourcePaystack + ": what is inconclusive is retried with the same reference; length and alphabet: [M]; guard: [?]",
 			}, "POST /transfer"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const sourcePaystack = "paystack.com/docs/transfers [D], on references"

@@ -23,7 +23,7 @@ import (
 // as they are listed here.
 func Plaid() Provider {
 	key := func(most int) Key { return Key{Place: KeyJSONField, Name: "idempotency_key", MaxLength: most} }
-	p := Provider{
+	return Provider{
 		Name:           "plaid",
 		Hosts:          []string{"production.plaid.com", "sandbox.plaid.com"},
 		AccountHeaders: []string{"Plaid-Client-Id"},
@@ -62,8 +62,7 @@ func Plaid() Provider {
 				Source: sourcePlaid + ": at most 128, 24 hours, a wallet's transaction is retried after a minute at the earliest; failures and guard: [?]",
 			}, "POST /wallet/transaction/execute"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -16,7 +16,7 @@ import (
 //
 // Requests are signed over the body: sign in Authorize, which sees the final request. The key is not signed.
 func Rapyd() Provider {
-	p := Provider{
+	return Provider{
 		Name:           "rapyd",
 		Hosts:          []string{"api.rapyd.net", "sandboxapi.rapyd.net"},
 		AccountHeaders: []string{"Access_key"},
@@ -37,8 +37,7 @@ func Rapyd() Provider {
 				Source:        sourceRapyd + ": the response to the first request for 24 hours; header and amount are compared; failures and guard: [?]",
 			}, "POST /v1/payments"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

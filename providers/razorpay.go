@@ -61,7 +61,7 @@ func Razorpay(retention time.Duration) Provider {
 	refund.Object, refund.Reference, refund.Lookups = "refund", razorpayRefundReference, []Lookup{razorpayRefundList}
 	transfer.Key = Key{Place: KeyRawHeader, Name: "X-Transfer-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "}
 	transfer.Source = "razorpay.com/docs/api/payments/route/direct-transfers-idempotent-request [D]: may be retried without a second payout; 409 while the first is processed; retention: the caller's"
-	p := Provider{
+	return Provider{
 		Name:             "razorpay",
 		SecretSource:     "razorpay.com/docs/payments/payment-gateway/s2s-integration [D]: a card's number and code; of a composite payout, its card's number; our reading: no other field is secret",
 		Hosts:            []string{"api.razorpay.com"},
@@ -81,8 +81,7 @@ func Razorpay(retention time.Duration) Provider {
 			each(refund, "POST /v1/payments/{id}/refund"),
 			each(transfer, "POST /v1/transfers"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // These are the states in the lists. By Razorpay's documentation a listed payout's state is not the newest,

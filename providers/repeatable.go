@@ -28,7 +28,7 @@ import (
 // server, or a proxy, that ignored them. Its success is still a success.
 func Repeatable(retention time.Duration, hosts ...string) Provider {
 	const result = "Repeatability-Result"
-	p := Provider{
+	return Provider{
 		Name:  "repeatable",
 		Hosts: hosts,
 		Endpoints: []Endpoint{{
@@ -56,8 +56,7 @@ func Repeatable(retention time.Duration, hosts ...string) Provider {
 			Source: sourceRepeatable + "; 5xx is executed again: " + sourceACS + "; in flight: [?]; retention: the caller's",
 		}},
 		Source: sourceRepeatable,
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

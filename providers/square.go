@@ -37,7 +37,7 @@ import (
 // Searches, batch retrievals and OAuth tokens pass through. Answers with the signature key of a webhook or a
 // mobile authorization code are not kept.
 func Square(retention time.Duration) Provider {
-	p := Provider{
+	return Provider{
 		Name:             "square",
 		SecretSource:     sourceSquareSpec + ": none, since a card is named by a token (source_id); our reading: no other field is secret",
 		CredentialScoped: true,
@@ -138,8 +138,7 @@ func Square(retention time.Duration) Provider {
 				"POST /v2/transfer-orders/{id}/receive",
 				"POST /v2/transfer-orders/{id}/start"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 func squareKeyed(maxLength int, retention time.Duration) Endpoint {

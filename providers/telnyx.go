@@ -13,7 +13,7 @@ import "slices"
 //
 // An order of one number is found by its customer_reference. Messages and calls show no mark of their request.
 func Telnyx() Provider {
-	p := Provider{
+	return Provider{
 		Name:    "telnyx",
 		Hosts:   []string{"api.telnyx.com"},
 		Answers: jsonAnswers,
@@ -23,8 +23,7 @@ func Telnyx() Provider {
 			each(telnyxKeyed(Endpoint{}), "POST /v2/"),
 			each(telnyxKeyed(Endpoint{Object: "number order", ObjectID: "data.id", Reference: telnyxReference, Lookups: []Lookup{telnyxOrders}}), "POST /v2/number_orders"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // telnyxKeyed takes a key.

@@ -20,7 +20,7 @@ import (
 // The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
 // that acts for several clients gives each an account label.
 func TrueLayer() Provider {
-	p := Provider{
+	return Provider{
 		Name:    "truelayer",
 		Hosts:   []string{"api.truelayer.com", "api.truelayer-sandbox.com", "auth.truelayer.com", "auth.truelayer-sandbox.com"},
 		Answers: jsonAnswers,
@@ -43,8 +43,7 @@ func TrueLayer() Provider {
 				Source: sourceTrueLayer + ": 30 days, and 6 hours on docs.truelayer.com/docs/idempotency [D-old]; after a connection issue it is safely retried",
 			}, "POST /v3/"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -41,7 +41,7 @@ func Twilio() Provider {
 	conversations := header
 	conversations.Retention = 24 * time.Hour
 	conversations.Source = sourceTwilioSDK + " rest/conversations/v2: the original response, for 24 hours; failures and guard: [?]"
-	p := Provider{
+	return Provider{
 		Name:    "twilio",
 		Answers: []string{"application/json", "application/xml", "text/xml"},
 		Hosts:   []string{"*.twilio.com"},
@@ -77,8 +77,7 @@ func Twilio() Provider {
 				"DELETE /v2/ControlPlane/Configurations/{configuration}",
 				"DELETE /v2/Conversations/{conversation}"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 const (

@@ -32,7 +32,7 @@ import (
 // default. A transfer of another profile is not found. A batch's transfer is searched in the profile of its
 // path.
 func Wise(retention time.Duration, profiles ...string) Provider {
-	p := Provider{
+	return Provider{
 		Name:           "wise",
 		WebhookSchemes: []string{"wise"},
 		Events:         wiseEvents,
@@ -56,8 +56,7 @@ func Wise(retention time.Duration, profiles ...string) Provider {
 			each(wiseTransfers(retention, []string{"&profile={path.profile}"}),
 				"POST /{version}/profiles/{profile}/batch-groups/{group}/transfers"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // wiseTransfers are found by a list with each of the queries, which select a profile.

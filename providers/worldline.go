@@ -22,7 +22,7 @@ import (
 // signature looks like another credential. If Worldline confirmed to you that keys belong to the merchant,
 // set CredentialScoped to false.
 func Worldline() Provider {
-	p := Provider{
+	return Provider{
 		Name:         "worldline",
 		SecretSource: "docs.direct.worldline-solutions.com [D], on creating a token: a card's number and code; our reading: no other field is secret",
 		Hosts:        []string{"payment.direct.worldline-solutions.com", "payment.preprod.direct.worldline-solutions.com"},
@@ -57,8 +57,7 @@ func Worldline() Provider {
 				"POST /v2/{merchant}/payments/{id}/subsequent",
 				"POST /v2/{merchant}/payouts"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // worldlineCards are the fields of a raw card: its number and its code

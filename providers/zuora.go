@@ -19,7 +19,7 @@ import (
 // The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
 // that acts for several tenants gives each an account label.
 func Zuora() Provider {
-	p := Provider{
+	return Provider{
 		Name:         "zuora",
 		SecretSource: "docs.zuora.com [D], on payment methods: a card's number and code; our reading: no other field is secret",
 		Hosts: []string{
@@ -50,8 +50,7 @@ func Zuora() Provider {
 				Source: sourceZuora + ": status, headers and body are saved, whether it succeeded or failed; removed after 24 hours",
 			}, "POST /", "PATCH /"),
 		),
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // zuoraCards are the fields of a raw card: its number, which the older operations call
