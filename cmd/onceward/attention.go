@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -63,34 +64,25 @@ func (c *command) attentionCommand() *cobra.Command {
 		Use: "attention", Short: "List everything that needs attention: operations, flows and receipts", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
 			now := c.at(s)
-			page, err := c.page(ctx, s, journal.Filter{NeedsAttention: now}, maxAttention, func(*journal.Operation) bool { return true })
-			if err != nil {
+			all, more := &attention{}, false
+			var err error
+			if all.Operations, all.More, err = page(s.List(ctx, journal.Filter{NeedsAttention: now}), maxAttention, always, c.operationOf); err != nil {
 				return err
 			}
-			all := &attention{Operations: page.Operations, Flows: []flow{}, More: page.Next != ""}
-			for f, err := range shown.AttentionFlows(ctx, s, now) {
-				if err != nil {
-					return err
-				}
-				if len(all.Flows) == maxAttention {
-					all.More = true
-					break
-				}
-				all.Flows = append(all.Flows, c.flowOf(&f))
+			if all.Flows, more, err = page(shown.AttentionFlows(ctx, s, now), maxAttention, always, c.flowOf); err != nil {
+				return err
 			}
+			all.More = all.More || more
 			n, err := countReceipts(ctx, s)
 			if err != nil {
 				return err
 			}
 			if n != nil && n.Reserved > 0 {
-				reserved := journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}, Limit: maxAttention}
-				for r, err := range s.ListReceipts(ctx, reserved) {
-					if err != nil {
-						return err
-					}
-					all.Receipts = append(all.Receipts, c.receiptOf(&r))
+				reserved := journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}
+				if all.Receipts, more, err = page(s.ListReceipts(ctx, reserved), maxAttention, always, c.receiptOf); err != nil {
+					return err
 				}
-				all.More = all.More || n.Reserved > maxAttention
+				all.More = all.More || more
 			}
 			return c.say(all)
 		}),
@@ -118,13 +110,7 @@ func (l *looks) table(t *table) {
 	t.row("HANDLE", "OPERATION", "PROVIDER", "LOOKS", "NEXT", "LATEST")
 	for i := range l.Looks {
 		at := &l.Looks[i]
-		next, latest := "", ""
-		switch {
-		case at.NeedsAttention != "":
-			next = at.NeedsAttention
-		case at.LookAt != nil:
-			next = t.time(*at.LookAt)
-		}
+		next, latest := cmp.Or(at.NeedsAttention, t.moment(at.LookAt)), ""
 		if e := at.Latest; e != nil {
 			latest = t.time(e.At) + ": " + e.says
 		}
@@ -139,19 +125,18 @@ func (c *command) looksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "looks", Short: "List unknown operations with when each is looked for, and what was seen of it last", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
-			all := &looks{Looks: []look{}}
-			for op, err := range s.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Limit: maxAttention + 1}) {
-				if err != nil {
-					return err
-				}
-				if all.More = len(all.Looks) == maxAttention; all.More {
-					break
-				}
-				one := look{operation: c.operationOf(&op)}
-				if d := c.detailOf(&op, false); len(d.Evidence) > 0 {
+			all := &looks{}
+			var err error
+			unknown := s.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Limit: maxAttention + 1})
+			all.Looks, all.More, err = page(unknown, maxAttention, always, func(op *journal.Operation) look {
+				one := look{operation: c.operationOf(op)}
+				if d := c.detailOf(op, false); len(d.Evidence) > 0 {
 					one.Latest = &d.Evidence[len(d.Evidence)-1]
 				}
-				all.Looks = append(all.Looks, one)
+				return one
+			})
+			if err != nil {
+				return err
 			}
 			return c.say(all)
 		}),

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,12 +106,8 @@ func (d *flowDetail) table(t *table) {
 	}
 	t.fact("waits for", shown.Text(d.WaitsFor))
 	t.fact("created", t.time(d.CreatedAt))
-	if d.DueAt != nil {
-		t.fact("due", t.time(*d.DueAt))
-	}
-	if d.EndedAt != nil {
-		t.fact("ended", t.time(*d.EndedAt))
-	}
+	t.fact("due", t.moment(d.DueAt))
+	t.fact("ended", t.moment(d.EndedAt))
 	if d.Input != nil {
 		t.fact("input", shown.Text(*d.Input))
 	}
@@ -147,11 +142,7 @@ func (l *flows) table(t *table) {
 	t.row("HANDLE", "STATE", "FLOW", "SCOPE", "FUNCTION", "CREATED", "DUE", "WHY")
 	for i := range l.Flows {
 		f := &l.Flows[i]
-		due := ""
-		if f.DueAt != nil {
-			due = t.time(*f.DueAt)
-		}
-		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.CreatedAt), due, shown.Short(f.Cause, 60))
+		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.CreatedAt), t.moment(f.DueAt), shown.Short(f.Cause, 60))
 	}
 	if l.More {
 		t.line("and more: --limit")
@@ -162,56 +153,38 @@ func (c *command) flowsCommand() *cobra.Command {
 	var states []string
 	var scope, inboundKey string
 	var limit int
-	var filter journal.FlowFilter
+	filter := journal.FlowFilter{Newest: true}
 	cmd := &cobra.Command{
 		Use: "flows", Short: "List flows, newest first", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 10000 {
 				return usage("--limit %d: a list has 1 to 10000", limit)
 			}
-			for _, name := range states {
-				i := slices.IndexFunc(journal.FlowStates, func(state journal.FlowState) bool { return state.String() == name })
-				if i < 0 {
-					return usage("--state %s: there are running, waiting, finished, given_up and set_aside", shown.Text(name))
-				}
-				filter.States = append(filter.States, journal.FlowStates[i])
+			var err error
+			if filter.States, err = named(journal.FlowStates, states); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("scope") {
 				filter.Scope = &scope
 			}
 			return c.using(cmd.Context(), access{}, func(s store) error {
-				page, err := c.flowPage(cmd.Context(), s, filter, inboundKey, limit)
+				said := &flows{}
+				said.Flows, said.More, err = page(s.ListFlows(cmd.Context(), filter), limit, func(f *journal.Flow) bool {
+					return inboundKey == "" || shown.InboundKey(f.Parent, true) == shown.Text(inboundKey)
+				}, c.flowOf)
 				if err != nil {
 					return err
 				}
-				return c.say(page)
+				return c.say(said)
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&states, "state", nil, "running, waiting, finished, given_up or set_aside; several by commas")
+	cmd.Flags().StringSliceVar(&states, "state", nil, listed(journal.FlowStates, "or")+"; several by commas")
 	cmd.Flags().StringVar(&scope, "scope", "", "of this scope alone; --scope= for those without one")
 	cmd.Flags().StringVar(&filter.ID, "name", "", "of this name alone, below any parent")
 	cmd.Flags().StringVar(&inboundKey, "inbound-key", "", "begun by the inbound request with this key alone")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many at most")
 	return cmd
-}
-
-func (c *command) flowPage(ctx context.Context, s store, filter journal.FlowFilter, inboundKey string, limit int) (*flows, error) {
-	filter.Newest = true
-	page := &flows{Flows: []flow{}}
-	for f, err := range s.ListFlows(ctx, filter) {
-		if err != nil {
-			return nil, err
-		}
-		if inboundKey != "" && shown.InboundKey(f.Parent, true) != shown.Text(inboundKey) {
-			continue
-		}
-		if page.More = len(page.Flows) == limit; page.More {
-			break
-		}
-		page.Flows = append(page.Flows, c.flowOf(&f))
-	}
-	return page, nil
 }
 
 func (c *command) flowCommand() *cobra.Command {

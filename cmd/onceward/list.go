@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,38 +41,96 @@ func (l *operations) table(t *table) {
 	for i := range l.Operations {
 		op := &l.Operations[i]
 		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider),
-			t.time(op.CreatedAt), t.due(op), shown.Short(reason(op), 60))
+			t.time(op.CreatedAt), t.moment(op.DueAt), shown.Short(cmp.Or(op.NeedsAttention, op.Cause), 60))
 	}
 	if l.Next != "" {
 		t.line("more: --after '" + l.Next + "'")
 	}
 }
 
-func (t *table) due(op *operation) string {
-	if op.DueAt == nil {
-		return ""
-	}
-	return t.time(*op.DueAt)
+// paging has the flags that select a page of a list.
+type paging struct {
+	older  time.Duration
+	oldest bool
+	limit  int
+	after  string
 }
 
-func reason(op *operation) string {
-	if op.NeedsAttention != "" {
-		return op.NeedsAttention
-	}
-	return op.Cause
+func (p *paging) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVar(&p.older, "older-than", 0, "created longer ago than this")
+	flags.BoolVar(&p.oldest, "oldest-first", false, "in the order of their creation")
+	flags.IntVar(&p.limit, "limit", 50, "how many at most")
+	flags.StringVar(&p.after, "after", "", "go on behind this handle, as the page before says")
 }
+
+// bounds returns the handles that the page lies between. 0 is none.
+func (p *paging) bounds() (after, before int64, err error) {
+	if p.limit < 1 || p.limit > 10000 {
+		return 0, 0, usage("--limit %d: a page has 1 to 10000", p.limit)
+	}
+	if p.after == "" {
+		return 0, 0, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(p.after, "#"), 10, 64)
+	switch {
+	case err != nil || n < 1:
+		return 0, 0, usage("--after %s: it takes a handle such as #12", shown.Text(p.after))
+	case p.oldest:
+		return n, 0, nil
+	}
+	return 0, n, nil
+}
+
+// named returns the states of the names.
+func named[S fmt.Stringer](all []S, names []string) (states []S, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(state S) bool { return state.String() == name })
+		if i < 0 {
+			return nil, usage("--state %s: there are %s", shown.Text(name), listed(all, "and"))
+		}
+		states = append(states, all[i])
+	}
+	return states, nil
+}
+
+// listed returns the words of all states.
+func listed[S fmt.Stringer](all []S, last string) string {
+	words := make([]string, len(all))
+	for i, state := range all {
+		words[i] = state.String()
+	}
+	n := len(words) - 1
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
+
+// page returns the rows of what fits, at most limit. more reports whether others follow.
+func page[T, R any](list iter.Seq2[T, error], limit int, fits func(*T) bool, row func(*T) R) (rows []R, more bool, err error) {
+	rows = []R{}
+	for one, err := range list {
+		switch {
+		case err != nil:
+			return nil, false, err
+		case !fits(&one):
+		case len(rows) == limit:
+			return rows, true, nil
+		default:
+			rows = append(rows, row(&one))
+		}
+	}
+	return rows, false, nil
+}
+
+func always[T any](*T) bool { return true }
 
 // selection has the flags that select operations.
 type selection struct {
 	states      []string
 	scope       string
 	provider    string
-	older       time.Duration
 	undelivered bool
 	steps       shown.Steps
-	limit       int
-	after       string
-	oldest      bool
+	paging
 }
 
 func (c *command) lsCommand() *cobra.Command {
@@ -85,46 +146,25 @@ func (c *command) lsCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&s.states, "state", nil, "pending, in_flight, completed, unknown or cancelled; several by commas")
+	flags.StringSliceVar(&s.states, "state", nil, listed(journal.States, "or")+"; several by commas")
 	flags.StringVar(&s.scope, "scope", "", "of this scope alone; --scope= for those without one")
 	flags.StringVar(&s.provider, "provider", "", "with this provider alone")
-	flags.DurationVar(&s.older, "older-than", 0, "created longer ago than this")
 	flags.StringVar(&s.steps.Flow, "flow", "", "the steps of this flow alone: its name, or its handle (#12)")
 	flags.StringVar(&s.steps.InboundKey, "inbound-key", "", "what the inbound request with this key began alone, the steps of its flows too")
 	flags.BoolVar(&s.undelivered, "undelivered", false, "those with an outcome that is still to be delivered")
-	flags.BoolVar(&s.oldest, "oldest-first", false, "in the order of their creation")
-	flags.IntVar(&s.limit, "limit", 50, "how many at most")
-	flags.StringVar(&s.after, "after", "", "go on behind this handle, as the page before says")
+	s.paging.flags(cmd)
 	return cmd
 }
 
 func (s *selection) filter(cmd *cobra.Command) (f journal.Filter, err error) {
-	if s.limit < 1 || s.limit > 10000 {
-		return f, usage("--limit %d: a page has 1 to 10000", s.limit)
-	}
 	f = journal.Filter{Provider: s.provider, Undelivered: s.undelivered, Newest: !s.oldest}
-	for _, name := range s.states {
-		i := slices.IndexFunc(journal.States, func(state journal.State) bool { return state.String() == name })
-		if i < 0 {
-			return f, usage("--state %s: there are pending, in_flight, completed, unknown and cancelled", shown.Text(name))
-		}
-		f.States = append(f.States, journal.States[i])
-	}
 	if cmd.Flags().Changed("scope") {
 		f.Scope = &s.scope
 	}
-	if s.after != "" {
-		n, err := strconv.ParseInt(strings.TrimPrefix(s.after, "#"), 10, 64)
-		if err != nil || n < 1 {
-			return f, usage("--after %s: it takes a handle such as #12", shown.Text(s.after))
-		}
-		if s.oldest {
-			f.After = n
-		} else {
-			f.Before = n
-		}
+	if f.After, f.Before, err = s.bounds(); err == nil {
+		f.States, err = named(journal.States, s.states)
 	}
-	return f, nil
+	return f, err
 }
 
 func (c *command) list(ctx context.Context, s store, filter journal.Filter, of selection) error {
@@ -139,30 +179,15 @@ func (c *command) list(ctx context.Context, s store, filter journal.Filter, of s
 			filter.Before = handle
 		}
 	}
-	page, err := c.page(ctx, s, filter, of.limit, func(op *journal.Operation) bool {
+	list, more, err := page(s.List(ctx, filter), of.limit, func(op *journal.Operation) bool {
 		return (before.IsZero() || op.CreatedAt.Before(before)) && (!of.undelivered || op.Undelivered()) && of.steps.Has(op)
-	})
+	}, c.operationOf)
 	if err != nil {
 		return err
 	}
-	return c.say(page)
-}
-
-// page reads one page of the operations that the filter selects and that fit.
-func (c *command) page(ctx context.Context, s store, filter journal.Filter, limit int, fits func(*journal.Operation) bool) (*operations, error) {
-	page := &operations{Operations: []operation{}}
-	for op, err := range s.List(ctx, filter) {
-		if err != nil {
-			return nil, err
-		}
-		if !fits(&op) {
-			continue
-		}
-		if len(page.Operations) == limit {
-			page.Next = page.Operations[limit-1].Handle
-			break
-		}
-		page.Operations = append(page.Operations, c.operationOf(&op))
+	said := &operations{Operations: list}
+	if more {
+		said.Next = list[of.limit-1].Handle
 	}
-	return page, nil
+	return c.say(said)
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,25 +124,15 @@ func (t *table) receipts(list []receipt) {
 			status = text(r.Status)
 		}
 		t.row(r.Handle, r.State, r.of(), shown.Text(r.Endpoint), shown.Short(r.Key, 40), status, t.time(r.CreatedAt), t.time(r.ExpiresAt),
-			shown.Short(r.why(), 80))
+			shown.Short(cmp.Or(r.NeedsAttention, r.Cause), 80))
 	}
-}
-
-func (r *receipt) why() string {
-	if r.NeedsAttention != "" {
-		return r.NeedsAttention
-	}
-	return r.Cause
 }
 
 // chosenReceipts has the flags that select receipts.
 type chosenReceipts struct {
 	tenant, consumer, endpoint string
 	states                     []string
-	older                      time.Duration
-	limit                      int
-	after                      string
-	oldest                     bool
+	paging
 }
 
 func (c *command) receiptsCommand() *cobra.Command {
@@ -168,65 +158,37 @@ func (c *command) receiptsCommand() *cobra.Command {
 	flags.StringVar(&of.consumer, "consumer", "", "of this consumer's messages alone")
 	flags.StringVar(&of.endpoint, "endpoint", "", "received by the endpoint of this name alone; a renamed one keeps its first name")
 	flags.StringSliceVar(&of.states, "state", nil, "completed, or reserved: of unknown outcome")
-	flags.DurationVar(&of.older, "older-than", 0, "created longer ago than this")
-	flags.BoolVar(&of.oldest, "oldest-first", false, "in the order of their creation")
-	flags.IntVar(&of.limit, "limit", 50, "how many at most")
-	flags.StringVar(&of.after, "after", "", "go on behind this handle, as the page before says")
+	of.paging.flags(cmd)
 	return cmd
 }
 
 func (of *chosenReceipts) filter() (f journal.ReceiptFilter, err error) {
 	f = journal.ReceiptFilter{Place: of.endpoint, Newest: !of.oldest}
+	if f.After, f.Before, err = of.bounds(); err != nil {
+		return f, err
+	}
 	switch {
-	case of.limit < 1 || of.limit > 10000:
-		return f, usage("--limit %d: a page has 1 to 10000", of.limit)
 	case of.tenant != "" && of.consumer != "":
 		return f, usage("--tenant is of requests, and --consumer of messages: give one of the two")
 	case of.tenant != "" || of.consumer != "":
 		f.Scope = keys.Scope(of.tenant, of.consumer)
 	}
-	for _, name := range of.states {
-		switch name {
-		case journal.ReceiptReserved.String():
-			f.States = append(f.States, journal.ReceiptReserved)
-		case journal.ReceiptCompleted.String():
-			f.States = append(f.States, journal.ReceiptCompleted)
-		default:
-			return f, usage("--state %s: there are completed and reserved", shown.Text(name))
-		}
-	}
-	if of.after != "" {
-		n, err := strconv.ParseInt(strings.TrimPrefix(of.after, "#"), 10, 64)
-		if err != nil || n < 1 {
-			return f, usage("--after %s: it takes a handle such as #12", shown.Text(of.after))
-		}
-		if f.Before = n; of.oldest {
-			f.After, f.Before = n, 0
-		}
-	}
-	return f, nil
+	f.States, err = named([]journal.ReceiptState{journal.ReceiptCompleted, journal.ReceiptReserved}, of.states)
+	return f, err
 }
 
 func (c *command) receiptPage(ctx context.Context, s store, filter journal.ReceiptFilter, of *chosenReceipts) (*receipts, error) {
-	page := &receipts{Receipts: []receipt{}}
+	said := &receipts{Receipts: []receipt{}}
 	var err error
-	if page.Counts, err = countReceipts(ctx, s); err != nil || page.Counts == nil {
-		return page, err
+	if said.Counts, err = countReceipts(ctx, s); err != nil || said.Counts == nil {
+		return said, err
 	}
-	before := c.at(s).Add(-of.older)
-	for r, err := range s.ListReceipts(ctx, filter) {
-		switch {
-		case err != nil:
-			return nil, err
-		case of.older > 0 && !r.CreatedAt.Before(before):
-		case len(page.Receipts) == of.limit:
-			page.Next = page.Receipts[of.limit-1].Handle
-			return page, nil
-		default:
-			page.Receipts = append(page.Receipts, c.receiptOf(&r))
-		}
+	before, more := c.at(s).Add(-of.older), false
+	said.Receipts, more, err = page(s.ListReceipts(ctx, filter), of.limit, func(r *journal.Receipt) bool { return of.older <= 0 || r.CreatedAt.Before(before) }, c.receiptOf)
+	if more {
+		said.Next = said.Receipts[of.limit-1].Handle
 	}
-	return page, nil
+	return said, err
 }
 
 // receiptDetail is a receipt with all of its facts.
@@ -248,9 +210,7 @@ func (d *receiptDetail) table(t *table) {
 	t.fact("needs attention", d.NeedsAttention)
 	t.fact("cause", shown.Text(d.Cause))
 	t.fact("created", t.time(d.CreatedAt))
-	if d.SettledAt != nil {
-		t.fact("answered", t.time(*d.SettledAt))
-	}
+	t.fact("answered", t.moment(d.SettledAt))
 	t.fact("expires", t.time(d.ExpiresAt))
 	t.fact("refused until", t.time(d.RefusedUntil))
 	t.message("answer", d.Answer)

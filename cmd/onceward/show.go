@@ -42,12 +42,10 @@ func (d *detail) table(t *table) {
 		name string
 		at   *time.Time
 	}{{"first sent", d.FirstSentAt}, {"due", d.DueAt}, {"settled", d.SettledAt}, {"looked for", d.LookAt}} {
-		if at.at != nil {
-			t.fact(at.name, t.time(*at.at))
-		}
+		t.fact(at.name, t.moment(at.at))
 	}
 	if d.SafeUntil != nil {
-		t.fact("safe until", fmt.Sprintf("%s, %.0f %% of the window left", t.time(*d.SafeUntil), 100**d.WindowLeft))
+		t.fact("safe until", fmt.Sprintf("%s, %.0f %% of the window left", t.moment(d.SafeUntil), 100**d.WindowLeft))
 	}
 	t.fact("provider remembers", d.Terms.text())
 	t.fact("delivered", yes(d.Delivered))
@@ -162,16 +160,12 @@ type reasons struct {
 }
 
 func (r *reasons) table(t *table) {
-	answer := r.Answer
-	if r.At != nil {
-		answer += " " + t.time(*r.At)
-	}
 	t.fact("operation", shown.Text(r.ID)+"  "+r.Handle+"  "+r.State)
-	t.fact("will be sent", answer)
+	t.fact("will be sent", strings.TrimSpace(r.Answer+" "+t.moment(r.At)))
 	t.fact("because", r.Because)
 	t.fact("rule, of its own key", strings.TrimSuffix(r.Rule+": "+r.RuleSays, ": "))
 	if r.SafeUntil != nil {
-		t.fact("safe until", t.time(*r.SafeUntil)+"; the provider may have forgotten it "+t.time(*r.Forgotten))
+		t.fact("safe until", t.moment(r.SafeUntil)+"; the provider may have forgotten it "+t.moment(r.Forgotten))
 	}
 	t.fact("to do", r.Advice)
 }

@@ -62,13 +62,7 @@ func (s *stats) completed() int64 { return s.Begun - s.Pending - s.InFlight - s.
 
 func (s *stats) table(t *table) {
 	t.row("STATE", "COUNT", "OLDEST")
-	row := func(name string, n int64, oldest *time.Time) {
-		since := ""
-		if oldest != nil {
-			since = t.time(*oldest)
-		}
-		t.row(name, text(n), since)
-	}
+	row := func(name string, n int64, oldest *time.Time) { t.row(name, text(n), t.moment(oldest)) }
 	row("pending", s.Pending, s.OldestPending)
 	row("in flight", s.InFlight, nil)
 	row("unknown", s.Unknown, s.OldestUnknown)

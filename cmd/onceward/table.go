@@ -48,6 +48,14 @@ func (t *table) time(at time.Time) string {
 	return shown.Duration(t.now.Sub(at)) + " ago"
 }
 
+// moment formats a time, if there is one.
+func (t *table) moment(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return t.time(*at)
+}
+
 func (t *table) flush() {
 	var widths []int
 	for _, row := range t.cells {
