@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,26 +14,7 @@ import (
 	adaptor3 "github.com/gofiber/fiber/v3/middleware/adaptor"
 	idempotency3 "github.com/gofiber/fiber/v3/middleware/idempotency"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/onceward/onceward/server/servertest"
 )
-
-// faults are the rules that a handler broke.
-type faults struct {
-	*testing.T
-	mu    sync.Mutex
-	rules map[string]bool
-}
-
-var rule = regexp.MustCompile(`^servertest: ([^:]+):`)
-
-func (f *faults) Errorf(format string, args ...any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	said := fmt.Sprintf(format, args...)
-	f.Log(said)
-	f.rules[rule.FindStringSubmatch(said)[1]] = true
-}
 
 var errKey = errors.New("a key has 8 to 255 characters")
 
@@ -83,16 +61,7 @@ func TestFiber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var effects atomic.Int64
-			f := &faults{T: t, rules: map[string]bool{}}
-			servertest.Check(f, handler(func() int64 { return effects.Add(1) }), servertest.Request{
-				Path: "/payments", Another: http.Header{"Authorization": {"Bearer of another"}}, Body: `{"amount":1}`, Other: `{"amount":2}`, Effects: func() int { return int(effects.Load()) },
-			})
-			broken := []string{}
-			for rule := range f.rules {
-				broken = append(broken, rule)
-			}
-			assert.ElementsMatch(t, fibers, broken)
+			assert.ElementsMatch(t, fibers, faultsOf(t, handler, nil, http.Header{"Authorization": {"Bearer of another"}}))
 		})
 	}
 }
