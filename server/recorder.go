@@ -2,8 +2,10 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"net/http"
+	"sync"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -12,12 +14,15 @@ import (
 // http.ResponseController returns http.ErrNotSupported.
 type recorder struct {
 	header http.Header
+	coding string // that a middleware around has set
+	most   int64
+
+	mu     sync.Mutex  // a goroutine may outlive the handler
 	sent   http.Header // as it was when the status was written
 	status int
-	coding string // that a middleware around has set
 	body   bytes.Buffer
-	most   int64
-	over   bool // the body is larger than that
+	over   bool // the body is larger than most
+	ended  bool // the handler has returned
 }
 
 // newRecorder makes one whose header has what w has: a middleware around it may have set that.
@@ -27,24 +32,45 @@ func newRecorder(w http.ResponseWriter, most int64) *recorder {
 
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader takes the final status. Informational ones (103 Early Hints) are not sent.
+// WriteHeader takes the final status. Informational ones (103 Early Hints) are not sent. It panics for an invalid status,
+// as net/http does: a handler that forgot to set one has not succeeded.
 func (r *recorder) WriteHeader(status int) {
-	if r.status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
-		return
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin(status)
+}
+
+// begin takes the status. The caller holds r.mu.
+func (r *recorder) begin(status int) {
+	switch {
+	case r.status != 0 || r.ended:
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("server: a handler wrote the status %d, which HTTP lacks", status))
+	case status >= 200, status == http.StatusSwitchingProtocols:
+		r.status, r.sent = status, r.header.Clone()
 	}
-	r.status, r.sent = status, r.header.Clone()
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return 0, errHandlerReturned
+	}
+	r.begin(http.StatusOK)
 	if r.over = r.over || int64(r.body.Len()+len(b)) > r.most; r.over {
 		return 0, errAnswerTooLarge
 	}
 	return r.body.Write(b)
 }
 
-// done is called once the handler has returned.
-func (r *recorder) done() { r.WriteHeader(http.StatusOK) }
+// done is called once the handler has returned. From then on the answer is as it is.
+func (r *recorder) done() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin(http.StatusOK)
+	r.ended = true
+}
 
 // recordable reports whether the answer can be given again as it was. The headers that are kept count as the body does.
 // Without a key it is given once only, so that its coding does not matter.

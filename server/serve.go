@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -145,7 +146,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("the tenant has no name, or one of more than 512 bytes")
 	}
 	if err != nil {
-		e.opts.Logger.ErrorContext(r.Context(), "onceward server: the caller of a request is not known; it was answered by 500", "endpoint", e.name, "error", err)
+		e.opts.Logger.ErrorContext(r.Context(), "onceward server: the caller of a request is not known; it was answered by 500", "endpoint", e.name, "error", secret.Text(err.Error()))
 		e.refuseKey(w, r, "", callerUnknown)
 		return
 	}
@@ -219,6 +220,9 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (body []byte, p 
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, e.MaxRequest+1))
 	switch {
+	case len(body) == 0 && (len(r.PostForm) > 0 || r.MultipartForm != nil):
+		e.failed(r.Context(), "a request can't be compared", errors.New("a middleware around has read its form: it has to restore the body"))
+		return nil, &handlerMisused
 	case err != nil, r.ContentLength >= 0 && int64(len(body)) < r.ContentLength:
 		return nil, &requestBroken
 	case int64(len(body)) > e.MaxRequest:
@@ -291,8 +295,10 @@ type flight struct {
 func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller, key string, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
 	defer cancel()
+	target := *req.URL
+	target.Scheme, target.Host = "", "" // a proxy sends a whole URL
 	prints, err := e.printsOf(ctx, fingerprint.Input{
-		Method: req.Method, URL: req.URL, ContentType: req.Header.Get("Content-Type"), ContentEncoding: req.Header.Get("Content-Encoding"),
+		Method: req.Method, URL: &target, ContentType: req.Header.Get("Content-Type"), ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body: body, OmitFields: e.Omit,
 	}, caller.Who)
 	if err != nil {
@@ -430,7 +436,7 @@ func (r *run) end() {
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
 	touched := r.returned()
-	switch kept := receipts.Kept(answer.status, touched || r.final); {
+	switch keeps := receipts.Kept(answer.status, touched || r.final) && !r.released.Load(); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)
 	case r.problem != nil:
@@ -440,21 +446,42 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
 	case r.ctx.Err() != nil:
 		e.refuseKey(w, req, caller.Tenant, tooSlow)
-	case r.released.Load() || !kept:
+	case answer.over, keeps && !answer.recordable(&e.Endpoint, r.keyless):
+		r.end()
+		e.failed(r.ctx, "a handler's answer can't be recorded", errors.New("it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over"))
+		e.refuseKey(w, req, caller.Tenant, notRecordable)
+	case !keeps:
 		r.end()
 		more := http.Header{}
 		if answer.status < 500 && !r.keyless {
+			if p := e.stopped(r, touched); p != nil {
+				e.refuseKey(w, req, caller.Tenant, *p)
+				return
+			}
 			more.Set(recordedHeader, "false")
 		}
 		answer.give(w, more)
 		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
-	case !answer.recordable(&e.Endpoint, r.keyless):
-		r.end()
-		e.failed(r.ctx, "a handler's answer can't be recorded: it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over", nil)
-		e.refuseKey(w, req, caller.Tenant, notRecordable)
 	default:
 		e.record(w, req, caller, r, answer, touched)
 	}
+}
+
+// stopped returns the problem of a key that is not free though its transaction was rolled back: the handler has committed it by
+// itself. It returns nil for a free key.
+func (e *endpoint) stopped(r *run, touched bool) *Problem {
+	if !touched {
+		return nil
+	}
+	looked, err := e.receipts.LookReceipt(context.WithoutCancel(r.ctx), r.event(journal.ReceiptReserve))
+	switch {
+	case err != nil:
+		e.failed(r.ctx, "a receipt could not be read, so the answer is not given", err)
+		return problemOf(err)
+	case looked.Decision == journal.Stop:
+		return &outcomeUnknown
+	}
+	return nil
 }
 
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, touched bool) {
@@ -585,5 +612,5 @@ func expiring(r *journal.Receipt) http.Header {
 }
 
 func (s *Server) failed(ctx context.Context, what string, err error) {
-	s.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "error", err)
+	s.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "error", secret.Text(err.Error()))
 }

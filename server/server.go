@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -195,7 +196,7 @@ type prints []fingerprint.Print
 // printsOf returns the request's fingerprints, one for each secret. The method stands beside the caller. The fixed
 // value in its place tells a fingerprint that was made under another secret from the fingerprint of another request.
 func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string) (prints, error) {
-	in.Account = http.Header{"Method": {in.Method}, "Who": {who}}
+	in.Account = http.Header{"Method": {in.Method}, "Who": {strconv.Quote(who)}} // spaces around a header's value don't count
 	in.Method, in.Secret = "RECEIVED", true
 	list := make(prints, len(s.opts.Secrets))
 	for i, secret := range s.opts.Secrets {

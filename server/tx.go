@@ -23,7 +23,8 @@ var (
 	// ErrInTransaction says that Once was called within an open transaction, for whose end it would wait.
 	ErrInTransaction = errors.New("server: Once was called in an open transaction, such as that of a request of Atomic: write in that transaction, or call Once before it is begun")
 
-	errAnswerTooLarge = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
+	errAnswerTooLarge  = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
+	errHandlerReturned = errors.New("server: the handler has returned, so its answer is as it is")
 )
 
 type runKey struct{}
@@ -114,7 +115,7 @@ func (r *run) begin() (journal.Tx, error) {
 func (r *run) reserve() (err error) {
 	r.timer = time.AfterFunc(r.held, r.cancel) // not every driver looks at the context in which a transaction began
 	if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
-		r.problem = problemOf(err)
+		r.problem = r.problemOf(err)
 		return err
 	}
 	if r.keyless {
@@ -122,7 +123,7 @@ func (r *run) reserve() (err error) {
 	}
 	result, err := r.server.receipts.ReceiveTx(r.ctx, r.tx, r.event(journal.ReceiptReserve))
 	if err != nil {
-		r.problem = problemOf(err)
+		r.problem = r.problemOf(err)
 		return err
 	}
 	switch result.Decision {
@@ -140,6 +141,14 @@ func (r *run) reserve() (err error) {
 // refusals are the problems that answer a request which its receipt keeps from being served.
 var refusals = map[journal.Decision]*Problem{
 	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,
+}
+
+// problemOf is problemOf for an error that may come from the end of the handler's time.
+func (r *run) problemOf(err error) *Problem {
+	if r.ctx.Err() != nil {
+		return &tooSlow
+	}
+	return problemOf(err)
 }
 
 // problemOf returns the problem that answers for an error of the journal. Nothing of the request is recorded then.
