@@ -186,6 +186,38 @@ func TestOrder(t *testing.T) {
 	assert.Equal(t, consume.Done, result, "what failed does not count")
 }
 
+// Two workers share a partition of Kafka, and the later offset is committed first. The earlier one is no duplicate.
+func TestOffsetsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for _, offset := range []string{"5", "4", "6"} {
+		result, err := b.Do(t.Context(), message(offset), book(offset))
+		require.NoError(t, err)
+		assert.Equal(t, consume.Done, result, offset)
+	}
+	assert.Equal(t, []string{"5", "4", "6"}, b.ledger())
+}
+
+// Each of several deploys breaks a healthy message off in its handler. It is never acknowledged, and then done.
+func TestMessageThatIsBrokenOffOften(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for range 20 {
+		ctx, deploy := context.WithCancel(t.Context())
+		_, err := b.Do(ctx, message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+			err := book("half")(ctx, tx)
+			deploy()
+			return err
+		})
+		require.Error(t, err)
+	}
+	assert.Empty(t, b.ledger())
+	result, err := b.Do(t.Context(), message("m-1"), book("whole"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, result)
+	assert.Equal(t, []string{"whole"}, b.ledger())
+}
+
 // Deliveries of many messages by many workers, each several times, take effect once each.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -364,6 +364,63 @@ func TestHistories(t *testing.T) {
 			assert.Equal(t, "de", again.Header().Get("Content-Language"))
 			assert.Empty(t, again.Header().Get("Vary"))
 		}},
+		{"another transaction holds the file for longer than a request waits", func(t *testing.T, s *shop) {
+			holds, err := s.journal.BeginSQL(t.Context())
+			require.NoError(t, err)
+			h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Held: 20 * time.Millisecond})
+			got := ask(h, "POST", "/", "1", keyed(key))
+			assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+			assert.Equal(t, "1", got.Header().Get("Retry-After"))
+			require.NoError(t, holds.Rollback())
+			h = s.another(nil).Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
+			assert.Equal(t, 1, s.rows())
+		}},
+		{"the record of a request is damaged", func(t *testing.T, s *shop) {
+			calls := 0
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				calls++
+				pay(w, r)
+			}), server.Endpoint{})
+			require.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
+			tx, err := s.journal.BeginSQL(t.Context())
+			require.NoError(t, err)
+			_, err = tx.Exec("UPDATE onceward_receipts SET facts = x'00'")
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit())
+			for range 2 {
+				assert.Equal(t, http.StatusServiceUnavailable, ask(h, "POST", "/", "1", keyed(key)).Code)
+			}
+			assert.Equal(t, 1, calls, "it does not count as new")
+			found, err := s.journal.Verify(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, found, 1)
+		}},
+		{"a batch is done item by item, and stops in the middle", func(t *testing.T, s *shop) {
+			stops := true
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for item := range 5 {
+					if stops && item == 3 {
+						http.Error(w, "not today", http.StatusServiceUnavailable)
+						return
+					}
+					k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "items.create", Key: fmt.Sprint(r.Header.Get("Idempotency-Key"), "-", item)}
+					_, err := server.Once(r.Context(), s.server, k, item, func(ctx context.Context) (int, error) {
+						tx, err := server.Tx(ctx)
+						if err == nil {
+							_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (?)", item)
+						}
+						return item, err
+					})
+					assert.NoError(t, err)
+				}
+			})
+			assert.Equal(t, http.StatusServiceUnavailable, ask(h, "POST", "/", "1", keyed(key)).Code)
+			assert.Equal(t, 3, s.rows())
+			stops = false
+			assert.Equal(t, http.StatusOK, ask(h, "POST", "/", "1", keyed(key)).Code)
+			assert.Equal(t, 5, s.rows())
+		}},
 		{"replicas of two releases keep answers for different times", func(t *testing.T, s *shop) {
 			short := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 24 * time.Hour})
 			long := s.another(nil).Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 7 * 24 * time.Hour})

@@ -177,6 +177,38 @@ func TestKeysAndEndpoints(t *testing.T) {
 	}
 }
 
+// A release makes an endpoint of Repeatable one of Atomic, or the other way round. A request that crosses the deploy charges once,
+// since both name their calls under the key.
+func TestModeThatChangesBetweenReleases(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	repeatable := c.server.Repeatable("charges.create", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := c.post(onceward.WithOperation(r.Context(), "charge"), "/charges")
+		assert.NoError(t, err)
+		panic(http.ErrAbortHandler) // before its answer is recorded
+	}), server.Endpoint{})
+	atomic := c.host(nil).Atomic("charges.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tx, err := server.JournalTx(r.Context())
+		if !assert.NoError(t, err) {
+			return
+		}
+		charge, err := http.NewRequestWithContext(onceward.WithOperation(r.Context(), "charge"), http.MethodPost, c.provider.URL+"/v1/charges", strings.NewReader("amount=1"))
+		assert.NoError(t, err)
+		charge.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		_, err = c.client.Enqueue(charge.Context(), tx, charge)
+		assert.NoError(t, err)
+		w.WriteHeader(http.StatusCreated)
+	}), server.Endpoint{})
+	assert.Panics(t, func() { ask(repeatable, "POST", "/charges", "1", keyed(key)) })
+	for n, key := range []string{key, "key-0002"} {
+		require.Equal(t, http.StatusCreated, ask(atomic, "POST", "/charges", "1", keyed(key)).Code)
+		assert.Equal(t, "true", ask(repeatable, "POST", "/charges", "1", keyed(key)).Header().Get("Idempotent-Replayed"))
+		_, err := c.client.Resume(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, c.provider.Effects(), n+1)
+	}
+}
+
 // In a request without a key, the name of a call belongs to the tenant. No other tenant gets the answer of that call.
 func TestNamesBelowRequestsWithoutAKey(t *testing.T) {
 	t.Parallel()

@@ -3,11 +3,14 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -687,6 +690,62 @@ func TestOnce(t *testing.T) {
 	require.ErrorIs(t, err, server.ErrNoTransaction)
 }
 
+// A result of Once that can't be recorded is an error, and nothing is kept.
+func TestResultOfOnceThatCantBeRecorded(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for name, result := range map[string]any{"no JSON": func() {}, "too large": strings.Repeat("x", 1<<20)} {
+		_, err := server.Once(t.Context(), s.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: "job-1"}, nil, func(ctx context.Context) (any, error) {
+			tx, err := server.Tx(ctx)
+			if err == nil {
+				_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+			}
+			return result, err
+		})
+		require.Error(t, err, name)
+		assert.Zero(t, s.rows(), name)
+		for range s.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+			t.Error("a receipt was recorded", name)
+		}
+	}
+}
+
+// An outcome names the tenant, so that an application can count the repetitions of each.
+func TestOutcomesNameTheTenant(t *testing.T) {
+	t.Parallel()
+	replayed := map[string]int{}
+	s := open(t, func(o *server.Options) {
+		o.Observe = func(_ context.Context, o server.Outcome) {
+			if o.What == server.Replayed {
+				replayed[o.Tenant]++
+			}
+		}
+	})
+	h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	for _, tenant := range []string{"acme", "globex", "acme", "acme", "globex"} {
+		require.Equal(t, http.StatusCreated, ask(h, "POST", "/payments", "1", keyed("key-0001"), with("X-Tenant", tenant)).Code)
+	}
+	assert.Equal(t, map[string]int{"acme": 2, "globex": 1}, replayed)
+}
+
+// The documentation lists each problem, with its status.
+func TestDocumentListsTheProblems(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("problem.go")
+	require.NoError(t, err)
+	document, err := os.ReadFile(filepath.Join("..", "docs", "server.md"))
+	require.NoError(t, err)
+	problems := regexp.MustCompile(`Problem\{"([a-z-]+)", http\.Status(\w+)`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(problems), 15)
+	for _, p := range problems {
+		status := 100
+		for strings.ReplaceAll(http.StatusText(status), " ", "") != p[2] && status < 600 {
+			status++
+		}
+		assert.Contains(t, string(document), fmt.Sprintf("%d `%s`", status, p[1]))
+	}
+}
+
 func cmpErr(a, b error) error {
 	if a != nil {
 		return a
@@ -723,6 +782,11 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		_, err := server.New(t.Context(), o)
 		assert.ErrorContains(t, err, want)
 	}
+	reads, err := sqlite.Open(s.path, sqlite.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer reads.Close()
+	_, err = server.New(t.Context(), server.Options{Journal: reads, Caller: caller, Secrets: secrets})
+	require.ErrorIs(t, err, sqlite.ErrReadOnly)
 	for name, e := range map[string]server.Endpoint{
 		"":                      {},
 		"a b":                   {},
