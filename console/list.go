@@ -35,9 +35,44 @@ type list struct {
 
 func operationLink(handle int64) string { return "operation?h=" + strconv.FormatInt(handle, 10) }
 
-// bad rejects a faulty request.
-func bad(format string, args ...any) error {
-	return &failure{status: http.StatusBadRequest, says: fmt.Sprintf(format, args...), link: "operations"}
+// bad rejects a faulty request for a list.
+func bad(list, says string) error {
+	return &failure{status: http.StatusBadRequest, says: says, link: list}
+}
+
+// stateOf returns the state of that name in a list, or none for no name.
+func stateOf[S fmt.Stringer](list string, all []S, name string) ([]S, error) {
+	if name == "" {
+		return nil, nil
+	}
+	i := slices.IndexFunc(all, func(state S) bool { return state.String() == name })
+	if i < 0 {
+		return nil, bad(list, "There is no such state.")
+	}
+	return all[i : i+1], nil
+}
+
+// place returns the age that a page of a list begins with, zero for any, and the handles that the page lies between.
+func (c *console) place(list string, q url.Values) (older time.Time, after, before int64, err error) {
+	if age := q.Get("older"); age != "" {
+		d, err := time.ParseDuration(age)
+		if err != nil || d < 0 {
+			return older, 0, 0, bad(list, "An age is a duration such as 90m or 24h.")
+		}
+		older = c.now().Add(-d)
+	}
+	at := q.Get("at")
+	if at == "" {
+		return older, 0, 0, nil
+	}
+	n, err := strconv.ParseInt(at, 10, 64)
+	switch {
+	case err != nil || n < 1:
+		return older, 0, 0, bad(list, "The link to the next page is not valid.")
+	case q.Get("order") == "oldest":
+		return older, n, 0, nil
+	}
+	return older, 0, n, nil
 }
 
 // operations lists them, newest first. It scans unindexed filters row by row for a bounded time, and offers to
@@ -49,38 +84,23 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 		Steps: shown.Steps{Flow: q.Get("flow"), InboundKey: q.Get("key")},
 		Older: q.Get("older"), Oldest: q.Get("order") == "oldest",
 	}
-	var older time.Time // zero: of any age
 	filter := journal.Filter{Newest: !l.Oldest, Undelivered: l.Show == "undelivered"}
 	if l.Show == "attention" {
 		filter.NeedsAttention = c.now()
 	}
-	if l.State != "" {
-		i := slices.IndexFunc(journal.States, func(s journal.State) bool { return s.String() == l.State })
-		if i < 0 {
-			return bad("There is no such state.")
-		}
-		if journal.States[i] != journal.StateCompleted {
-			filter.States = []journal.State{journal.States[i]}
-		}
+	var err error
+	if filter.States, err = stateOf("operations", journal.States, l.State); err != nil {
+		return err
+	}
+	if slices.Contains(filter.States, journal.StateCompleted) { // no index has them
+		filter.States = nil
 	}
 	if l.Show != "" && filter.NeedsAttention.IsZero() && !filter.Undelivered {
-		return bad("There is no such selection.")
+		return bad("operations", "There is no such selection.")
 	}
-	if l.Older != "" {
-		d, err := time.ParseDuration(l.Older)
-		if err != nil || d < 0 {
-			return bad("An age is a duration such as 90m or 24h.")
-		}
-		older = c.now().Add(-d)
-	}
-	if at := q.Get("at"); at != "" {
-		n, err := strconv.ParseInt(at, 10, 64)
-		if err != nil || n < 1 {
-			return bad("The link to the next page is not valid.")
-		}
-		if filter.Before = n; l.Oldest {
-			filter.After, filter.Before = n, 0
-		}
+	var older time.Time
+	if older, filter.After, filter.Before, err = c.place("operations", q); err != nil {
+		return err
 	}
 	if !older.IsZero() {
 		before, err := shown.Before(r.Context(), c.Journal, older)
@@ -251,15 +271,12 @@ func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) err
 		return &failure{status: http.StatusNotFound, says: "This journal keeps no flows."}
 	}
 	filter := journal.FlowFilter{Newest: true, ID: p.List.Steps.Flow}
-	if p.List.State != "" {
-		i := slices.IndexFunc(journal.FlowStates, func(s journal.FlowState) bool { return s.String() == p.List.State })
-		if i < 0 {
-			return &failure{status: http.StatusBadRequest, says: "There is no such state.", link: "flows"}
-		}
-		filter.States = []journal.FlowState{journal.FlowStates[i]}
+	var err error
+	if filter.States, err = stateOf("flows", journal.FlowStates, p.List.State); err != nil {
+		return err
 	}
 	began := time.Now()
-	err := p.addFlows(func(yield func(journal.Flow, error) bool) {
+	err = p.addFlows(func(yield func(journal.Flow, error) bool) {
 		for f, err := range c.flows.ListFlows(r.Context(), filter) {
 			if err != nil || key == "" || seam.InboundKey(f.Parent) == key {
 				if !yield(f, err) {

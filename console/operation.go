@@ -49,7 +49,7 @@ type moment struct {
 func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
-		return journal.Operation{}, bad("The request names no operation.")
+		return journal.Operation{}, bad("operations", "The request names no operation.")
 	}
 	for op, err := range c.Journal.List(r.Context(), journal.Filter{After: n - 1, Before: n + 1, Limit: 1}) {
 		if err != nil {

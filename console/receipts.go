@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -110,10 +109,6 @@ type receiptList struct {
 
 func receiptLink(handle int64) string { return "receipt?h=" + strconv.FormatInt(handle, 10) }
 
-func badReceipts(format string, args ...any) error {
-	return &failure{status: http.StatusBadRequest, says: fmt.Sprintf(format, args...), link: "receipts"}
-}
-
 // receiptPage lists receipts, newest first. It scans for a bounded time, and offers to continue.
 func (c *console) receiptPage(w http.ResponseWriter, r *http.Request, _ string) error {
 	if c.receipts == nil {
@@ -129,33 +124,14 @@ func (c *console) receiptPage(w http.ResponseWriter, r *http.Request, _ string) 
 	if l.Tenant != "" || l.Consumer != "" {
 		filter.Scope = keys.Scope(l.Tenant, l.Consumer)
 	}
-	switch l.State {
-	case "":
-	case journal.ReceiptReserved.String():
-		filter.States = []journal.ReceiptState{journal.ReceiptReserved}
-	case journal.ReceiptCompleted.String():
-		filter.States = []journal.ReceiptState{journal.ReceiptCompleted}
-	default:
-		return badReceipts("There is no such state.")
+	var err error
+	if filter.States, err = stateOf("receipts", []journal.ReceiptState{journal.ReceiptCompleted, journal.ReceiptReserved}, l.State); err != nil {
+		return err
 	}
 	var older time.Time
-	if l.Older != "" {
-		d, err := time.ParseDuration(l.Older)
-		if err != nil || d < 0 {
-			return badReceipts("An age is a duration such as 90m or 24h.")
-		}
-		older = c.now().Add(-d)
+	if older, filter.After, filter.Before, err = c.place("receipts", q); err != nil {
+		return err
 	}
-	if at := q.Get("at"); at != "" {
-		n, err := strconv.ParseInt(at, 10, 64)
-		if err != nil || n < 1 {
-			return badReceipts("The link to the next page is not valid.")
-		}
-		if filter.Before = n; l.Oldest {
-			filter.After, filter.Before = n, 0
-		}
-	}
-	var err error
 	if l.Counts, err = c.counted(r.Context()); err != nil {
 		return err
 	}
@@ -227,7 +203,7 @@ func (c *console) reserved(ctx context.Context, p *page) error {
 func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
-		return journal.Receipt{}, badReceipts("The request names no receipt.")
+		return journal.Receipt{}, bad("receipts", "The request names no receipt.")
 	}
 	missing := &failure{status: http.StatusNotFound, says: "There is no such receipt in this journal.", link: "receipts"}
 	if counts, err := c.counted(r.Context()); err != nil {
