@@ -64,10 +64,10 @@ func seen(r *http.Request, op *journal.Operation) (onceward.Seen, error) {
 	return onceward.Seen{Ref: op.Ref, Generation: generation, Claim: claim}, nil
 }
 
-var words = map[string]journal.Resolution{"executed": journal.Executed, "not_executed": journal.NotExecuted, "send_again": journal.SendAgain}
+var resolutions = map[string]journal.Resolution{"executed": journal.Executed, "not_executed": journal.NotExecuted, "send_again": journal.SendAgain}
 
 func (c *console) resolve(w http.ResponseWriter, r *http.Request, actor string) error {
-	as, known := words[r.PostFormValue("as")]
+	as, known := resolutions[r.PostFormValue("as")]
 	if !known {
 		return &failure{status: http.StatusBadRequest, says: "Say what became of it. Nothing was done.", link: back(r)}
 	}

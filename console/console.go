@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/words"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -33,12 +34,7 @@ const (
 
 var actionNames = [...]string{"look", "reveal", "resolve", "cancel", "retry", "give up", "resolve a receipt"}
 
-func (a Action) String() string {
-	if int(a) < len(actionNames) {
-		return actionNames[a]
-	}
-	return fmt.Sprintf("Action(%d)", a)
-}
+func (a Action) String() string { return words.Of("Action", actionNames[:], a) }
 
 // Options configures a console. Journal and Authorize are required.
 type Options struct {

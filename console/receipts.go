@@ -275,7 +275,7 @@ func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor s
 		return &failure{status: status, says: says + " Nothing was done.", link: link}
 	}
 	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptResolve, ReceiptKey: found.ReceiptKey, Handle: found.Handle, At: c.now(), Resolution: words[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
+		Kind: journal.ReceiptResolve, ReceiptKey: found.ReceiptKey, Handle: found.Handle, At: c.now(), Resolution: resolutions[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
 	}
 	if ev.Claim, err = strconv.ParseInt(r.PostFormValue("claim"), 10, 64); err != nil || ev.Claim < 1 {
 		return refused(http.StatusBadRequest, "The form does not name the version that you read.")

@@ -1,8 +1,9 @@
 package journal
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // EventKind is the kind of an Event.
@@ -53,12 +54,7 @@ const (
 var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt",
 	"look", "hint", "evidence", "enqueue"}
 
-func (k EventKind) String() string {
-	if k > 0 && int(k) < len(eventNames) {
-		return eventNames[k]
-	}
-	return fmt.Sprintf("EventKind(%d)", k)
-}
+func (k EventKind) String() string { return words.Of("EventKind", eventNames[:], k) }
 
 // Resolution is a person's decision about an operation without an answer.
 type Resolution uint8
@@ -86,12 +82,7 @@ const (
 
 var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "unwanted", "wanted"}
 
-func (r Resolution) String() string {
-	if r > 0 && int(r) < len(resolutionNames) {
-		return resolutionNames[r]
-	}
-	return fmt.Sprintf("Resolution(%d)", r)
-}
+func (r Resolution) String() string { return words.Of("Resolution", resolutionNames[:], r) }
 
 // Intent is the request of a Begin to record an operation.
 type Intent struct {
@@ -349,9 +340,4 @@ const (
 var decisionNames = [...]string{"ignored", "execute", "replay", "wait", "later", "misuse", "stop", "gone",
 	"recorded", "stale", "second_effect", "offer", "look", "withdrawn", "contradicted", "weighed"}
 
-func (d Decision) String() string {
-	if int(d) < len(decisionNames) {
-		return decisionNames[d]
-	}
-	return fmt.Sprintf("Decision(%d)", d)
-}
+func (d Decision) String() string { return words.Of("Decision", decisionNames[:], d) }

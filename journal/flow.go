@@ -2,9 +2,10 @@ package journal
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Flows is a Journal that also keeps flows: functions of several steps that are resumed by name. It is optional. Its
@@ -72,12 +73,7 @@ var FlowStates = []FlowState{FlowStateRunning, FlowStateWaiting, FlowStateFinish
 
 var flowStateNames = [...]string{"absent", "running", "waiting", "finished", "given_up", "set_aside"}
 
-func (s FlowState) String() string {
-	if int(s) < len(flowStateNames) {
-		return flowStateNames[s]
-	}
-	return fmt.Sprintf("FlowState(%d)", s)
-}
+func (s FlowState) String() string { return words.Of("FlowState", flowStateNames[:], s) }
 
 // Ended reports whether the flow is never run again.
 func (s FlowState) Ended() bool { return s == FlowStateFinished || s == FlowStateGivenUp }
@@ -157,12 +153,7 @@ const (
 
 var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone", "returned", "gave up", "by hand"}
 
-func (k StepKind) String() string {
-	if k > 0 && int(k) < len(stepKindNames) {
-		return stepKindNames[k]
-	}
-	return fmt.Sprintf("StepKind(%d)", k)
-}
+func (k StepKind) String() string { return words.Of("StepKind", stepKindNames[:], k) }
 
 // StepRecord is one recorded event of a flow. Records that are no step have neither name nor position.
 type StepRecord struct {

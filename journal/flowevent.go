@@ -3,6 +3,8 @@ package journal
 import (
 	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // FlowEventKind is the kind of a FlowEvent.
@@ -37,12 +39,7 @@ const (
 
 var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap", "clock"}
 
-func (k FlowEventKind) String() string {
-	if k > 0 && int(k) < len(flowEventNames) {
-		return flowEventNames[k]
-	}
-	return fmt.Sprintf("FlowEventKind(%d)", k)
-}
+func (k FlowEventKind) String() string { return words.Of("FlowEventKind", flowEventNames[:], k) }
 
 // FlowEvent is one input of the flows' state machine.
 type FlowEvent struct {

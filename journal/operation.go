@@ -1,10 +1,11 @@
 package journal
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Ref identifies an operation. The three parts together are its identity and are never concatenated. Ref is
@@ -32,12 +33,7 @@ var States = []State{StatePending, StateInFlight, StateCompleted, StateUnknown, 
 
 var stateNames = [...]string{"absent", "pending", "in_flight", "completed", "unknown", "cancelled"}
 
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("State(%d)", s)
-}
+func (s State) String() string { return words.Of("State", stateNames[:], s) }
 
 // Settled reports whether nothing more will be sent: completed or cancelled.
 func (s State) Settled() bool { return s == StateCompleted || s == StateCancelled }
@@ -53,12 +49,7 @@ const (
 
 var namingNames = [...]string{"named", "carried", "generated"}
 
-func (n Naming) String() string {
-	if int(n) < len(namingNames) {
-		return namingNames[n]
-	}
-	return fmt.Sprintf("Naming(%d)", n)
-}
+func (n Naming) String() string { return words.Of("Naming", namingNames[:], n) }
 
 // Request is frozen at Begin. Every attempt sends these bytes.
 type Request struct {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // A receipt is the record of one request or message that was received under a key. It is written in the transaction that
@@ -32,12 +34,7 @@ const (
 
 var receiptStateNames = [...]string{"absent", "reserved", "completed"}
 
-func (s ReceiptState) String() string {
-	if int(s) < len(receiptStateNames) {
-		return receiptStateNames[s]
-	}
-	return fmt.Sprintf("ReceiptState(%d)", s)
-}
+func (s ReceiptState) String() string { return words.Of("ReceiptState", receiptStateNames[:], s) }
 
 // Receipt is the record of a request or a message. Times are UTC with a resolution of one millisecond.
 type Receipt struct {

@@ -2,10 +2,11 @@ package journal
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Finding is the result of a look-up or an event about one generation of an operation.
@@ -30,12 +31,7 @@ const (
 
 var findingNames = [...]string{"", "inconclusive", "ambiguous", "absent", "in progress", "refused", "took effect", "reversed"}
 
-func (f Finding) String() string {
-	if f > 0 && int(f) < len(findingNames) {
-		return findingNames[f]
-	}
-	return fmt.Sprintf("Finding(%d)", f)
-}
+func (f Finding) String() string { return words.Of("Finding", findingNames[:], f) }
 
 // TookEffect reports whether there was an effect. A reversed effect counts.
 func (f Finding) TookEffect() bool { return f == FindingTookEffect || f == FindingReversed }
@@ -54,12 +50,7 @@ const (
 
 var basisNames = [...]string{"nothing", "fields", "a person", "our reference", "key"}
 
-func (b Basis) String() string {
-	if int(b) < len(basisNames) {
-		return basisNames[b]
-	}
-	return fmt.Sprintf("Basis(%d)", b)
-}
+func (b Basis) String() string { return words.Of("Basis", basisNames[:], b) }
 
 // The sources of evidence.
 const (
@@ -158,12 +149,7 @@ const (
 
 var byNames = [...]string{"", "key", "reference", "object"}
 
-func (b By) String() string {
-	if b > 0 && int(b) < len(byNames) {
-		return byNames[b]
-	}
-	return fmt.Sprintf("By(%d)", b)
-}
+func (b By) String() string { return words.Of("By", byNames[:], b) }
 
 // Match is an operation found by one of its identifying values, with the generation that has the value.
 type Match struct {

@@ -1,10 +1,10 @@
 package journal
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Memory is a provider's memory of a key: see the constants of package providers.
@@ -155,12 +155,7 @@ const (
 
 var permissionNames = [...]string{"never", "not before", "now"}
 
-func (p PermissionAnswer) String() string {
-	if int(p) < len(permissionNames) {
-		return permissionNames[p]
-	}
-	return fmt.Sprintf("PermissionAnswer(%d)", p)
-}
+func (p PermissionAnswer) String() string { return words.Of("PermissionAnswer", permissionNames[:], p) }
 
 // MaySend is the resend rule: the one place that decides whether an operation may be sent, first or again. It is pure.
 // It returns Never for a withdrawn operation. Otherwise it returns SendNow if and only if

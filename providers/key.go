@@ -1,6 +1,6 @@
 package providers
 
-import "fmt"
+import "github.com/onceward/onceward/internal/words"
 
 // Key says where an endpoint takes its idempotency key, and which keys it takes. The zero Key means that it
 // takes none.
@@ -83,11 +83,6 @@ var keyPlaceNames = [...]string{
 }
 
 // String returns the place in words, "raw header" for KeyRawHeader.
-func (p KeyPlace) String() string {
-	if p.valid() {
-		return keyPlaceNames[p]
-	}
-	return fmt.Sprintf("key place(%d)", uint8(p))
-}
+func (p KeyPlace) String() string { return words.Of("key place", keyPlaceNames[:], p) }
 
 func (p KeyPlace) valid() bool { return p <= KeyGraphQL }

@@ -1,8 +1,9 @@
 package providers
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Lookup finds out, by reading, whether a request took effect after its answer was lost. It describes one
@@ -125,12 +126,7 @@ var lookupByNames = [...]string{
 }
 
 // String returns the mark in a word, "key" for ByKey.
-func (b LookupBy) String() string {
-	if b.valid() {
-		return lookupByNames[b]
-	}
-	return fmt.Sprintf("lookup by(%d)", uint8(b))
-}
+func (b LookupBy) String() string { return words.Of("lookup by", lookupByNames[:], b) }
 
 func (b LookupBy) valid() bool { return b >= ByKey && b <= ByTime }
 
@@ -172,12 +168,7 @@ var comparisonNames = [...]string{
 }
 
 // String returns the comparison in words, "any case" for AnyCase.
-func (c Comparison) String() string {
-	if c.valid() {
-		return comparisonNames[c]
-	}
-	return fmt.Sprintf("comparison(%d)", uint8(c))
-}
+func (c Comparison) String() string { return words.Of("comparison", comparisonNames[:], c) }
 
 func (c Comparison) valid() bool { return c <= AsDecimal }
 
@@ -244,12 +235,7 @@ var pageStyleNames = [...]string{
 }
 
 // String returns the style in words, "last id" for PageLastID.
-func (s PageStyle) String() string {
-	if s.valid() {
-		return pageStyleNames[s]
-	}
-	return fmt.Sprintf("page style(%d)", uint8(s))
-}
+func (s PageStyle) String() string { return words.Of("page style", pageStyleNames[:], s) }
 
 func (s PageStyle) valid() bool { return s <= PageLink }
 
@@ -288,12 +274,7 @@ var outcomeNames = [...]string{
 }
 
 // String returns the outcome in words, "took effect" for TookEffect.
-func (o Outcome) String() string {
-	if o.valid() {
-		return outcomeNames[o]
-	}
-	return fmt.Sprintf("outcome(%d)", uint8(o))
-}
+func (o Outcome) String() string { return words.Of("outcome", outcomeNames[:], o) }
 
 func (o Outcome) valid() bool { return o >= TookEffect && o <= Reversed }
 

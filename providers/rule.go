@@ -1,9 +1,10 @@
 package providers
 
 import (
-	"fmt"
 	"math"
 	"strings"
+
+	"github.com/onceward/onceward/internal/words"
 )
 
 // Rule matches one kind of answer. All its conditions must hold. A condition with its zero value always
@@ -63,20 +64,15 @@ const (
 	FirstAttemptOwnKey
 )
 
-// String returns the occasion in words, "first attempt" for FirstAttempt.
-func (o Occasion) String() string {
-	switch o {
-	case AnyAttempt:
-		return "any attempt"
-	case FirstAttempt:
-		return "first attempt"
-	case LaterAttempt:
-		return "later attempt"
-	case FirstAttemptOwnKey:
-		return "first attempt, with a key made for it"
-	}
-	return fmt.Sprintf("occasion(%d)", uint8(o))
+var occasionNames = [...]string{
+	AnyAttempt:         "any attempt",
+	FirstAttempt:       "first attempt",
+	LaterAttempt:       "later attempt",
+	FirstAttemptOwnKey: "first attempt, with a key made for it",
 }
+
+// String returns the occasion in words, "first attempt" for FirstAttempt.
+func (o Occasion) String() string { return words.Of("occasion", occasionNames[:], o) }
 
 func (o Occasion) valid() bool { return o <= FirstAttemptOwnKey }
 

@@ -1,6 +1,6 @@
 package providers
 
-import "fmt"
+import "github.com/onceward/onceward/internal/words"
 
 // Verdict is the meaning of an answer for the operation. It applies to its own attempt only. The caller adds
 // what earlier attempts left open.
@@ -55,11 +55,6 @@ var verdictNames = [...]string{
 }
 
 // String returns the verdict's name in words, "not executed" for NotExecuted.
-func (v Verdict) String() string {
-	if v.valid() {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
-}
+func (v Verdict) String() string { return words.Of("verdict", verdictNames[:], v) }
 
 func (v Verdict) valid() bool { return v >= Final && v <= Indeterminate }

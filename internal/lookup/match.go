@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/internal/words"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -34,22 +35,10 @@ const (
 	Alike
 )
 
+var kindNames = [...]string{Inconclusive: "inconclusive", Found: "found", Nothing: "nothing", Ambiguous: "ambiguous", Alike: "alike"}
+
 // String returns the kind in a word, "found" for Found.
-func (k Kind) String() string {
-	switch k {
-	case Inconclusive:
-		return "inconclusive"
-	case Found:
-		return "found"
-	case Nothing:
-		return "nothing"
-	case Ambiguous:
-		return "ambiguous"
-	case Alike:
-		return "alike"
-	}
-	return fmt.Sprintf("kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return words.Of("kind", kindNames[:], k) }
 
 // Finding is the result of a look-up for one operation.
 type Finding struct {

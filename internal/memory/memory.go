@@ -3,7 +3,7 @@
 // value means.
 package memory
 
-import "fmt"
+import "github.com/onceward/onceward/internal/words"
 
 // Memory says which results a provider answers a repeated key from. A greater one promises
 // more. The numbers are those in the journal.
@@ -27,12 +27,7 @@ var names = [...]string{
 }
 
 // String returns the memory in words, "nothing" for Nothing.
-func (m Memory) String() string {
-	if m.Valid() {
-		return names[m]
-	}
-	return fmt.Sprintf("memory(%d)", uint8(m))
-}
+func (m Memory) String() string { return words.Of("memory", names[:], m) }
 
 // Valid reports whether m is one of the constants.
 func (m Memory) Valid() bool { return int(m) < len(names) }
