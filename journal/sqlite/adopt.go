@@ -188,13 +188,17 @@ func (b *batch) sessionsWithoutFile() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.missing = []string{}
+	missing := []string{}
 	for _, id := range ids {
-		if errors.Is(b.alive(id), journal.ErrRestored) {
-			b.missing = append(b.missing, id)
+		switch err := b.alive(id); {
+		case errors.Is(err, journal.ErrRestored):
+			missing = append(missing, id)
+		case err != nil && err != errDead: // it may hold operations
+			return nil, err
 		}
 	}
-	return b.missing, nil
+	b.missing = missing
+	return missing, nil
 }
 
 // giveUp fails the whole batch with err: half an adoption is none.

@@ -678,17 +678,6 @@ func TestBrokenStatementOfAFlowsEvent(t *testing.T) {
 // A restored journal, or one with copied sessions, is not adopted if a statement fails.
 func TestBrokenStatementOfAnAdoption(t *testing.T) {
 	t.Parallel()
-	adopts := map[string]deed{"adopt": func(st *stage) error { return st.Adopt(st.t.Context()) }}
-	without := func(sc *scene, files string) *scene {
-		names, err := filepath.Glob(sc.path + files)
-		require.NoError(t, err)
-		require.NotEmpty(t, names)
-		for _, name := range names {
-			require.NoError(t, os.Remove(name))
-		}
-		sc.restored = files == "-sidecar"
-		return sc
-	}
 	// Every operation in it has an answer.
 	settled := &scene{path: filepath.Join(t.TempDir(), "journal.db"), names: []string{"done"}}
 	j := open(t, settled.path)
@@ -696,13 +685,33 @@ func TestBrokenStatementOfAnAdoption(t *testing.T) {
 	require.NoError(t, sqlite.Fold(j))
 	require.NoError(t, j.Close())
 	for name, sc := range map[string]*scene{
-		"without its sidecar": without(newScene(t), "-sidecar"),
-		"without a session":   without(newScene(t), "-session-*"),
-		"settled":             without(settled, "-sidecar"),
-		"by a clock behind":   without(newSceneAhead(t), "-sidecar"),
+		"without a session": newScene(t).without(t, "-session-*"),
+		"settled":           settled.without(t, "-sidecar"),
+		"by a clock behind": newSceneAhead(t).without(t, "-sidecar"),
 	} {
 		t.Run(name, func(t *testing.T) { sc.breaks(t, adopts) })
 	}
+}
+
+// An adoption of several commits returns an error too if a statement of one of them fails.
+func TestBrokenStatementOfAnAdoptionInPages(t *testing.T) {
+	defer sqlite.AdoptAtOnce(1)()
+	newScene(t).without(t, "-sidecar").breaks(t, adopts)
+}
+
+var adopts = map[string]deed{"adopt": func(st *stage) error { return st.Adopt(st.t.Context()) }}
+
+// without removes files of the scene's journal, so that it counts as restored or has sessions of elsewhere.
+func (sc *scene) without(t *testing.T, files string) *scene {
+	t.Helper()
+	names, err := filepath.Glob(sc.path + files)
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.NoError(t, os.Remove(name))
+	}
+	sc.restored = files == "-sidecar"
+	return sc
 }
 
 // newSceneAhead is a journal with operations that a clock ahead has begun. The clock has been right again for long
