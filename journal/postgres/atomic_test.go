@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -428,6 +430,75 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			history.run(t, j, ledger, func() int { return rows("SELECT count(*) FROM " + ledger) })
 		})
 	}
+}
+
+// A handler may end its transaction by itself, or leave it in a state in which nothing can be recorded. Its row is there at
+// most once, and as the answers say.
+func TestHandlersThatEndTheirTransactionOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	j := openAt(t, cluster.URL(), opts)
+	ledger, _ := ledgerOf(t, cluster, opts)
+	reads := cluster.Conn(t)
+	harms := map[string]func(ctx context.Context, tx pgx.Tx){
+		"commits":    func(ctx context.Context, tx pgx.Tx) { assert.NoError(t, tx.Commit(ctx)) },
+		"rolls back": func(ctx context.Context, tx pgx.Tx) { assert.NoError(t, tx.Rollback(ctx)) },
+		"rows left": func(ctx context.Context, tx pgx.Tx) {
+			_, err := tx.Query(ctx, "SELECT generate_series(1, 100000)")
+			assert.NoError(t, err)
+		},
+		"half a savepoint": func(ctx context.Context, tx pgx.Tx) {
+			inner, err := tx.Begin(ctx)
+			assert.NoError(t, err)
+			_, err = inner.Exec(ctx, "SELECT 1 / 0")
+			assert.Error(t, err)
+			assert.NoError(t, inner.Rollback(ctx))
+		},
+	}
+	for _, statement := range []string{"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "COMMIT; BEGIN", "ROLLBACK; BEGIN", "SET TRANSACTION READ ONLY", "SELECT 1 / 0"} {
+		harms[statement] = func(ctx context.Context, tx pgx.Tx) {
+			for part := range strings.SplitSeq(statement, "; ") {
+				_, _ = tx.Exec(ctx, part)
+			}
+		}
+	}
+	for beginner, begin := range map[string]func(context.Context) (journal.Tx, error){
+		"journal": nil, "application": begins(poolAt(t, cluster.URL(), 2)), "beginner": postgres.Begin(poolAt(t, cluster.URL(), 2)),
+	} {
+		h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+			tx, err := server.TxAs[pgx.Tx](r.Context())
+			if !assert.NoError(t, err) {
+				return
+			}
+			_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ($1)", r.URL.Query().Get("payee"))
+			assert.NoError(t, err)
+			harms[r.URL.Query().Get("harm")](r.Context(), tx)
+			if r.URL.Query().Has("logged out") {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		for harm := range harms {
+			for _, answer := range []string{"success", "logged out"} {
+				name := beginner + ", " + harm + ", " + answer
+				for range 2 {
+					r := httptest.NewRequest(http.MethodPost, "/payments?"+url.Values{"harm": {harm}, answer: {""}, "payee": {name}}.Encode(), nil)
+					r.Header.Set("Idempotency-Key", fmt.Sprintf("%x", sha256.Sum256([]byte(name))))
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					var rows int
+					require.NoError(t, reads.QueryRow(t.Context(), "SELECT count(*) FROM "+ledger+" WHERE payee = $1", name).Scan(&rows))
+					assert.LessOrEqual(t, rows, 1, name)
+					if free := w.Header().Get("Idempotency-Recorded") == "false"; free {
+						assert.Zero(t, rows, name)
+					} else if w.Code < 300 {
+						assert.Equal(t, 1, rows, name)
+					}
+				}
+			}
+		}
+	}
+	verified(t, j)
 }
 
 // begins begins transactions in a pool.
