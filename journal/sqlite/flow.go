@@ -22,7 +22,7 @@ type flowWriter struct {
 	sql *statements.Flows // the writer's goroutine's; nil before the first use
 
 	mu       sync.Mutex
-	deferred []journal.FlowEvent
+	deferred []*journal.FlowEvent
 	carried  bool // some that rode are in the batch
 }
 
@@ -39,7 +39,7 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 	w := j.file.writer
 	if ev.Kind == journal.FlowEventRecord {
 		w.flows.mu.Lock()
-		w.flows.deferred = append(w.flows.deferred, ev)
+		w.flows.deferred = append(w.flows.deferred, &ev)
 		full := len(w.flows.deferred)%maxBatch == 0
 		w.flows.mu.Unlock()
 		if full {
@@ -87,15 +87,15 @@ func (b *batch) takeDeferredFlows() {
 
 // recordDeferred records steps like applyFlow, but without reading the flow: NextFlow accepts only a record
 // under the current claim, which changes nothing else.
-func (b *batch) recordDeferred(ev journal.FlowEvent) error {
+func (b *batch) recordDeferred(ev *journal.FlowEvent) error {
 	if ev.Handle == 0 {
-		_, err := b.applyFlow(ev)
+		_, err := b.applyFlow(*ev)
 		return err
 	}
 	s, err := b.flowSQL()
 	for _, step := range ev.Steps {
 		if err == nil {
-			err = b.write(s.InsertDeferred, append(format.StepArgs(ev.Handle, step), ev.Claim)...)
+			err = b.write(s.InsertDeferred, append(format.StepArgs(ev.Handle, step), ev.Handle, ev.Claim)...)
 		}
 	}
 	return err
@@ -141,25 +141,49 @@ func (b *batch) applyFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
 			return journal.FlowResult{}, err
 		}
 	}
-	var f journal.Flow
-	if ev.Handle != 0 {
-		f, err = b.flow(s.ByHandle, ev.Handle)
-	} else {
-		f, err = b.flow(s.ByRef, ev.Ref.ID, ev.Ref.Scope, ev.Ref.Parent)
+	handle := ev.Handle
+	if handle == 0 {
+		if err := b.read(s.HandleOf, func(v []driver.Value) error {
+			handle = v[0].(int64)
+			return nil
+		}, ev.Ref.ID, ev.Ref.Scope, ev.Ref.Parent); err != nil {
+			return journal.FlowResult{}, err
+		}
 	}
+	f, err := b.flow(handle)
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
 	return b.nextFlow(f, ev)
 }
 
-// flow reads a flow without its steps. It returns the zero Flow if there is none.
-func (b *batch) flow(s *conn.Stmt, args ...any) (f journal.Flow, err error) {
-	_, err = s.First(func(v []driver.Value) error {
+// flow returns a flow without its steps, or the zero Flow if there is none.
+func (b *batch) flow(handle int64) (f journal.Flow, err error) {
+	if f, ok := b.running[handle]; ok || handle == 0 {
+		f.Input, f.History = slices.Clone(f.Input), slices.Clone(f.History)
+		return f, nil
+	}
+	_, err = b.writer.flows.sql.ByHandle.First(func(v []driver.Value) error {
 		f, err = format.ReadFlow(v)
 		return err
-	}, args...)
+	}, handle)
 	return f, b.fail(err)
+}
+
+// maxRunningInput bounds the input of a flow that the writer remembers, in bytes.
+const maxRunningInput = 4 << 10
+
+// rememberFlow keeps a running flow, which its holder changes next. The caller keeps what the slices of f share.
+func (w *writer) rememberFlow(f journal.Flow) {
+	if f.State != journal.FlowStateRunning || len(f.Input) > maxRunningInput {
+		delete(w.running, f.Handle)
+		return
+	}
+	if len(w.running) >= cacheSize {
+		clear(w.running)
+	}
+	f.Input, f.History, f.Steps = slices.Clone(f.Input), slices.Clone(f.History), nil
+	w.running[f.Handle] = f
 }
 
 // nextFlow runs NextFlow on f, without its steps, and writes the result.
@@ -200,13 +224,21 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResu
 func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 	s := b.writer.flows.sql
 	if was.Handle == 0 {
-		err := b.read(s.NextHandle, func(v []driver.Value) error {
-			f.Handle = v[0].(int64)
-			return nil
-		})
+		var err error
+		if b.newestFlow == 0 {
+			err = b.read(s.Newest, func(v []driver.Value) error {
+				b.newestFlow = v[0].(int64)
+				return nil
+			})
+		}
+		f.Handle = b.newestFlow + 1
 		if err == nil {
 			err = b.write(s.Insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
 				f.Claim, format.EncodeFlowFacts(f), f.Input)
+		}
+		if err == nil {
+			b.newestFlow = f.Handle
+			b.rememberFlow(f)
 		}
 		return f, err
 	}
@@ -218,7 +250,11 @@ func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		}
 		return f, err
 	}
-	return f, b.write(s.Update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts, f.Handle)
+	err := b.write(s.Update, int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), format.FromTime(f.EndedAt), facts, f.Handle)
+	if err == nil {
+		b.rememberFlow(f)
+	}
+	return f, err
 }
 
 func (b *batch) addSteps(handle int64, steps []journal.StepRecord) error {
@@ -292,7 +328,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 		before := len(passed)
 		slices.Sort(mine)
 		for _, handle := range mine {
-			f, err := b.flow(s.ByHandle, handle)
+			f, err := b.flow(handle)
 			var result journal.FlowResult
 			if err == nil {
 				result, err = b.nextFlow(f, ev)
@@ -310,7 +346,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResul
 			return nil, errors.Join(damaged, restored)
 		}
 		for _, handle := range others[:min(limit-len(results), len(others))] {
-			f, err := b.flow(s.ByHandle, handle)
+			f, err := b.flow(handle)
 			if err == nil {
 				results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
 			} else if !pass(handle, err) {
@@ -403,7 +439,7 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 				return err
 			}
 			for _, handle := range handles {
-				f, err := b.flow(s.ByHandle, handle)
+				f, err := b.flow(handle)
 				var result journal.FlowResult
 				if err == nil {
 					result, err = b.nextFlow(f, ev)

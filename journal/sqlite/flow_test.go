@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -273,4 +274,27 @@ func TestFlowStepOfALostClaim(t *testing.T) {
 	f, err = j.GetFlow(t.Context(), f.Ref)
 	require.NoError(t, err)
 	assert.Empty(t, f.Steps)
+}
+
+// The writer remembers a running flow, but not its caller's memory.
+func TestFlowHasTheInputThatItBeganWith(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for name, size := range map[string]int{"small": 10, "large": 1 << 20} {
+		input := bytes.Repeat([]byte("1"), size)
+		begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
+			Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: name}, At: time.Now(), Session: s.ID(), Input: input, InputDigest: "v1:",
+		})
+		require.NoError(t, err)
+		input[0] = '2'
+		f := begun.Flow
+		res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, res.Decision)
+		res.Flow.Input[0] = '3'
+		f, err = j.GetFlow(t.Context(), f.Ref)
+		require.NoError(t, err, name)
+		assert.Equal(t, bytes.Repeat([]byte("1"), size), f.Input, name)
+	}
 }

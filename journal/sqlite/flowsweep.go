@@ -19,7 +19,7 @@ func (b *batch) sweepFlows(ev journal.Event) error {
 		return err
 	}
 	for _, handle := range handles {
-		f, err := b.flow(s.ByHandle, handle)
+		f, err := b.flow(handle)
 		if errors.Is(err, format.ErrDamaged) {
 			continue // a damaged flow is never used
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/memtable"
@@ -41,7 +42,11 @@ type state struct {
 	cache    map[int64]format.Row
 	own      map[string]*session // of this process, by ID
 	segments *nameindex.Index
-	sweeps   []sealed.Sweep // under way, the first one first
+
+	running    map[int64]journal.Flow // some of the running flows, without their steps
+	newestFlow int64                  // the latest handle of a flow; 0: not known
+
+	sweeps []sealed.Sweep // under way, the first one first
 
 	identity string
 	epoch    int64
@@ -53,7 +58,7 @@ type state struct {
 }
 
 func newState() state {
-	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), memtable: memtable.New(), segments: nameindex.New()}
+	return state{cache: make(map[int64]format.Row), own: make(map[string]*session), running: make(map[int64]journal.Flow), memtable: memtable.New(), segments: nameindex.New()}
 }
 
 // refresh adds the commits of other processes to the state, inside a transaction.
@@ -95,6 +100,8 @@ func (b *batch) refresh() error {
 	w.wasReset = false
 	w.segments.Truncate(w.newest)
 	clear(w.cache)
+	clear(w.running)
+	w.newestFlow = 0
 	for _, s := range w.own {
 		s.verified = false
 	}

@@ -59,7 +59,7 @@ func Due(f *journal.Flow) time.Time {
 
 // sumOfFlow is the sum of facts and of everything else that is in the flow's row.
 func sumOfFlow(facts []byte, f journal.Flow) uint32 {
-	var e encoder
+	e := encoder{buf: make([]byte, 0, 256+len(f.Input))}
 	e.int(f.Handle)
 	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
 		e.string(s)
@@ -122,12 +122,13 @@ func ReadFlow(v []driver.Value) (journal.Flow, error) {
 
 // StepArgs are the columns of a step: its flow, and what ReadStep reads.
 func StepArgs(flow int64, s journal.StepRecord) []any {
-	return []any{flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s))}
+	return append(make([]any, 0, 11), // there is room for the flow and its claim once more
+		flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s)))
 }
 
 // sumOfStep is the sum of a step's row.
 func sumOfStep(flow int64, s journal.StepRecord) uint32 {
-	var e encoder
+	e := encoder{buf: make([]byte, 0, 64+len(s.Name)+len(s.Result))}
 	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {
 		e.int(n)
 	}

@@ -195,8 +195,7 @@ func (s *Stmt) First(f func(row []driver.Value) error, args ...any) (bool, error
 
 // Code returns SQLite's result code without its extension, or 0 for other errors.
 func Code(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0

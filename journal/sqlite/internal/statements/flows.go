@@ -13,12 +13,12 @@ const (
 
 // Flows are the writer's statements for flows.
 type Flows struct {
-	ByHandle, ByRef, Steps                     *conn.Stmt
+	ByHandle, HandleOf, Steps                  *conn.Stmt
 	Insert, Update, InsertStep, InsertDeferred *conn.Stmt
 	Reap, DropSteps                            *conn.Stmt
 	NextHolder, HeldBy, Due, Ended             *conn.Stmt
 	DueAfter                                   *conn.Stmt
-	NextHandle                                 *conn.Stmt
+	Newest                                     *conn.Stmt
 }
 
 // NewFlows prepares them on a connection.
@@ -29,15 +29,15 @@ func NewFlows(c *conn.Conn) (*Flows, error) {
 		text string
 	}{
 		{&s.ByHandle, read.SelectFlow + " WHERE handle = ?"},
-		{&s.ByRef, read.SelectFlow + " WHERE id = ? AND scope = ? AND parent = ?"},
+		{&s.HandleOf, "SELECT handle FROM onceward_flows WHERE id = ? AND scope = ? AND parent = ?"},
 		{&s.Steps, read.SelectSteps},
-		{&s.NextHandle, "SELECT coalesce(max(handle), 0) + 1 FROM onceward_flows"},
+		{&s.Newest, "SELECT coalesce(max(handle), 0) FROM onceward_flows"},
 		{&s.Insert, `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
 		{&s.Update, "UPDATE onceward_flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
 		{&s.InsertStep, InsertStep + StepValues},
-		{&s.InsertDeferred, InsertStep + ` SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-			WHERE EXISTS (SELECT 1 FROM onceward_flows WHERE handle = ?1 AND state = 1 AND claim = ?10)`},
+		{&s.InsertDeferred, InsertStep + ` SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+			WHERE EXISTS (SELECT 1 FROM onceward_flows WHERE handle = ? AND state = 1 AND claim = ?)`},
 		{&s.Reap, "UPDATE onceward_flows SET tombstone = 1, input = NULL, facts = ? WHERE handle = ?"},
 		{&s.DropSteps, "DELETE FROM onceward_flow_steps WHERE flow = ?"},
 		{&s.NextHolder, "SELECT holder FROM onceward_flows INDEXED BY onceward_flows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
