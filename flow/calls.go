@@ -18,12 +18,12 @@ import (
 type stepCalls struct {
 	begins  sync.RWMutex // held to read while one is begun
 	mu      sync.Mutex
-	over    bool                  // the step has ended, and none is begun any more; set under both
-	refused bool                  // the credential of one of them, or it had none
-	lacking bool                  // one of them is completed, and its answer is gone or not whole
-	asked   time.Time             // what is cancelled is not to be sent again before; zero: whenever
-	running map[onceward.Ref]bool // those that this run may begin or is sending
-	reached map[onceward.Ref]bool // those of which this run was told what became of them
+	over    bool           // the step has ended, and none is begun any more; set under both
+	refused bool           // the credential of one of them, or it had none
+	lacking bool           // one of them is completed, and its answer is gone or not whole
+	asked   time.Time      // what is cancelled is not to be sent again before; zero: whenever
+	running []onceward.Ref // those that this run may begin or is sending
+	reached []onceward.Ref // those that this run knows the outcome of
 	unnamed callState
 	open    map[onceward.Ref]journal.Operation // those without an outcome, as they were left
 }
@@ -81,12 +81,9 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err
 	known := op.State != journal.StateAbsent
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.running, ref)
-	if known {
-		if c.reached == nil {
-			c.reached = map[onceward.Ref]bool{}
-		}
-		c.reached[ref] = true
+	c.running = slices.DeleteFunc(c.running, func(other onceward.Ref) bool { return other == ref })
+	if known && !slices.Contains(c.reached, ref) {
+		c.reached = append(c.reached, ref)
 	}
 	if !named {
 		c.unnamed = unanswered
@@ -161,15 +158,15 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	isTold := func(id string) bool {
 		other := onceward.Ref{Scope: ref.Scope, Parent: ref.Parent, ID: id}
 		_, isOpen := c.open[other]
-		return other == ref || c.running[other] || c.reached[other] && !isOpen
+		return other == ref || slices.Contains(c.running, other) || slices.Contains(c.reached, other) && !isOpen
 	}
 	r.mu.Lock()
 	untold := slices.DeleteFunc(slices.Clone(r.called[st.id]), isTold)
-	if c.running == nil {
-		c.running = map[onceward.Ref]bool{}
+	if !slices.Contains(c.running, ref) {
+		c.running = append(c.running, ref)
 	}
-	c.running[ref] = true
 	r.mu.Unlock()
+	reached := slices.Clone(c.reached)
 	c.mu.Unlock()
 	if len(untold) == 0 {
 		return nil
@@ -185,7 +182,7 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	}
 	for i := range ops {
 		switch op := &ops[i]; {
-		case op.State == journal.StateCancelled, st.takesBack(ctx, op):
+		case op.State == journal.StateCancelled, !slices.Contains(reached, op.Ref) && st.takesBack(ctx, op):
 		case !op.State.Settled():
 			return fmt.Errorf("%w: operation %s of its step is %s, and has to have an outcome first", onceward.ErrNotSent, op.ID, op.State)
 		case r.tookEffect(op):
@@ -197,22 +194,27 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 
 // takesBack cancels an unsent operation that an earlier run began and this run does not ask for.
 func (st *step) takesBack(ctx context.Context, op *journal.Operation) bool {
-	return !st.calls.reached[op.Ref] && st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
+	return st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
 }
 
-// Begin calls begin, which begins an operation or writes for the step, if the flow still owns it. After the step has
+// Begin lets an operation be begun, or the step write, until Begun, if the flow still owns the step. After the step has
 // ended, the function has gone on without it. After the session is lost, another process may have given the flow up.
-func (st *step) Begin(begin func() error) error {
+func (st *step) Begin() (err error) {
 	st.calls.begins.RLock()
-	defer st.calls.begins.RUnlock()
 	switch r := st.run; {
 	case st.calls.over:
-		return fmt.Errorf("%w: its step has ended", onceward.ErrNotSent)
+		err = fmt.Errorf("%w: its step has ended", onceward.ErrNotSent)
 	case !r.core.Session.Holds(r.flow.Holder):
-		return journal.ErrSessionLost
+		err = journal.ErrSessionLost
+	default:
+		return nil
 	}
-	return begin()
+	st.calls.begins.RUnlock()
+	return err
 }
+
+// Begun ends what Begin allowed.
+func (st *step) Begun() { st.calls.begins.RUnlock() }
 
 // end stops further operations from beginning, and waits for those that are being begun.
 func (c *stepCalls) end() {
@@ -299,7 +301,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	r.mu.Lock()
 	var ids []string
 	for _, id := range r.called[st.id] {
-		if err != nil || !st.calls.reached[r.refOf(id)] { // a reached operation keeps no step from success
+		if err != nil || !slices.Contains(st.calls.reached, r.refOf(id)) { // a reached operation keeps no step from success
 			ids = append(ids, id)
 		}
 	}
@@ -316,7 +318,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 			why = "is sent by no other process"
 		case !op.State.Settled():
 			open = &waits.Operation
-		case err != nil && op.State == journal.StateCompleted && !st.calls.reached[op.Ref] && !saysNoEffect(err) && r.tookEffect(op):
+		case err != nil && op.State == journal.StateCompleted && !slices.Contains(st.calls.reached, op.Ref) && !saysNoEffect(err) && r.tookEffect(op):
 			why = "took effect in an earlier run"
 		}
 		if why != "" {

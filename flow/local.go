@@ -76,7 +76,11 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.core.Now()}
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.riding), rec)})
 	r.mu.Unlock()
-	if err := st.Begin(func() error {
+	commit := func() error {
+		if err := st.Begin(); err != nil {
+			return err
+		}
+		defer st.Begun()
 		res, err := local.ApplyFlowTx(ctx, tx, ev)
 		switch {
 		case err != nil:
@@ -85,7 +89,8 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 			return errors.New("the claim is no longer held")
 		}
 		return tx.Commit(ctx)
-	}); err != nil {
+	}
+	if err := commit(); err != nil {
 		// The commit may have landed: the next run will see.
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}
 	}

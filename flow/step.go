@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"time"
@@ -195,7 +194,7 @@ func decodeStrictly(encoded []byte, into any) error {
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if len(bytes.TrimRight(encoded[d.InputOffset():], " \t\r\n")) > 0 {
 		return errors.New("something follows it")
 	}
 	return nil

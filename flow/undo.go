@@ -71,9 +71,8 @@ func (r *run) refOf(id string) onceward.Ref {
 }
 
 func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Operation, err error) {
-	ctx = context.WithoutCancel(ctx)
 	for _, id := range ids {
-		op, err := r.core.Journal.Get(ctx, r.refOf(id))
+		op, err := r.core.Journal.Get(context.WithoutCancel(ctx), r.refOf(id))
 		switch {
 		case err == nil:
 			ops = append(ops, op)

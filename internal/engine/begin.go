@@ -242,26 +242,14 @@ func (k *call) apply() (journal.Result, error) {
 // session was lost.
 func (k *call) applyNow(ev *journal.Event) (res journal.Result, asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
-		own := new(journal.Event) // so that ev stays off the heap for the others
-		*own = *ev
-		res, asked, err = k.applyInStep(p.Flow.Step, own)
-		ev.At = own.At
-		return res, asked, err
+		if err := p.Flow.Step.Begin(); err != nil {
+			return res, false, err
+		}
+		defer p.Flow.Step.Begun()
 	}
 	ev.At = k.engine.Now() // the last session may have been lost by time that went by
 	res, err = k.engine.Journal.Apply(k.ctx, *ev)
 	return res, !errors.Is(err, journal.ErrSessionLost), err
-}
-
-// applyInStep is applyNow for a flow's step.
-func (k *call) applyInStep(step seam.Step, ev *journal.Event) (res journal.Result, asked bool, err error) {
-	err = step.Begin(func() (err error) {
-		ev.At = k.engine.Now()
-		res, err = k.engine.Journal.Apply(k.ctx, *ev)
-		asked = !errors.Is(err, journal.ErrSessionLost)
-		return err
-	})
-	return res, asked, err
 }
 
 // undo cancels an intent whose commit failed and may have landed all the same.

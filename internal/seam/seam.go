@@ -84,9 +84,10 @@ type Step interface {
 	// Note has the operation recorded as one of the step's, before it is begun.
 	Note(ctx context.Context, ref journal.Ref) error
 
-	// Begin has begin begin the operation, unless the step has ended or its flow may be in other hands: none is
-	// begun any more then. Its error is begin's, ErrSessionLost of the journal's, or one that wraps ErrNotSent.
-	Begin(begin func() error) error
+	// Begin lets an operation be begun until Begun, which follows if Begin returns nil. Begin returns an error if the step
+	// has ended or its flow may be in other hands: the journal's ErrSessionLost, or one that wraps ErrNotSent.
+	Begin() error
+	Begun()
 
 	// Left records the result of the call. Its op is absent if the call does not know how its operation stands. If
 	// lacksCredential is set, err is for want of a credential. The provider accepts no request until asked; zero
