@@ -1,11 +1,6 @@
 package tables
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/onceward/onceward/providers"
@@ -31,83 +26,43 @@ func Declined(p *providers.Provider, a Answer) bool {
 }
 
 func says(d *providers.Decline, body []byte) bool {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	w := declineWalk{decoder: decoder, equals: d.Equals}
-	said := w.value(strings.Split(strings.ReplaceAll(d.Field, "[]", ".[]"), "."))
-	if w.err != nil {
-		return false
-	}
-	_, err := decoder.Token()
-	return said && errors.Is(err, io.EOF)
+	w := declineWalk{jsonText: jsonText{in: body}, equals: d.Equals, said: true}
+	w.space()
+	return w.follow(strings.Split(strings.ReplaceAll(d.Field, "[]", ".[]"), "."), 0) && w.ended() && w.said
 }
 
 // declineWalk reads a JSON text once.
 type declineWalk struct {
-	decoder *json.Decoder
-	equals  string
-	err     error
+	jsonText
+	equals string
+	said   bool // all that the path led to so far, in each of its branches
 }
 
-// value consumes a value and reports whether all that the path leads to from there, and
-// there is something, equals.
-func (w *declineWalk) value(path []string) bool {
-	token, err := w.decoder.Token()
-	if err != nil {
-		w.err = err
+// follow consumes the value from which the path goes on.
+func (w *declineWalk) follow(path []string, depth int) (ok bool) {
+	if depth > maxDepth {
 		return false
 	}
-	switch token {
-	case json.Delim('{'):
-		return w.object(path)
-	case json.Delim('['):
-		return w.array(path)
-	}
-	return len(path) == 0 && fmt.Sprint(token) == w.equals && token != nil
-}
-
-func (w *declineWalk) object(path []string) bool {
-	found, said := 0, true
-	for w.decoder.More() {
-		name, err := w.decoder.Token()
-		if err != nil {
-			w.err = err
-			return false
-		}
-		if len(path) > 0 && (path[0] == "*" || name == path[0]) {
+	from, found := w.pos, 0
+	switch c := w.next(); {
+	case c == '{' && len(path) > 0:
+		ok = w.members(func(name []byte) bool {
+			if path[0] != "*" && !isName(name, path[0]) {
+				return w.value(depth + 1)
+			}
 			found++
-			said = w.value(path[1:]) && said
-		} else {
-			w.skip()
-		}
-		if w.err != nil {
-			return false
-		}
+			return w.follow(path[1:], depth+1)
+		})
+		w.said = w.said && found == 1
+	case c == '[' && len(path) > 0 && path[0] == "[]":
+		ok = w.elements(func() bool {
+			found++
+			return w.follow(path[1:], depth+1)
+		})
+		w.said = w.said && found > 0
+	default:
+		ok = w.value(depth)
+		w.said = w.said && ok && len(path) == 0 && c != '{' && c != '[' && c != 'n' && scalarSays(w.in[from:w.pos], w.equals)
 	}
-	_, w.err = w.decoder.Token()
-	return said && found == 1 && w.err == nil
-}
-
-func (w *declineWalk) array(path []string) bool {
-	found, said := 0, true
-	for w.decoder.More() {
-		found++
-		if len(path) > 0 && path[0] == "[]" {
-			said = w.value(path[1:]) && said
-		} else {
-			said = false
-			w.skip()
-		}
-		if w.err != nil {
-			return false
-		}
-	}
-	_, w.err = w.decoder.Token()
-	return said && found > 0 && w.err == nil
-}
-
-// skip consumes a value that the path does not lead to.
-func (w *declineWalk) skip() {
-	var raw json.RawMessage
-	w.err = w.decoder.Decode(&raw)
+	return ok
 }

@@ -63,11 +63,15 @@ func (r *reading) said(f found) string {
 }
 
 func (r *reading) says(f found, text string) bool {
-	value := r.Body[f.value.from:f.value.to]
-	if value[0] == '"' {
-		return isName(value, text)
+	return scalarSays(r.Body[f.value.from:f.value.to], text)
+}
+
+// scalarSays reports whether a scalar of a JSON text is the text.
+func scalarSays(scalar []byte, text string) bool {
+	if scalar[0] == '"' {
+		return isName(scalar, text)
 	}
-	return string(value) == text
+	return string(scalar) == text
 }
 
 // fields returns the non-empty scalars at the paths. A body that is not JSON has
@@ -103,8 +107,7 @@ func (r *reading) value(on pathSet, steps, depth int) bool {
 	case '{':
 		return r.object(on, steps, depth)
 	case '[':
-		t.pos++
-		return r.array(0, steps, depth)
+		return t.elements(func() bool { return r.value(0, steps, depth+1) })
 	}
 	from := t.pos
 	if !t.scalar() {
@@ -118,51 +121,14 @@ func (r *reading) value(on pathSet, steps, depth int) bool {
 	return true
 }
 
-// array consumes an array, behind its bracket, whose elements on leads to.
-func (r *reading) array(on pathSet, steps, depth int) bool {
-	t := &r.text
-	t.space()
-	if t.take(']') {
-		return true
-	}
-	for {
-		t.space()
-		if !r.value(on, steps, depth+1) {
-			return false
-		}
-		t.space()
-		if t.take(']') {
-			return true
-		}
-		if !t.take(',') {
-			return false
-		}
-	}
-}
-
 // object consumes an object. If a member on a path occurs twice, it reads none of that path, since parsers differ on
 // which one counts.
 func (r *reading) object(on pathSet, steps, depth int) bool {
 	t := &r.text
-	t.take('{')
-	t.space()
-	if t.take('}') {
-		return true
-	}
 	var seen, twice pathSet
 	var names map[string]struct{} // of the members so far, where the rules ask for any
 	first := len(r.found)
-	for {
-		t.space()
-		name, ok := t.str()
-		if !ok {
-			return false
-		}
-		t.space()
-		if !t.take(':') {
-			return false
-		}
-		t.space()
+	ok := t.members(func(name []byte) bool {
 		into, lists := r.reader.under(on, steps, name)
 		if wild := into & r.reader.wildAt(steps); wild != 0 {
 			if names == nil {
@@ -178,21 +144,12 @@ func (r *reading) object(on pathSet, steps, depth int) bool {
 		}
 		seen |= into
 		if t.next() == '[' {
-			t.pos++
-			ok = r.array(lists, steps+1, depth+1)
-		} else {
-			ok = r.value(into&^lists, steps+1, depth+1)
+			return t.elements(func() bool { return r.value(lists, steps+1, depth+2) })
 		}
-		if !ok {
-			return false
-		}
-		t.space()
-		if t.take('}') {
-			break
-		}
-		if !t.take(',') {
-			return false
-		}
+		return r.value(into&^lists, steps+1, depth+1)
+	})
+	if !ok {
+		return false
 	}
 	if twice != 0 {
 		kept := r.found[:first]
