@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/memory"
@@ -117,6 +118,33 @@ func ReceiptViolations(r Receipt) []string {
 	v.must((r.State == ReceiptCompleted) == !r.SettledAt.IsZero(), "it says when its answer was recorded if and only if it is completed")
 	v.must(r.State == ReceiptCompleted || r.Answer == nil && r.Cause == "", "a reserved receipt has no answer, and was not resolved")
 	return v
+}
+
+// Violation is a fact in a journal that the state machine or the store's format excludes.
+type Violation struct {
+	Handle    int64  // of the operation, flow or receipt; 0: it is of the store's file
+	Flow      bool   // of a flow
+	Receipt   bool   // of a receipt
+	Ref       Ref    // of an operation or flow; zero if it can't be read
+	Invariant string // what does not hold
+}
+
+// String shortens names, which may be keys.
+func (v Violation) String() string {
+	kind := "operation"
+	switch {
+	case v.Handle == 0:
+		return "the file: " + v.Invariant
+	case v.Receipt:
+		return fmt.Sprintf("receipt %d: %s", v.Handle, v.Invariant)
+	case v.Flow:
+		kind = "flow"
+	}
+	id := v.Ref.ID
+	if len(id) > 12 {
+		id = strings.ToValidUTF8(id[:8], "") + "…"
+	}
+	return fmt.Sprintf("%s %d %q: %s", kind, v.Handle, id, v.Invariant)
 }
 
 // violations are the invariants that don't hold.

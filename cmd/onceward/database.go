@@ -186,15 +186,6 @@ func (d *database) clock(ctx context.Context, now time.Time) (last, unconfirmed 
 	return last, unconfirmed, nil
 }
 
-func (d *database) verify(ctx context.Context) ([]violation, error) {
-	found, err := d.Verify(ctx)
-	out := make([]violation, 0, len(found))
-	for _, v := range found {
-		out = append(out, violation{Handle: handleOf(v.Handle), Invariant: v.Invariant, Flow: v.Flow, Text: v.String()})
-	}
-	return out, err
-}
-
 func (d *database) backup(context.Context, string) error {
 	return usage("backup copies a journal in a SQLite file; one in PostgreSQL is backed up with its database, by pg_basebackup and archived WAL or by pg_dump: " +
 		"see docs/postgresql.md. One that was restored from that is adopted")

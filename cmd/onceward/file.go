@@ -115,19 +115,6 @@ func believed(now time.Time, lastAt, jumpedAt sql.NullInt64) (last, unconfirmed 
 	return last, unconfirmed
 }
 
-func (f *file) verify(ctx context.Context) ([]violation, error) {
-	found, err := f.Verify(ctx)
-	out := make([]violation, 0, len(found))
-	for _, v := range found {
-		said := violation{Invariant: v.Invariant, Flow: v.Flow, Text: v.String()}
-		if v.Handle != 0 {
-			said.Handle = handleOf(v.Handle)
-		}
-		out = append(out, said)
-	}
-	return out, err
-}
-
 func (f *file) backup(ctx context.Context, path string) error { return f.Backup(ctx, path) }
 
 func (f *file) adopt(ctx context.Context, deployment *string) error {

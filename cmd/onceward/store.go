@@ -29,8 +29,7 @@ type store interface {
 	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero
 	// means that it is.
 	clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error)
-	// verify returns the violations.
-	verify(ctx context.Context) ([]violation, error)
+	Verify(ctx context.Context) ([]journal.Violation, error)
 	// backup writes a copy to a new file.
 	backup(ctx context.Context, path string) error
 	// adopt adopts the journal. A deployment that is not nil becomes its owner.

@@ -34,6 +34,20 @@ type verified struct {
 	Receipts   int64       `json:"receipts,omitempty" doc:"how many were read; left out: there are none"`
 }
 
+// violationsOf verifies a journal.
+func violationsOf(ctx context.Context, s store) ([]violation, error) {
+	found, err := s.Verify(ctx)
+	out := make([]violation, 0, len(found))
+	for _, v := range found {
+		said := violation{Invariant: v.Invariant, Flow: v.Flow, Text: v.String()}
+		if v.Handle != 0 {
+			said.Handle = handleOf(v.Handle)
+		}
+		out = append(out, said)
+	}
+	return out, err
+}
+
 func (v *verified) lines() []any { return lines(v.Violations) }
 
 func (v *verified) table(t *table) {
@@ -52,7 +66,7 @@ func (c *command) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Read the whole journal, and name what is wrong with it (exit 5)", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
-			found, err := s.verify(ctx)
+			found, err := violationsOf(ctx, s)
 			if err != nil {
 				return err
 			}
@@ -106,7 +120,7 @@ func (c *command) backupCommand() *cobra.Command {
 				return fmt.Errorf("the copy can't be read: %w", err)
 			}
 			defer made.Close()
-			found, err := made.verify(ctx)
+			found, err := violationsOf(ctx, made)
 			if err != nil {
 				return fmt.Errorf("the copy can't be read to its end: %w", err)
 			}

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -13,28 +11,7 @@ import (
 )
 
 // Violation is a fact in a journal that the state machine or the file's format excludes.
-type Violation struct {
-	Handle    int64       // of the operation or flow; 0: it is of the file
-	Flow      bool        // of a flow
-	Ref       journal.Ref // of either; zero if unreadable
-	Invariant string      // the broken invariant
-}
-
-// String shortens names, which may be keys.
-func (v Violation) String() string {
-	if v.Handle == 0 {
-		return "the file: " + v.Invariant
-	}
-	kind := "operation"
-	if v.Flow {
-		kind = "flow"
-	}
-	id := v.Ref.ID
-	if len(id) > 12 {
-		id = strings.ToValidUTF8(id[:8], "") + "…"
-	}
-	return fmt.Sprintf("%s %d %q: %s", kind, v.Handle, id, v.Invariant)
-}
+type Violation = journal.Violation
 
 // Verify reads the whole journal and returns its violations, at most 1,000:
 //
@@ -56,7 +33,7 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	path, key := j.file.path, j.file.writer.segments.Key
 	if j.file.writer.readOnly {
 		err := j.file.readers.Read(ctx, func(r *read.Reader) (err error) {
-			found, err = violations(verify.Journal(ctx, path, key, r))
+			found, err = verify.Journal(ctx, path, key, r)
 			return err
 		})
 		if err != nil {
@@ -68,15 +45,6 @@ func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	if err != nil {
 		return nil, conn.Explain(path, "open for reading", err)
 	}
-	found, err = violations(verify.Journal(ctx, path, key, read.New(c)))
+	found, err = verify.Journal(ctx, path, key, read.New(c))
 	return found, errors.Join(conn.Explain(path, "verify", err), c.Close())
-}
-
-// violations are those of the public type.
-func violations(found []verify.Violation, err error) ([]Violation, error) {
-	var public []Violation
-	for _, v := range found {
-		public = append(public, Violation(v))
-	}
-	return public, err
 }

@@ -12,21 +12,12 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-// Violation is a state of a journal that the state machine or its tables' format rules out.
-type Violation struct {
-	Handle    int64       // of the operation, flow or receipt
-	Flow      bool        // of a flow
-	Receipt   bool        // of a receipt
-	Ref       journal.Ref // of an operation or flow; zero if it can't be read
-	Invariant string      // what does not hold
-}
-
 // maxViolations is how many Verify names at most.
 const maxViolations = 1000
 
 // Verify reads the whole journal in pages, and returns its violations, at most 1,000. An error means that it could not
 // read the whole journal.
-func (read Reader) Verify(ctx context.Context, schema string) ([]Violation, error) {
+func (read Reader) Verify(ctx context.Context, schema string) ([]journal.Violation, error) {
 	v := &verification{read: read, ctx: ctx, schema: schema}
 	for _, step := range []func() error{v.operations, v.flows, v.strays, v.receipts} {
 		if err := step(); err != nil {
@@ -42,10 +33,10 @@ type verification struct {
 	ctx    context.Context
 	schema string
 	last   time.Time
-	found  []Violation
+	found  []journal.Violation
 }
 
-func (v *verification) add(found Violation) {
+func (v *verification) add(found journal.Violation) {
 	if len(v.found) < maxViolations {
 		v.found = append(v.found, found)
 	}
@@ -80,7 +71,7 @@ func (v *verification) operations() error {
 				if !record.IsDamaged(err) {
 					return err
 				}
-				v.add(Violation{Handle: after, Invariant: "it is as it was written"})
+				v.add(journal.Violation{Handle: after, Invariant: "it is as it was written"})
 				return nil
 			}
 			l.op = op
@@ -105,7 +96,7 @@ func (v *verification) operation(l *looked) {
 	op := &l.op
 	must := func(holds bool, invariant string) {
 		if !holds {
-			v.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
+			v.add(journal.Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
 		}
 	}
 	for _, broken := range journal.Violations(*op, v.last) {
@@ -140,7 +131,7 @@ func (v *verification) flows() error {
 			n++
 			f, err := record.ScanFlow(record.KeepFirst(from, &after))
 			if record.IsDamaged(err) {
-				v.add(Violation{Handle: after, Flow: true, Invariant: "it is as it was written"})
+				v.add(journal.Violation{Handle: after, Flow: true, Invariant: "it is as it was written"})
 				return nil
 			}
 			flows = append(flows, f)
@@ -152,13 +143,13 @@ func (v *verification) flows() error {
 		for i := range flows {
 			f := &flows[i]
 			if err := v.read.addSteps(v.ctx, flows[i:i+1]); record.IsDamaged(err) {
-				v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its steps are as they were written"})
+				v.add(journal.Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its steps are as they were written"})
 				continue
 			} else if err != nil {
 				return err
 			}
 			for _, broken := range journal.FlowViolations(*f) {
-				v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: broken})
+				v.add(journal.Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: broken})
 			}
 		}
 		if len(v.found) == maxViolations {
@@ -181,7 +172,7 @@ func (v *verification) strays() error {
 		{table: "flow_steps", column: "flow", of: "flows", flow: true, invariant: "a step is that of a flow"},
 	} {
 		err := v.read(v.ctx, func(row record.Scanner) error {
-			stray := Violation{Flow: s.flow, Invariant: s.invariant}
+			stray := journal.Violation{Flow: s.flow, Invariant: s.invariant}
 			err := row.Scan(&stray.Handle)
 			v.add(stray)
 			return err
@@ -203,11 +194,11 @@ func (v *verification) receipts() error {
 			r, err := record.ScanWholeReceipt(row)
 			n, after = n+1, r.Handle
 			if record.IsDamaged(err) {
-				v.add(Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
+				v.add(journal.Violation{Handle: after, Receipt: true, Invariant: "it is as it was written"})
 				return nil
 			}
 			for _, broken := range journal.ReceiptViolations(r.Receipt) {
-				v.add(Violation{Handle: after, Receipt: true, Invariant: broken})
+				v.add(journal.Violation{Handle: after, Receipt: true, Invariant: broken})
 			}
 			return err
 		}, record.WholeReceipt+"WHERE handle > $1 ORDER BY handle LIMIT $2", after, pageSize)

@@ -57,7 +57,7 @@ func (s *verifiedSegment) checkMarks() error {
 		}
 	}
 	for stray := range there {
-		s.add(Violation{Handle: stray.handle, Invariant: "its index entries are of marks that it has"})
+		s.add(journal.Violation{Handle: stray.handle, Invariant: "its index entries are of marks that it has"})
 	}
 	return err
 }
@@ -220,7 +220,7 @@ func (s *verifiedSegment) readAnswers() error {
 	return s.Each("SELECT handle FROM onceward_answers WHERE handle >= ? AND handle < ?", func(row []driver.Value) error {
 		handle := row[0].(int64)
 		if k := s.ops[handle]; k == nil || s.packed[handle] {
-			s.add(Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
+			s.add(journal.Violation{Handle: handle, Invariant: "its answer is of an operation that has a row"})
 		}
 		return nil
 	}, s.first, s.past)
@@ -278,7 +278,7 @@ func (s *verifiedSegment) account(spent bool) error {
 	}, s.first)
 	for handle := max(s.first, 1); err == nil && !spent && handle <= min(s.first+format.SegmentSize-1, s.folded); handle++ {
 		if s.ops[handle] == nil && !bits.Has(handle-s.first) {
-			s.add(Violation{Handle: handle, Invariant: "it is there, or was removed"})
+			s.add(journal.Violation{Handle: handle, Invariant: "it is there, or was removed"})
 		}
 	}
 	return err
@@ -335,11 +335,11 @@ func (s *verifiedSegment) checkLog() error {
 }
 
 func (s *verifiedSegment) damaged(handle int64) {
-	s.add(Violation{Handle: handle, Invariant: "it can be read"})
+	s.add(journal.Violation{Handle: handle, Invariant: "it can be read"})
 }
 
 func (s *verifiedSegment) must(op *journal.Operation, holds bool, invariant string) {
 	if !holds {
-		s.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
+		s.add(journal.Violation{Handle: op.Handle, Ref: op.Ref, Invariant: invariant})
 	}
 }

@@ -71,7 +71,7 @@ func (v *verification) outbox() error {
 				var op journal.Operation
 				if op, err = k.Operation(); err == nil {
 					for _, broken := range journal.Violations(op, op.UpdatedAt) {
-						v.add(Violation{Handle: op.Handle, Ref: op.Ref, Invariant: broken})
+						v.add(journal.Violation{Handle: op.Handle, Ref: op.Ref, Invariant: broken})
 					}
 				}
 			}

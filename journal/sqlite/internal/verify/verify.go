@@ -29,16 +29,8 @@ import (
 // maxViolations is how many Verify names at most.
 const maxViolations = 1000
 
-// Violation is sqlite.Violation.
-type Violation struct {
-	Handle    int64       // of the operation or flow; 0: it is of the file
-	Flow      bool        // of a flow
-	Ref       journal.Ref // of either; zero if unreadable
-	Invariant string      // the broken invariant
-}
-
 // Journal reads the journal at path by r, and returns the violations that it found until an error.
-func Journal(ctx context.Context, path string, key format.HashKey, r *read.Reader) ([]Violation, error) {
+func Journal(ctx context.Context, path string, key format.HashKey, r *read.Reader) ([]journal.Violation, error) {
 	v := &verification{ctx: ctx, path: path, key: key, Reader: *r}
 	err := v.all()
 	return v.found, err
@@ -50,7 +42,7 @@ type verification struct {
 	ctx   context.Context
 	path  string
 	key   format.HashKey
-	found []Violation
+	found []journal.Violation
 	names []named // of all operations
 }
 
@@ -87,14 +79,14 @@ func (v *verification) tolerate(err error) error {
 	return err
 }
 
-func (v *verification) add(found Violation) {
+func (v *verification) add(found journal.Violation) {
 	if len(v.found) < maxViolations {
 		v.found = append(v.found, found)
 	}
 }
 
 func (v *verification) file(format string, args ...any) {
-	v.add(Violation{Invariant: fmt.Sprintf(format, args...)})
+	v.add(journal.Violation{Invariant: fmt.Sprintf(format, args...)})
 }
 
 // integrity has SQLite check the whole file, or only the journal's tables if the application has some. Those
@@ -241,7 +233,7 @@ func (v *verification) unique() {
 	for i := 1; i < len(v.names); i++ {
 		a, b := v.names[i-1], v.names[i]
 		if a.hash == b.hash && a.handle != b.handle {
-			v.add(Violation{Handle: b.handle, Invariant: fmt.Sprintf("no other operation has its name: operation %d", a.handle)})
+			v.add(journal.Violation{Handle: b.handle, Invariant: fmt.Sprintf("no other operation has its name: operation %d", a.handle)})
 		}
 	}
 }
@@ -272,7 +264,7 @@ func (v *verification) sessions() error {
 // asWritten makes a violation of format.ErrSum.
 func (v *verification) asWritten(f *journal.Flow, err error) error {
 	if errors.Is(err, format.ErrSum) {
-		v.add(Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its rows are as they were written"})
+		v.add(journal.Violation{Handle: f.Handle, Flow: true, Ref: f.Ref, Invariant: "its rows are as they were written"})
 		return nil
 	}
 	return err
@@ -287,7 +279,7 @@ func (v *verification) flows() error {
 				last, more = row[0].(int64), true
 				f, err := format.ReadFlow(row)
 				if errors.Is(err, format.ErrDamaged) && !errors.Is(err, format.ErrSum) {
-					v.add(Violation{Handle: last, Flow: true, Invariant: "it can be read"})
+					v.add(journal.Violation{Handle: last, Flow: true, Invariant: "it can be read"})
 					return nil // the others are looked at, with their steps
 				}
 				page = append(page, f)
@@ -302,7 +294,7 @@ func (v *verification) flows() error {
 					}, page[i].Handle)
 				}
 				for _, broken := range journal.FlowViolations(page[i]) {
-					v.add(Violation{Handle: page[i].Handle, Flow: true, Ref: page[i].Ref, Invariant: broken})
+					v.add(journal.Violation{Handle: page[i].Handle, Flow: true, Ref: page[i].Ref, Invariant: broken})
 				}
 			}
 			return err
@@ -315,7 +307,7 @@ func (v *verification) flows() error {
 		}
 	}
 	return v.Each("SELECT DISTINCT flow FROM onceward_flow_steps WHERE flow NOT IN (SELECT handle FROM onceward_flows)", func(row []driver.Value) error {
-		v.add(Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
+		v.add(journal.Violation{Handle: row[0].(int64), Flow: true, Invariant: "its steps are of a flow that is there"})
 		return nil
 	})
 }
