@@ -62,24 +62,7 @@ func Adyen(hmacKeys ...string) (*Verifier, error) {
 // the header's name in the README of adyen-java-api-library). An empty body is ErrMalformed. No timestamp is signed,
 // so a request can be replayed for ever: reject an event seen before.
 func AdyenPlatform(hmacKeys ...string) (*Verifier, error) {
-	const scheme = "adyen platform"
-	keys, err := newSecrets(scheme, hmacKeys, adyenKey)
-	if err != nil {
-		return nil, err
-	}
-	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
-		if len(body) == 0 {
-			return Message{}, malformed("the body is empty")
-		}
-		signature, err := base64Header(r.Header, "HmacSignature")
-		if err != nil {
-			return Message{}, err
-		}
-		if !keys.signed(sha256.New, [][]byte{signature}, body) {
-			return Message{}, noMatch()
-		}
-		return Message{}, nil
-	}}, nil
+	return overBody{scheme: "adyen platform", header: "HmacSignature", key: adyenKey, read: base64Header, full: true}.verifier(hmacKeys)
 }
 
 func adyenKey(text string) ([]byte, error) {

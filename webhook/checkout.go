@@ -7,5 +7,5 @@ package webhook
 // signs no timestamp, so a request can be replayed for ever: reject an event seen before. Message.Events is the id in
 // the body.
 func Checkout(signatureKeys ...string) (*Verifier, error) {
-	return overBody("checkout", signatureKeys, "Cko-Signature", hexHeader, idOf)
+	return overBody{scheme: "checkout", header: "Cko-Signature", read: hexHeader, events: idOf}.verifier(signatureKeys)
 }

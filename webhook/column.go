@@ -8,5 +8,5 @@ package webhook
 // be replayed for ever: reject an event seen before. Message.Events is the id in the body, the same for every repeat
 // (documented). Column repeats up to 25 times within 3 days.
 func Column(signingSecrets ...string) (*Verifier, error) {
-	return overBody("column", signingSecrets, "Column-Signature", eitherHeader, idOf)
+	return overBody{scheme: "column", header: "Column-Signature", read: eitherHeader, events: idOf}.verifier(signingSecrets)
 }

@@ -7,5 +7,5 @@ package webhook
 // It signs no timestamp, so a request can be replayed for ever: reject an event seen before. Message.Events is the id
 // in the body. Dwolla repeats up to 8 times over 72 hours (documented, on "Processing & Validating Webhooks").
 func Dwolla(secrets ...string) (*Verifier, error) {
-	return overBody("dwolla", secrets, "X-Request-Signature-Sha-256", hexHeader, idOf)
+	return overBody{scheme: "dwolla", header: "X-Request-Signature-Sha-256", read: hexHeader, events: idOf}.verifier(secrets)
 }

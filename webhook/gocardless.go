@@ -1,10 +1,6 @@
 package webhook
 
-import (
-	"crypto/sha256"
-	"encoding/json"
-	"net/http"
-)
+import "encoding/json"
 
 // GoCardless verifies GoCardless's webhooks. A secret is the webhook endpoint's. GoCardless returns an error if a
 // secret is missing, empty or padded with white space.
@@ -17,21 +13,7 @@ import (
 // [Handler] answers a bad signature with status 498, as GoCardless asks (reported, quoting its API reference; its SDK
 // does so).
 func GoCardless(endpointSecrets ...string) (*Verifier, error) {
-	const scheme = "gocardless"
-	keys, err := newSecrets(scheme, endpointSecrets, asGiven)
-	if err != nil {
-		return nil, err
-	}
-	return &Verifier{scheme: scheme, refusal: 498, verify: func(r *http.Request, body []byte) (Message, error) {
-		signature, err := hexHeader(r.Header, "Webhook-Signature")
-		if err != nil {
-			return Message{}, err
-		}
-		if !keys.signed(sha256.New, [][]byte{signature}, body) {
-			return Message{}, noMatch()
-		}
-		return Message{Events: goCardlessEvents(body)}, nil
-	}}, nil
+	return overBody{scheme: "gocardless", header: "Webhook-Signature", read: hexHeader, events: goCardlessEvents, refusal: 498}.verifier(endpointSecrets)
 }
 
 func goCardlessEvents(body []byte) (ids []string) {

@@ -8,10 +8,5 @@ package webhook
 // signed. Both reported encodings are read, hexadecimal and base64. So the message is a hint: ask Klarna's API for
 // the object that it names. It signs no timestamp.
 func Klarna(signingKeys ...string) (*Verifier, error) {
-	v, err := overBody("klarna", signingKeys, "Klarna-Signature", eitherHeader, nil)
-	if err != nil {
-		return nil, err
-	}
-	v.hint = true
-	return v, nil
+	return overBody{scheme: "klarna", header: "Klarna-Signature", read: eitherHeader, hint: true}.verifier(signingKeys)
 }

@@ -16,7 +16,7 @@ import (
 // of that name is rejected here, though that SDK accepts it. The header signs no timestamp, so a request can be
 // replayed for ever: reject an event seen before. Message.Events is the id in the body.
 func Mollie(signingSecrets ...string) (*Verifier, error) {
-	return overBody("mollie", signingSecrets, "X-Mollie-Signature", func(h http.Header, name string) ([]byte, error) {
+	return overBody{scheme: "mollie", header: "X-Mollie-Signature", read: func(h http.Header, name string) ([]byte, error) {
 		text, err := header(h, name)
 		if err != nil {
 			return nil, err
@@ -26,7 +26,7 @@ func Mollie(signingSecrets ...string) (*Verifier, error) {
 			return nil, malformed(name + " is not hexadecimal")
 		}
 		return signature, nil
-	}, idOf)
+	}, events: idOf}.verifier(signingSecrets)
 }
 
 // MollieClassic reads the webhooks that Mollie sends to the webhookUrl of a payment or an order. Nothing signs them,

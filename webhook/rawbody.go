@@ -5,25 +5,42 @@ import (
 	"net/http"
 )
 
-// overBody makes the verifier of a scheme whose signature is the HMAC-SHA256 of the raw body alone. read takes the
-// signature from the header. events may be nil.
-func overBody(scheme string, texts []string, name string, read func(h http.Header, name string) ([]byte, error), events func(body []byte) []string) (*Verifier, error) {
-	keys, err := newSecrets(scheme, texts, asGiven)
+// overBody is a scheme whose signature, in one header, is the HMAC-SHA256 of the raw body.
+type overBody struct {
+	scheme, header string
+	key            func(text string) ([]byte, error)                // nil: as given
+	read           func(h http.Header, name string) ([]byte, error) // reads the signature
+	events         func(body []byte) []string                       // may be nil
+	before         string                                           // is signed in front of the body
+	full           bool                                             // no body is empty
+	hint           bool
+	refusal        int // as in Verifier
+}
+
+// verifier makes the scheme's verifier.
+func (o overBody) verifier(texts []string) (*Verifier, error) {
+	if o.key == nil {
+		o.key = asGiven
+	}
+	keys, err := newSecrets(o.scheme, texts, o.key)
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
-		signature, err := read(r.Header, name)
+	return &Verifier{scheme: o.scheme, hint: o.hint, refusal: o.refusal, verify: func(r *http.Request, body []byte) (Message, error) {
+		if o.full && len(body) == 0 {
+			return Message{}, malformed("the body is empty")
+		}
+		signature, err := o.read(r.Header, o.header)
 		if err != nil {
 			return Message{}, err
 		}
-		if !keys.signed(sha256.New, [][]byte{signature}, body) {
+		if !keys.signed(sha256.New, [][]byte{signature}, []byte(o.before), body) {
 			return Message{}, noMatch()
 		}
-		if events == nil {
+		if o.events == nil {
 			return Message{}, nil
 		}
-		return Message{Events: events(body)}, nil
+		return Message{Events: o.events(body)}, nil
 	}}, nil
 }
 

@@ -8,5 +8,5 @@ package webhook
 // replayed for ever. It signs no identifier: X-Razorpay-Event-Id, which Razorpay offers for recognising repeats, is
 // not under the signature.
 func Razorpay(webhookSecrets ...string) (*Verifier, error) {
-	return overBody("razorpay", webhookSecrets, "X-Razorpay-Signature", hexHeader, nil)
+	return overBody{scheme: "razorpay", header: "X-Razorpay-Signature", read: hexHeader}.verifier(webhookSecrets)
 }

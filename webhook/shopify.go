@@ -12,11 +12,11 @@ import "net/http"
 // most topics.
 func Shopify(clientSecrets ...string) (*Verifier, error) {
 	const name = "X-Shopify-Hmac-Sha256"
-	return overBody("shopify", clientSecrets, name, func(h http.Header, name string) ([]byte, error) {
+	return overBody{scheme: "shopify", header: name, read: func(h http.Header, name string) ([]byte, error) {
 		const later = "Shopify-Hmac-Sha256"
 		if len(h.Values(name)) == 0 && len(h.Values(later)) > 0 {
 			name = later
 		}
 		return base64Header(h, name)
-	}, nil)
+	}}.verifier(clientSecrets)
 }

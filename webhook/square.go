@@ -1,10 +1,6 @@
 package webhook
 
-import (
-	"crypto/sha256"
-	"errors"
-	"net/http"
-)
+import "errors"
 
 // Square verifies Square's webhooks. notificationURL is the subscription's, to the letter. Square signs it, so a
 // request behind a proxy is checked against the URL that Square called, and not the one that arrived. A secret is the
@@ -15,25 +11,11 @@ import (
 // square-go-sdk's own verifier accepts it (read in square-go-sdk 3f484c5, webhooks/client/verify_signature.go).
 // Message.Events is the body's event_id, which Square documents for recognising repeats.
 func Square(notificationURL string, signatureKeys ...string) (*Verifier, error) {
-	const scheme = "square"
 	if notificationURL == "" {
 		return nil, errors.New("webhook: square: the notification URL is signed and has to be given")
 	}
-	keys, err := newSecrets(scheme, signatureKeys, asGiven)
-	if err != nil {
-		return nil, err
-	}
-	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) {
-		if len(body) == 0 {
-			return Message{}, malformed("the body is empty")
-		}
-		signature, err := base64Header(r.Header, "X-Square-Hmacsha256-Signature")
-		if err != nil {
-			return Message{}, err
-		}
-		if !keys.signed(sha256.New, [][]byte{signature}, []byte(notificationURL), body) {
-			return Message{}, noMatch()
-		}
-		return Message{Events: member(body, "event_id")}, nil
-	}}, nil
+	return overBody{
+		scheme: "square", header: "X-Square-Hmacsha256-Signature", read: base64Header, before: notificationURL, full: true,
+		events: func(body []byte) []string { return member(body, "event_id") },
+	}.verifier(signatureKeys)
 }

@@ -1,11 +1,33 @@
 package webhook
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"strings"
 	"time"
 )
+
+// timed makes the verifier of a scheme whose header has the form of timedSignature.
+func timed(scheme string, texts []string, name string, read func(string) (time.Time, bool)) (*Verifier, error) {
+	keys, err := newSecrets(scheme, texts, asGiven)
+	if err != nil {
+		return nil, err
+	}
+	return &Verifier{scheme: scheme, verify: func(r *http.Request, body []byte) (Message, error) { return keys.timed(r, body, name, read) }}, nil
+}
+
+// timed verifies a request by the HMAC-SHA256 of "t.body".
+func (s secrets) timed(r *http.Request, body []byte, name string, read func(string) (time.Time, bool)) (Message, error) {
+	t, signatures, err := timedSignature(r.Header, name, read)
+	if err != nil {
+		return Message{}, err
+	}
+	if !s.signed(sha256.New, signatures, []byte(t.text), []byte("."), body) {
+		return Message{}, noMatch()
+	}
+	return Message{Timestamp: t.Time, Events: idOf(body)}, nil
+}
 
 // signedTime keeps the text beside the time, since the text is what was signed.
 type signedTime struct {
