@@ -43,8 +43,13 @@ func (w *writer) handOver() {
 	}
 }
 
+// grant lets t begin. Meanwhile the transaction before it may still be open. A long WAL is moved only once that has ended,
+// since its commit would keep the WAL from starting over.
 func (w *writer) grant(t *turn) {
-	w.checkpoint.BeforeOthers(w.conn)
+	if w.checkpoint.BeforeOthers(w.conn) && w.local.Take(context.Background(), w.timeout) {
+		w.checkpoint.StartOver(w.conn)
+		w.local.GiveBack()
+	}
 	select {
 	case t.granted <- struct{}{}:
 		<-t.over

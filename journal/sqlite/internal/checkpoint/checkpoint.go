@@ -61,6 +61,7 @@ type Checkpointer struct {
 	written int         // pages by the writer, since the wake-up; the writer's
 	own     *conn.Stmt  // the writer's
 	look    *conn.Stmt  // likewise
+	woken   int64       // how many frames the WAL had at the last wake-up for a transaction of the application's; likewise
 	Turn    bool        // the next commit begins an epoch; the writer's
 }
 
@@ -189,22 +190,35 @@ func checkpoint(c *conn.Conn, s **conn.Stmt, mode string) (frames int64, err err
 	return frames, err
 }
 
-// BeforeOthers is called by the writer before a transaction of the application's begins,
-// whose pages it does not count. The WAL can start over with that.
-func (p *Checkpointer) BeforeOthers(c *conn.Conn) {
+// BeforeOthers is called by the writer before a transaction of the application's begins, whose pages it does not count. It
+// reports whether the WAL is so long that it should start over: see StartOver.
+func (p *Checkpointer) BeforeOthers(c *conn.Conn) (long bool) {
 	if p.external {
-		return
+		return false
 	}
 	// That moves nothing (https://sqlite.org/pragma.html#pragma_wal_checkpoint).
 	frames, err := checkpoint(c, &p.look, "NOOP")
-	switch {
-	case err != nil || frames < checkpointAfter:
-	case frames >= longWAL:
-		_, _ = p.passive(c, &p.own)
-		p.Turn = true
-	default:
-		p.wakeUp()
+	if err != nil {
+		return false
 	}
+	if frames < p.woken { // it has started over
+		p.woken = 0
+	}
+	if frames-p.woken < checkpointAfter {
+		return false
+	}
+	p.woken = frames
+	if frames < longWAL {
+		p.wakeUp()
+		return false
+	}
+	return true
+}
+
+// StartOver moves the rest of the WAL. If no transaction is open, the next one starts the WAL over.
+func (p *Checkpointer) StartOver(c *conn.Conn) {
+	_, _ = p.passive(c, &p.own)
+	p.Turn = true
 }
 
 func (p *Checkpointer) wakeUp() {
