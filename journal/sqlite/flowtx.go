@@ -73,13 +73,9 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
-	db, err := j.file.local.Open(j.file.path, j.file.writer.local, j.file.writer.timeout)
-	if err != nil {
-		return nil, conn.Explain(j.file.path, "open for local steps", err)
-	}
 	var tx *sql.Tx
-	err = j.file.writer.inItsTurn(ctx, func() error {
-		tx, err = db.BeginTx(ctx, nil)
+	err := j.file.writer.inItsTurn(ctx, func() (err error) {
+		tx, err = j.file.local.Begin(ctx, j.file.path, j.file.writer.local, j.file.writer.timeout)
 		return err
 	})
 	return tx, conn.Explain(j.file.path, "begin a local step", err)
@@ -125,25 +121,29 @@ func flowIn(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.Flow
 	if ev.Handle == 0 {
 		where, args = " WHERE id = ? AND scope = ? AND parent = ?", []any{ev.Ref.ID, ev.Ref.Scope, ev.Ref.Parent}
 	}
-	v := make([]any, 14)
-	into := make([]any, len(v))
+	var f journal.Flow
+	err := takeRow(tx.QueryRowContext(ctx, read.SelectFlow+where, args...), 14, func(v []driver.Value) (err error) {
+		f, err = format.ReadFlow(v)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return f, err
+}
+
+// takeRow calls f for a row of so many columns.
+func takeRow(row *sql.Row, columns int, f func([]driver.Value) error) error {
+	v, into := make([]any, columns), make([]any, columns)
 	for i := range v {
 		into[i] = &v[i]
 	}
-	if err := tx.QueryRowContext(ctx, read.SelectFlow+where, args...).Scan(into...); err != nil {
-		if errors.Is(err, sql.ErrNoRows) {
-			return journal.Flow{}, nil
-		}
-		return journal.Flow{}, err
+	if err := row.Scan(into...); err != nil {
+		return err
 	}
-	values := make([]driver.Value, len(v))
+	values := make([]driver.Value, columns)
 	for i := range v {
 		values[i] = v[i]
 	}
-	var f journal.Flow
-	err := conn.Take(func(values []driver.Value) (err error) {
-		f, err = format.ReadFlow(values)
-		return err
-	}, values)
-	return f, err
+	return conn.Take(f, values)
 }

@@ -26,8 +26,9 @@ func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	guarded := &guardedConn{sqliteConn: c.(sqliteConn), lock: g.lock, timeout: g.timeout, prepared: map[string]*ownStmt{}}
-	guarded.RegisterRollbackHook(func() { guarded.rolledBack = true })
+	guarded.RegisterRollbackHook(func() { guarded.rolledBack, guarded.ended = true, true })
 	guarded.RegisterCommitHook(func() int32 {
+		guarded.ended = true
 		if guarded.rolledBack {
 			return 1 // roll back instead
 		}
@@ -54,6 +55,7 @@ type guardedConn struct {
 	lock       Lock
 	timeout    time.Duration
 	rolledBack bool                // the transaction that this connection was taken for
+	ended      bool                // likewise, or it may be committed
 	prepared   map[string]*ownStmt // statements of the journal's own
 }
 
@@ -94,6 +96,9 @@ func (g *guardedConn) statement(ctx context.Context, query string) (*ownStmt, er
 }
 
 func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if query == begin && !g.ended && IsOnHandle(ctx) != nil {
+		return nil, errOpen // as SQLite would say
+	}
 	s, err := g.statement(ctx, query)
 	if s == nil && err == nil {
 		return g.sqliteConn.ExecContext(ctx, query, args)
@@ -128,21 +133,16 @@ func (g *guardedConn) Close() error {
 	return errors.Join(append(errs, g.sqliteConn.Close())...)
 }
 
-// BeginTx waits for the transaction that has the file, and begins the next.
+// BeginTx begins a transaction, which gives the lock back if it has it.
 func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
-	begin := func() (err error) {
+	if ctx.Value(lockedKey{}) == nil {
+		return g.sqliteConn.BeginTx(ctx, opts)
+	}
+	err = conn.InTurn(g.timeout, func() (err error) {
 		tx, err = g.sqliteConn.BeginTx(ctx, opts)
 		return err
-	}
-	if !g.lock.Take(ctx, g.timeout) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		err := begin()
-		return tx, err
-	}
-	if err := conn.InTurn(g.timeout, begin); err != nil {
-		g.lock.GiveBack()
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &lockedTx{Tx: tx, lock: g.lock}, nil
@@ -166,6 +166,6 @@ func (t *lockedTx) Rollback() error {
 
 // ResetSession is called when the connection is taken for another transaction.
 func (g *guardedConn) ResetSession(ctx context.Context) error {
-	g.rolledBack = false
+	g.rolledBack, g.ended = false, false
 	return g.sqliteConn.ResetSession(ctx)
 }

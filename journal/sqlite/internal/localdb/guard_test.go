@@ -14,11 +14,9 @@ import (
 // A statement of the journal's own that runs again while its rows are open takes none of them away.
 func TestOwnStatementWhileItsRowsAreOpen(t *testing.T) {
 	var d localdb.Database
-	db, err := d.Open(filepath.Join(t.TempDir(), "any.db"), make(localdb.Lock, 1), time.Second)
+	tx, err := d.Begin(t.Context(), filepath.Join(t.TempDir(), "any.db"), make(localdb.Lock, 1), time.Second)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, d.Close()) }()
-	tx, err := db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
 	defer func() { assert.NoError(t, tx.Rollback()) }()
 	ctx := localdb.OnHandle(t.Context())
 	for _, of := range []struct {

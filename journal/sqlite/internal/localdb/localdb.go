@@ -28,8 +28,11 @@ type Database struct {
 	err  error
 }
 
-// Open returns the handle on the file at path. Its transactions wait for lock, and for other processes, at most timeout.
-func (d *Database) Open(path string, lock Lock, timeout time.Duration) (*sql.DB, error) {
+// Begin begins a transaction of the file at path. It waits for lock, and for other processes, at most timeout.
+//
+// It takes a connection only once it has the lock, mostly the one that has just given it back: that one has in its cache
+// what it has written.
+func (d *Database) Begin(ctx context.Context, path string, lock Lock, timeout time.Duration) (*sql.Tx, error) {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
 			"busy_timeout(0)", // Lock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
@@ -40,8 +43,24 @@ func (d *Database) Open(path string, lock Lock, timeout time.Duration) (*sql.DB,
 			d.db = sql.OpenDB(guards{base, lock, timeout})
 		}
 	})
-	return d.db, d.err
+	if d.err != nil {
+		return nil, d.err
+	}
+	if !lock.Take(ctx, timeout) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return d.db.BeginTx(ctx, nil) // SQLite says what is wrong
+	}
+	tx, err := d.db.BeginTx(context.WithValue(ctx, lockedKey{}, true), nil)
+	if err != nil {
+		lock.GiveBack()
+	}
+	return tx, err
 }
+
+// lockedKey is of the context of a transaction that begins with the lock.
+type lockedKey struct{}
 
 // Close ends the connections, and prevents new ones.
 func (d *Database) Close() error {
@@ -52,12 +71,17 @@ func (d *Database) Close() error {
 	return d.db.Close()
 }
 
+const begin = "BEGIN"
+
+// errOpen is of a transaction that is begun in another one.
+var errOpen = errors.New("a transaction is open")
+
 // IsOpen returns an error if SQLite has ended a transaction by itself. database/sql does not know of that: each
 // of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
 // attempt to begin one shows it.
 func IsOpen(ctx context.Context, tx *sql.Tx) error {
 	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
-	if _, err := tx.ExecContext(whole, "BEGIN"); err != nil {
+	if _, err := tx.ExecContext(whole, begin); err != nil {
 		return ctx.Err()
 	}
 	_, err := tx.ExecContext(whole, "ROLLBACK")
