@@ -65,7 +65,8 @@
 // 0600, because they hold requests and answers.
 //
 // Open migrates the file of an older release, unless Options.NoMigration is set. A process of the older
-// release that has it open then records nothing more and returns journal.ErrVersion.
+// release that has it open then records nothing more and returns journal.ErrVersion. If only the tables of receipts
+// have changed, it records no more receipts, and its operations go on.
 //
 // Programs that read a service's journal open it with Options.ReadOnly. Programs that also resolve or cancel
 // use Options.Existing and Options.NoMigration.

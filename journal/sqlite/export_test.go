@@ -36,6 +36,9 @@ const (
 	KeepRowsBytes = keepRowsBytes
 )
 
+// ReceiptsVersion is the latest version of the receipts' tables.
+const ReceiptsVersion = schema.ReceiptsVersion
+
 // SchemaVersion is the latest version of the schema.
 var SchemaVersion = len(schema.Migrations)
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -43,7 +44,8 @@ type file struct {
 	catching  atomic.Bool // the writer is about to catch up with others
 	takingIn  atomic.Bool // the writer will take in the outbox soon
 	ahead     atomic.Pointer[logAhead]
-	enqueuing sync.Mutex // one goroutine at a time looks and writes in the transaction that has the write lock
+	latest    atomic.Pointer[format.LogRow] // as it was last read for a receipt
+	enqueuing sync.Mutex                    // one goroutine at a time looks and writes in the transaction that has the write lock
 }
 
 // pageBytes is the size of the pages of a file that we make.
@@ -144,6 +146,11 @@ func setUp(main *conn.Conn, path string, opts Options) (migrated bool, err error
 	if migrated, err = schema.Migrate(main, path, opts.schema()); err != nil {
 		return migrated, err
 	}
+	receipts, err := schema.MigrateReceipts(main, path)
+	if err != nil {
+		return migrated, err
+	}
+	migrated = migrated || receipts
 	return migrated, location.Restrict(path)
 }
 

@@ -156,20 +156,24 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 // writes makes sure that tx has the write lock of the journal's own file, and that the journal
 // may be written.
 func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
-	if err := localdb.IsOpen(ctx, tx); err != nil {
+	if err := j.holds(ctx, tx); err != nil {
 		return err
 	}
-	caller := localdb.IsOnHandle(ctx)
-	if caller != nil {
-		err := j.mayWrite(ctx, tx)
-		if errors.Is(err, sql.ErrTxDone) && caller.Err() != nil {
-			return caller.Err()
-		}
+	var version int64
+	if err := tx.QueryRowContext(ctx, "SELECT version FROM onceward_schema").Scan(&version); err != nil {
+		return ended(ctx, err)
+	}
+	return j.mayWrite(version)
+}
+
+// holds makes sure that tx has the write lock of the journal's own file.
+func (j *Journal) holds(ctx context.Context, tx *sql.Tx) error {
+	if err := localdb.IsOpen(ctx, tx); err != nil || localdb.IsOnHandle(ctx) != nil {
 		return err
 	}
 	// A statement that may write takes the lock, even if it has nothing to write.
 	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); err != nil {
-		return ended(err)
+		return ended(ctx, err)
 	}
 	var path string
 	if err := tx.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE seq = 0").Scan(&path); err != nil {
@@ -180,15 +184,12 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 	if mine, _ := os.Stat(j.file.path); !os.SameFile(theirs, mine) {
 		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, j.file.path)
 	}
-	return j.mayWrite(ctx, tx)
+	return nil
 }
 
-// mayWrite makes sure that the journal may be written in tx, which has its write lock.
-func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
-	var version int64
-	if err := tx.QueryRowContext(ctx, "SELECT version FROM onceward_schema").Scan(&version); err != nil {
-		return ended(err)
-	}
+// mayWrite makes sure that the journal may be written by a transaction that has its write lock and has read that version
+// of the schema.
+func (j *Journal) mayWrite(version int64) error {
 	if err := schema.Unchanged(j.file.path, version); err != nil {
 		return err
 	}
@@ -198,11 +199,15 @@ func (j *Journal) mayWrite(ctx context.Context, tx *sql.Tx) error {
 	return j.trusted()
 }
 
-func ended(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("the transaction was ended before; begin another: %w", err)
+// ended explains the error of a transaction's statement, if the transaction was ended before.
+func ended(ctx context.Context, err error) error {
+	if !errors.Is(err, sql.ErrTxDone) {
+		return err
 	}
-	return err
+	if caller := localdb.IsOnHandle(ctx); caller != nil && caller.Err() != nil {
+		return caller.Err()
+	}
+	return fmt.Errorf("the transaction was ended before; begin another: %w", err)
 }
 
 // trusted returns journal.ErrRestored if the journal does not agree with its sidecar.

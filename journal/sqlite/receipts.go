@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,51 +19,11 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 var _ journal.Receipts = (*Journal)(nil)
-
-// receiptTables have a version of their own: a release that changes them neither stops nor is stopped by an older one that
-// keeps operations alone.
-const receiptTables = `
--- One row.
-CREATE TABLE IF NOT EXISTS onceward_receipt_schema (
-	one     INTEGER PRIMARY KEY CHECK (one = 1),
-	version INTEGER NOT NULL,
-	naming  TEXT NOT NULL -- how keys are made of requests
-) STRICT;
-INSERT INTO onceward_receipt_schema VALUES (1, 1, ?1) ON CONFLICT DO UPDATE SET naming = excluded.naming WHERE naming = '';
-
--- In the order of creation.
-CREATE TABLE IF NOT EXISTS onceward_receipts (
-	handle  INTEGER PRIMARY KEY AUTOINCREMENT,
-	scope   TEXT NOT NULL,
-	key     TEXT NOT NULL,
-	place   TEXT NOT NULL,
-	state   INTEGER NOT NULL,
-	ends_at INTEGER NOT NULL, -- when something of it is to be reaped next
-	facts   BLOB NOT NULL,    -- JSON, and the sum of the row
-	answer  BLOB
-) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS onceward_receipts_key ON onceward_receipts (scope, key);
-CREATE INDEX IF NOT EXISTS onceward_receipts_ends ON onceward_receipts (ends_at);
-CREATE INDEX IF NOT EXISTS onceward_receipts_reserved ON onceward_receipts (state) WHERE state = 1; -- once committed, few
-
--- Beside the row, so that lists need not read them.
-CREATE TABLE IF NOT EXISTS onceward_receipt_bodies (handle INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
-
--- The highest number that was done of each entity.
-CREATE TABLE IF NOT EXISTS onceward_heads (
-	source TEXT NOT NULL,
-	entity TEXT NOT NULL,
-	seq    INTEGER NOT NULL,
-	PRIMARY KEY (source, entity)
-) STRICT, WITHOUT ROWID;
-`
-
-// receiptVersion is the version of receiptTables.
-const receiptVersion = 1
 
 // MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests are made. The first
 // that is not empty is recorded, and another one is an error from then on.
@@ -80,7 +41,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 	if err == nil {
 		err = j.writes(ctx, t)
 	}
-	for _, statement := range strings.SplitAfter(receiptTables, ";\n") {
+	for _, statement := range strings.SplitAfter(schema.ReceiptTables, ";\n") {
 		if args := []any{naming}[:strings.Count(statement, "?1")]; err == nil && strings.TrimSpace(statement) != "" {
 			_, err = t.ExecContext(ctx, statement, args...)
 		}
@@ -115,9 +76,6 @@ func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, e
 		}
 		return r.Each("SELECT version, naming FROM onceward_receipt_schema", func(v []driver.Value) error {
 			made = naming == "" || v[1] == naming
-			if v[1] == "" {
-				return nil
-			}
 			return j.checkReceipts(v[0].(int64), v[1].(string), naming)
 		})
 	})
@@ -126,9 +84,11 @@ func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, e
 
 func (j *Journal) checkReceipts(version int64, recorded, naming string) error {
 	switch {
-	case version > receiptVersion:
-		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, receiptVersion)
-	case naming != "" && recorded != naming:
+	case version > schema.ReceiptsVersion:
+		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, schema.ReceiptsVersion)
+	case version < schema.ReceiptsVersion:
+		return fmt.Errorf("%w: journal %s: an older release has made the tables of its receipts since it was opened: close it and open it again, which migrates them", journal.ErrVersion, j.file.path)
+	case naming != "" && recorded != "" && recorded != naming:
 		return fmt.Errorf("journal %s: its receipts were made with keys named %q, not %q; give the setting that they were made with", j.file.path, recorded, naming)
 	}
 	return nil
@@ -147,29 +107,27 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 			return result, conn.Explain(j.file.path, "receive a request", err)
 		}
 	}
+	var found standingReceipt
 	if err == nil {
-		err = j.writes(ctx, tx)
-	}
-	var clock store.Clock
-	if err == nil {
-		clock, err = j.clock(ctx)
-	}
-	var r journal.Receipt
-	if err == nil {
-		r, err = receiptIn(ctx, tx, ev.ReceiptKey)
+		found, err = j.standingReceipt(ctx, tx, ev.ReceiptKey)
 	}
 	if err != nil {
 		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request; is the transaction one of the journal's file?", err)
 	}
-	seeing(clock, &ev)
-	result, err := journal.NextReceipt(r, ev)
+	seeing(found.clock, &ev)
+	result, err := journal.NextReceipt(found.receipt, ev)
 	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
 		return result, err
 	}
 	// All or nothing: a caller that gives up in this moment gets no error for a receipt that is there.
 	whole := context.WithoutCancel(ctx)
-	result.Receipt, err = j.putReceipt(whole, tx, r.Handle, result.Receipt)
-	if err == nil && ev.Kind != journal.ReceiptComplete { // else the reservation has left its mark
+	if found.receipt.Handle == 0 {
+		result.Receipt.Handle = found.next
+		err = j.insertReceipt(whole, tx, &result.Receipt)
+	} else {
+		err = j.changeReceipt(whole, tx, found.receipt.Handle, &result.Receipt)
+	}
+	if err == nil && !found.marked && ev.Kind != journal.ReceiptComplete { // else the reservation has left its mark
 		err = leaveMark(whole, tx, ev.At)
 	}
 	if err != nil {
@@ -178,6 +136,14 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 	j.file.takeInSoon()
 	return result, nil
 }
+
+const (
+	selectStanding = "SELECT version, (SELECT max(seq) FROM onceward_log), EXISTS (SELECT 1 FROM onceward_outbox), " +
+		"max((SELECT removed FROM onceward_receipt_schema), (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 1, " +
+		format.ReceiptColumns + ", body FROM onceward_schema LEFT JOIN onceward_receipts ON scope = ?1 AND key = ?2"
+	insertReceipt = "INSERT INTO onceward_receipts (" + format.ReceiptColumns + ", body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	changeReceipt = "UPDATE onceward_receipts SET place = ?, state = ?, ends_at = ?, facts = ?, answer = ?, body = ? WHERE handle = ?"
+)
 
 // completeReserved completes the receipt that the caller has reserved in tx, and reports false if its row is not that one: it needs no
 // look at the row, the clock or the file, which the reservation has looked at. The facts of a row are its own.
@@ -192,16 +158,11 @@ func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.R
 	if err != nil || result.Decision != journal.Recorded {
 		return journal.ReceiptResult{}, false, err
 	}
-	whole := context.WithoutCancel(ctx)
-	was, _ := format.ReceiptArgs(ev.Reserved, -1)
-	args, body := format.ReceiptArgs(&result.Receipt, j.file.writer.compressAbove)
-	changed, err := tx.ExecContext(whole, "UPDATE onceward_receipts SET state = ?, ends_at = ?, facts = ?, answer = ? WHERE handle = ? AND facts = ?", append(args[3:7:7], result.Receipt.Handle, was[5])...)
+	was, _ := sealed.ReceiptArgs(ev.Reserved, -1)
+	changed, err := tx.ExecContext(context.WithoutCancel(ctx), changeReceipt+" AND facts = ?", append(j.receiptValues(&result.Receipt)[3:], result.Receipt.Handle, was[5])...)
 	var n int64
 	if err == nil {
 		n, err = changed.RowsAffected()
-	}
-	if err == nil && n == 1 && len(body) > 0 {
-		_, err = tx.ExecContext(whole, "INSERT INTO onceward_receipt_bodies VALUES (?, ?)", result.Receipt.Handle, body)
 	}
 	if errors.Is(err, sql.ErrTxDone) {
 		err = nil
@@ -212,23 +173,54 @@ func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.R
 	return result, err == nil && n == 1, err
 }
 
-// leaveMark makes sure that the outbox has a row, so that the journal commits once more. By the number of that commit the
-// sidecar shows that a file without the receipt was restored. The commit also tells the journal the asker's clock. An alias
-// of no operation changes nothing, in an older release too.
-func leaveMark(ctx context.Context, tx *sql.Tx, at time.Time) error {
-	mark := sealed.Outbox{Kind: sealed.Alias, Record: binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli()))}
-	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_outbox (kind, handle, scope, parent, id, record) SELECT ?, 0, '', '', '', ? WHERE NOT EXISTS (SELECT 1 FROM onceward_outbox)",
-		mark.Kind, binary.LittleEndian.AppendUint32(mark.Record, mark.Sum()))
+// receiptValues are the values of insertReceipt.
+func (j *Journal) receiptValues(r *journal.Receipt) []any {
+	args, body := sealed.ReceiptArgs(r, j.file.writer.compressAbove)
+	if len(body) == 0 {
+		body = nil
+	}
+	return append(append([]any{r.Handle}, args...), body)
+}
+
+func (j *Journal) insertReceipt(ctx context.Context, tx *sql.Tx, r *journal.Receipt) error {
+	_, err := tx.ExecContext(ctx, insertReceipt, j.receiptValues(r)...)
 	return err
 }
 
-// clock is what the journal has seen of askers' clocks.
-func (j *Journal) clock(ctx context.Context) (clock store.Clock, err error) {
-	return clock, j.file.readers.Read(ctx, func(r *read.Reader) error {
-		latest, err := r.Latest()
-		clock = j.file.writer.clockAt(&latest)
+// changeReceipt writes what became of the receipt with that handle. One that is gone leaves its handle, if it was the last.
+func (j *Journal) changeReceipt(ctx context.Context, tx *sql.Tx, handle int64, next *journal.Receipt) error {
+	if next.State != journal.ReceiptAbsent {
+		next.Handle = handle
+		_, err := tx.ExecContext(ctx, changeReceipt, append(j.receiptValues(next)[3:], handle)...)
 		return err
-	})
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM onceward_receipts WHERE handle = ?", handle)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE onceward_receipt_schema SET removed = ?1 WHERE removed < ?1 AND NOT EXISTS (SELECT 1 FROM onceward_receipts WHERE handle > ?1)", handle)
+	}
+	return err
+}
+
+// leaveMark gives the outbox a row, so that the journal commits once more. By the number of that commit the sidecar shows that a
+// file without the receipt was restored. The commit also tells the journal the asker's clock. An alias of no operation
+// changes nothing, in an older release too.
+func leaveMark(ctx context.Context, tx *sql.Tx, at time.Time) error {
+	return sealed.InsertOutbox(ctx, tx, sealed.Outbox{Kind: sealed.Alias, Record: binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli()))})
+}
+
+// clock is what the journal has seen of askers' clocks, up to the row of the log with that number. A row never changes, and read
+// reads the latest.
+func (j *Journal) clock(seq int64, read func() (format.LogRow, error)) (store.Clock, error) {
+	latest := j.file.latest.Load()
+	if latest == nil || latest.Seq != seq {
+		row, err := read()
+		if err != nil {
+			return store.Clock{}, err
+		}
+		latest = &row
+		j.file.latest.Store(latest)
+	}
+	return j.file.writer.clockAt(latest), nil
 }
 
 // seeing tells ev what is known of its asker's clock, which may have leapt just now, and returns the time that has passed for
@@ -239,54 +231,38 @@ func seeing(clock store.Clock, ev *journal.ReceiptEvent) (passed time.Time) {
 	return clock.Passed(ev.At)
 }
 
-// receiptIn reads a receipt as tx sees it, the zero one where there is none.
-func receiptIn(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (r journal.Receipt, err error) {
-	v := make([]any, 9)
-	into := make([]any, len(v))
-	for i := range v {
-		into[i] = &v[i]
-	}
-	if err := tx.QueryRowContext(ctx, sealed.SelectWholeReceipt, key.Scope, key.Key).Scan(into...); errors.Is(err, sql.ErrNoRows) {
-		return r, nil
-	} else if err != nil {
-		return r, err
-	}
-	values := make([]driver.Value, len(v))
-	for i := range v {
-		values[i] = v[i]
-	}
-	err = conn.Take(func(v []driver.Value) (err error) {
-		r, err = sealed.Receipt(v)
-		return err
-	}, values)
-	return r, err
+// standingReceipt is a receipt as a transaction finds it that has the write lock.
+type standingReceipt struct {
+	receipt journal.Receipt // the zero one where there is none
+	clock   store.Clock
+	next    int64 // the handle of the next receipt
+	marked  bool  // the outbox has a row
 }
 
-// putReceipt writes what became of the receipt with that handle: 0, if there was none.
-func (j *Journal) putReceipt(ctx context.Context, tx *sql.Tx, was int64, r journal.Receipt) (journal.Receipt, error) {
-	if was != 0 {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_receipt_bodies WHERE handle = ?", was); err != nil {
-			return r, err
-		}
+// standingReceipt makes sure that tx may write, and reads a receipt.
+func (j *Journal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (s standingReceipt, err error) {
+	if err := j.holds(ctx, tx); err != nil {
+		return s, err
 	}
-	if r.State == journal.ReceiptAbsent {
-		_, err := tx.ExecContext(ctx, "DELETE FROM onceward_receipts WHERE handle = ?", was)
-		return r, err
+	var version, seq int64
+	err = takeRow(tx.QueryRowContext(ctx, selectStanding, key.Scope, key.Key), 4+9, func(v []driver.Value) (err error) {
+		version, seq, s.marked, s.next = v[0].(int64), v[1].(int64), v[2] == int64(1), v[3].(int64)
+		s.receipt, err = sealed.Standing(v[4:])
+		return err
+	})
+	if err == nil || errors.Is(err, format.ErrDamaged) {
+		err = cmp.Or(j.mayWrite(version), err)
 	}
-	if r.Handle = was; was == 0 {
-		// The sum is of the handle too. No other transaction writes: this one has the lock.
-		if err := tx.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'onceward_receipts'), 0) + 1").Scan(&r.Handle); err != nil {
-			return r, err
-		}
+	if err != nil {
+		return s, ended(ctx, err)
 	}
-	args, body := format.ReceiptArgs(&r, j.file.writer.compressAbove)
-	_, err := tx.ExecContext(ctx, "INSERT INTO onceward_receipts ("+format.ReceiptColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?) "+
-		"ON CONFLICT (handle) DO UPDATE SET place = excluded.place, state = excluded.state, ends_at = excluded.ends_at, facts = excluded.facts, answer = excluded.answer",
-		append([]any{r.Handle}, args...)...)
-	if err == nil && len(body) > 0 {
-		_, err = tx.ExecContext(ctx, "INSERT INTO onceward_receipt_bodies VALUES (?, ?)", r.Handle, body)
-	}
-	return r, err
+	s.clock, err = j.clock(seq, func() (latest format.LogRow, err error) {
+		return latest, j.file.readers.Read(ctx, func(r *read.Reader) error {
+			latest, err = r.Latest()
+			return err
+		})
+	})
+	return s, err
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
@@ -309,15 +285,17 @@ func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r jo
 		return r, clock, err
 	}
 	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
-		latest, err := rd.Latest()
-		if err != nil {
-			return err
-		}
-		clock = j.file.writer.clockAt(&latest)
-		return rd.Each(sealed.SelectWholeReceipt, func(v []driver.Value) (err error) {
-			r, err = sealed.Receipt(v)
+		r = journal.Receipt{}
+		var seq int64
+		err := rd.Each(sealed.SelectStanding, func(v []driver.Value) (err error) {
+			seq = v[0].(int64)
+			r, err = sealed.Standing(v[1:])
 			return err
 		}, key.Scope, key.Key)
+		if err == nil {
+			clock, err = j.clock(seq, rd.Latest)
+		}
+		return err
 	})
 	return r, clock, err
 }
@@ -342,6 +320,9 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 			return
 		}
 		order, after, before := store.ReceiptOrder(&f, "?")
+		if slices.Equal(f.States, []journal.ReceiptState{journal.ReceiptReserved}) { // by an index
+			order = sealed.WhereReserved + " AND" + strings.TrimPrefix(order, " WHERE")
+		}
 		for n := 0; ; {
 			var page []journal.Receipt
 			seen, last := 0, int64(0)
@@ -391,12 +372,11 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 		if err != nil || !made {
 			return err
 		}
-		return rd.Each(`SELECT (SELECT count(*) FROM onceward_receipts), (SELECT count(*) FROM onceward_receipts WHERE state = 1),
-			(SELECT ends_at FROM onceward_receipts WHERE state = 2 ORDER BY ends_at LIMIT 1)`, func(v []driver.Value) error {
+		return rd.Each("SELECT count(*), (SELECT count(*) FROM onceward_receipts"+sealed.WhereReserved+"), (SELECT min(ends_at) FROM onceward_receipts WHERE ends_at < ?) FROM onceward_receipts", func(v []driver.Value) error {
 			c.Reserved = v[1].(int64)
 			c.Completed, c.NextEnd = v[0].(int64)-c.Reserved, format.ToTime(v[2])
 			return nil
-		})
+		}, sealed.Never)
 	})
 	if err == nil && c.Reserved > 0 {
 		c.OldestReserved, err = store.OldestReserved(ctx, j)
@@ -417,15 +397,12 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
 	ctx, t, err := j.within(ctx, tx)
+	var found standingReceipt
 	if err == nil {
-		err = j.writes(ctx, t)
-	}
-	var clock store.Clock
-	if err == nil {
-		clock, err = j.clock(ctx)
+		found, err = j.standingReceipt(ctx, t, journal.ReceiptKey{})
 	}
 	if err == nil {
-		passed := seeing(clock, &ev)
+		passed := seeing(found.clock, &ev)
 		n, err = j.reapReceipts(ctx, t, ev, passed, limit)
 	}
 	if err == nil && n > 0 {
@@ -438,26 +415,29 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 }
 
 func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent, passed time.Time, limit int) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT scope, key FROM onceward_receipts WHERE ends_at <= ? AND state = ? ORDER BY ends_at LIMIT ?",
-		passed.UnixMilli(), int64(journal.ReceiptCompleted), limit)
+	rows, err := tx.QueryContext(ctx, "SELECT handle FROM onceward_receipts WHERE ends_at <= ? ORDER BY ends_at LIMIT ?", passed.UnixMilli(), limit)
 	if err != nil {
 		return 0, err
 	}
-	var keys []journal.ReceiptKey
+	var handles []int64
 	for rows.Next() {
-		var key journal.ReceiptKey
-		if err := rows.Scan(&key.Scope, &key.Key); err != nil {
+		var handle int64
+		if err := rows.Scan(&handle); err != nil {
 			return 0, errors.Join(err, rows.Close())
 		}
-		keys = append(keys, key)
+		handles = append(handles, handle)
 	}
 	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
 		return 0, err
 	}
 	var archived store.ReceiptLines
 	var damaged error
-	for _, key := range keys {
-		r, err := receiptIn(ctx, tx, key)
+	for _, handle := range handles {
+		var r journal.Receipt
+		err := takeRow(tx.QueryRowContext(ctx, sealed.SelectReceipts+" WHERE handle = ?", handle), 9, func(v []driver.Value) (err error) {
+			r, err = sealed.Receipt(v)
+			return err
+		})
 		if errors.Is(err, format.ErrDamaged) {
 			damaged = err
 			continue
@@ -469,7 +449,7 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 		if err != nil || result.Decision != journal.Recorded {
 			return 0, err
 		}
-		if _, err := j.putReceipt(ctx, tx, r.Handle, result.Receipt); err != nil {
+		if err := j.changeReceipt(ctx, tx, handle, &result.Receipt); err != nil {
 			return 0, err
 		}
 		archived.Add(j.file.archive, &r)

@@ -35,6 +35,11 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 // ReceiptArgs are the values of a receipt's row after its handle, and the answer's body as it is stored. The checksum
 // includes the handle. A body of more than above bytes is compressed, and none if above is negative.
 func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
+	return ReceiptArgsUntil(r, ReceiptEnds(r).UnixMilli(), above)
+}
+
+// ReceiptArgsUntil is ReceiptArgs with another end than ReceiptEnds.
+func ReceiptArgsUntil(r *journal.Receipt, ends int64, above int) (args []any, body []byte) {
 	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
 		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
 		Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause,
@@ -45,7 +50,6 @@ func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
 		body, compressed = Compress(r.Answer.Body, above)
 		answer = EncodeAnswer(r.Answer, compressed)
 	}
-	ends := ReceiptEnds(r).UnixMilli()
 	facts = sealAs(facts, receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, facts, answer))
 	return []any{r.Scope, r.Key, r.Place, int64(r.State), ends, facts, answer}, body
 }

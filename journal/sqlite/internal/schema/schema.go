@@ -266,6 +266,11 @@ func Recognise(c *conn.Conn, path string, opts Options) (is int, shared bool, er
 			return 0, shared, err
 		}
 	}
+	if opts.NoMigration {
+		if err := olderReceipts(c, path); err != nil {
+			return 0, shared, err
+		}
+	}
 	return int(version), theirs > 0, nil
 }
 

@@ -2,19 +2,44 @@ package sealed
 
 import (
 	"database/sql/driver"
+	"math"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
+// Never is ends_at of a reserved receipt: nothing of it is to be reaped. So the reserved receipts, few once committed, are found
+// at the end of an index, whose last page a new receipt changes anyway.
+const Never int64 = math.MaxInt64
+
+// WhereReserved selects the reserved receipts.
+const WhereReserved = " WHERE ends_at = 9223372036854775807"
+
+// ReceiptArgs are format.ReceiptArgs with the ends_at of this store.
+func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
+	ends := format.ReceiptEnds(r).UnixMilli()
+	if r.State == journal.ReceiptReserved {
+		ends = Never
+	}
+	return format.ReceiptArgsUntil(r, ends, above)
+}
+
 // SelectReceipt selects what format.ReadReceipt reads.
 const SelectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
 
-// SelectReceipts selects what Receipt reads, and SelectWholeReceipt one of them.
+// SelectReceipts selects what Receipt reads, and SelectStanding the latest row of the log and what Standing reads of a key's.
 const (
-	SelectReceipts     = "SELECT " + format.ReceiptColumns + ", (SELECT body FROM onceward_receipt_bodies b WHERE b.handle = r.handle) FROM onceward_receipts r"
-	SelectWholeReceipt = SelectReceipts + " WHERE scope = ?1 AND key = ?2"
+	SelectReceipts = "SELECT " + format.ReceiptColumns + ", body FROM onceward_receipts"
+	SelectStanding = "SELECT (SELECT max(seq) FROM onceward_log), " + format.ReceiptColumns + ", body FROM onceward_schema LEFT JOIN onceward_receipts ON scope = ?1 AND key = ?2"
 )
+
+// Standing is Receipt for columns that are NULL if there is none. It returns the zero receipt then.
+func Standing(v []driver.Value) (journal.Receipt, error) {
+	if v[0] == nil {
+		return journal.Receipt{}, nil
+	}
+	return Receipt(v)
+}
 
 // Receipt reads format.ReceiptColumns with the body of the answer behind them.
 func Receipt(v []driver.Value) (journal.Receipt, error) {
