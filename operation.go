@@ -161,11 +161,13 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false
 	}
-	op, ok := resp.Request.Context().Value(engine.OperationKey).(*Operation)
+	of, ok := resp.Request.Context().Value(engine.OperationKey).(*operationContext)
 	if !ok {
 		return Operation{}, false
 	}
-	return *op, true
+	op := operationOf(of.op)
+	op.Replayed = of.replayed
+	return op, true
 }
 
 // Seen identifies an operation and the state in which its reader saw it. Errors and logs print its parts.
@@ -195,20 +197,21 @@ func requestFor(req *http.Request, a *engine.Answer) *http.Request {
 	of := &struct { // in one allocation
 		http.Request
 		ctx operationContext
-	}{ctx: operationContext{Context: req.Context(), op: operationOf(&a.Operation)}}
-	of.ctx.op.Replayed = a.Replayed
+	}{ctx: operationContext{req.Context(), a.Operation, a.Replayed}}
 	of.Request = *req.WithContext(&of.ctx)
 	return &of.Request
 }
 
+// operationContext has the record of an operation, which OperationOf converts: few callers ask for it.
 type operationContext struct {
 	context.Context
-	op Operation
+	op       *journal.Operation
+	replayed bool
 }
 
 func (ctx *operationContext) Value(key any) any {
 	if key == engine.OperationKey {
-		return &ctx.op
+		return ctx
 	}
 	return ctx.Context.Value(key)
 }

@@ -128,7 +128,7 @@ func outcomeOf(a *engine.Answer) (Operation, Outcome) {
 		op.Answer = nil
 		return op, outcomeOfError(e)
 	}
-	op := withoutAnswer(&a.Operation)
+	op := withoutAnswer(a.Operation)
 	op.Replayed = a.Replayed
 	switch {
 	case a.Source == engine.Recorded:

@@ -41,7 +41,8 @@ func (r *run) answer(res journal.Result) (Answer, error) {
 		return r.engine.replay(op), nil
 	case e.found, a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
-		return Answer{Response: r.respond(op), Operation: *op, Replayed: a.judged.Replayed}, nil
+		r.op = *op // no code needs the record of the claim any more
+		return Answer{Response: r.respond(op), Operation: &r.op, Replayed: a.judged.Replayed}, nil
 	}
 	a.discard()
 	var differs []string
@@ -128,7 +129,8 @@ func (e *Engine) replay(op *journal.Operation) Answer {
 	} else {
 		resp.Body = inMemory(a.Body, deliver)
 	}
-	return Answer{Response: resp, Operation: *op, Replayed: true, Source: Recorded}
+	stood := *op // so that op stays off the heap for calls without a replay
+	return Answer{Response: resp, Operation: &stood, Replayed: true, Source: Recorded}
 }
 
 // cutShort returns the error at the end of a body that was cut off. It tells the reader if the operation is completed

@@ -40,9 +40,9 @@ type Answer struct {
 	Response *http.Response // nil with an Err
 	Err      error
 
-	Operation journal.Operation // that the Response is of
-	Replayed  bool              // the answer was recorded before, here or at the provider
-	Source    Source            // of the Response
+	Operation *journal.Operation // that the Response is of, which does not change any more; nil without one
+	Replayed  bool               // the answer was recorded before, here or at the provider
+	Source    Source             // of the Response
 }
 
 // Source says whose answer a response is.

@@ -13,15 +13,15 @@ import (
 )
 
 // nameStep gives an unnamed call under a parent its name. The caller calls leave with
-// the call's operation and error.
-func (k *call) nameStep() (leave func(journal.Operation, error), err error) {
+// the call's operation, if it has an answer, and its error.
+func (k *call) nameStep() (leave func(*journal.Operation, error), err error) {
 	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
 		err = k.notBegun(context.Cause(k.ctx))
 	}
 	return leave, err
 }
 
-func (k *call) takeStep() (leave func(journal.Operation, error), err error) {
+func (k *call) takeStep() (leave func(*journal.Operation, error), err error) {
 	if seam.IsInTransaction(k.ctx) {
 		return nil, k.fail(fault.ErrOpenTransaction, nil)
 	}
@@ -30,24 +30,24 @@ func (k *call) takeStep() (leave func(journal.Operation, error), err error) {
 		return k.takeFlowStep()
 	}
 	if p == nil || k.name.Named {
-		return func(journal.Operation, error) {}, nil
+		return func(*journal.Operation, error) {}, nil
 	}
 	what := naming.StepOf(k.req.Method, k.req.URL)
 	ordinal, err := p.Steps.Take(what, k.carried)
 	if err != nil {
 		return nil, k.fail(fault.ErrNameNeeded, err)
 	}
-	leave = func(op journal.Operation, _ error) { p.Steps.Leave(what, ordinal, isWhole(&op)) }
+	leave = func(op *journal.Operation, _ error) { p.Steps.Leave(what, ordinal, isWhole(op)) }
 	k.name.ID, k.name.Named = what, true
 	if ordinal > 1 {
 		k.name.ID = fmt.Sprintf("%s #%d", what, ordinal)
 	}
 	if err := k.name.Check(); err != nil {
-		leave(journal.Operation{}, nil)
+		leave(nil, nil)
 		return nil, k.fail(fault.ErrNameNeeded, err)
 	}
 	if err := k.decideKey(k.carried, k.carried != ""); err != nil {
-		leave(journal.Operation{}, nil)
+		leave(nil, nil)
 		return nil, k.fail(fault.ErrInvalidRequest, err)
 	}
 	return leave, nil
@@ -55,7 +55,7 @@ func (k *call) takeStep() (leave func(journal.Operation, error), err error) {
 
 // takeFlowStep gives a call within a flow its name: that of its step. The caller calls
 // leave with what the call came to.
-func (k *call) takeFlowStep() (leave func(journal.Operation, error), err error) {
+func (k *call) takeFlowStep() (leave func(*journal.Operation, error), err error) {
 	flow := k.name.Parent.Flow
 	step := flow.Step
 	switch {
@@ -74,22 +74,25 @@ func (k *call) takeFlowStep() (leave func(journal.Operation, error), err error) 
 		return nil, k.fail(fault.ErrNameNeeded, err)
 	}
 	k.name.ID, k.name.Named = id, true
-	leave = func(op journal.Operation, err error) {
+	leave = func(op *journal.Operation, err error) {
+		var left journal.Operation
 		if f, is := err.(*Failure); is {
-			op = f.Operation
+			left = f.Operation
+		} else if op != nil {
+			left = *op
 		}
-		step.Left(k.ref, named, op, err, k.ctx.Err() == nil && wire.NeedsOtherCredential(err), k.asked)
+		step.Left(k.ref, named, left, err, k.ctx.Err() == nil && wire.NeedsOtherCredential(err), k.asked)
 	}
 	err = k.name.Check()
 	if err == nil {
 		err = k.decideKey(k.carried, k.carried != "")
 	}
 	if err != nil {
-		leave(journal.Operation{}, nil)
+		leave(nil, nil)
 		return nil, k.fail(fault.ErrInvalidRequest, err)
 	}
 	if err := step.Note(k.ctx, k.ref); err != nil {
-		leave(journal.Operation{}, nil)
+		leave(nil, nil)
 		if errors.Is(err, fault.ErrNotSent) {
 			return nil, k.fail(fault.ErrNotSent, err)
 		}
@@ -98,7 +101,7 @@ func (k *call) takeFlowStep() (leave func(journal.Operation, error), err error) 
 	return leave, nil
 }
 
-// isWhole reports whether a caller gets all of the operation's answer.
+// isWhole reports whether a caller gets all of the operation's answer. It returns false without an operation.
 func isWhole(op *journal.Operation) bool {
-	return op.State == journal.StateCompleted && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
+	return op != nil && op.State == journal.StateCompleted && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
 }
