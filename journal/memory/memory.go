@@ -25,10 +25,8 @@ import (
 // concurrent use.
 type Journal struct {
 	mu       sync.Mutex
-	rows     map[int64]*journal.Operation
+	rows     []*journal.Operation // by handle, which is the index and one; nil: it was removed
 	byRef    map[journal.Ref]int64
-	handles  []int64 // of rows, ascending: the order of creation
-	newest   int64   // the latest handle given out; none is used twice
 	byObject map[string][]int64
 	heard    map[journal.Heard]time.Time
 	reaped   map[store.Mark]bool
@@ -52,7 +50,6 @@ var (
 // New returns an empty journal.
 func New() *Journal {
 	return &Journal{
-		rows:     make(map[int64]*journal.Operation),
 		byRef:    make(map[journal.Ref]int64),
 		byObject: make(map[string][]int64),
 		heard:    make(map[journal.Heard]time.Time),
@@ -76,37 +73,38 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 		return journal.Result{}, journal.ErrSessionLost
 	}
 	j.see(ev.At)
-	return j.apply(j.find(ev), ev)
+	return j.apply(j.find(&ev), &ev)
 }
 
 // apply runs Next on the operation with this handle, 0 for none.
-func (j *Journal) apply(handle int64, ev journal.Event) (journal.Result, error) {
+func (j *Journal) apply(handle int64, ev *journal.Event) (journal.Result, error) {
 	op := j.row(handle)
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
-			if holder, held := j.rows[j.byRef[name]]; held && op.YieldsTo(holder) {
+			if holder := j.at(j.byRef[name]); holder != nil && op.YieldsTo(holder) {
 				return j.misuse(*holder, ev), nil
 			}
 		}
 	}
-	return j.applyTo(op, ev, j.put)
+	return j.applyTo(nil, &op, ev)
 }
 
 // misuse returns the result for a request for an operation whose second name belongs to another one.
-func (j *Journal) misuse(holder journal.Operation, ev journal.Event) journal.Result {
+func (j *Journal) misuse(holder journal.Operation, ev *journal.Event) journal.Result {
 	return journal.Result{Operation: copyOperation(holder, false), Decision: journal.Misuse, Last: j.clock.Last, Unconfirmed: j.clock.Unconfirmed(ev.At)}
 }
 
-// applyTo runs Next on op, and stores the result.
-func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journal.Operation) int64) (journal.Result, error) {
+// applyTo runs Next on op, a copy of the stored one, and stores the result, or stages it in t. It fills in the part of the
+// event that a store sets.
+func (j *Journal) applyTo(t *transaction, op *journal.Operation, ev *journal.Event) (journal.Result, error) {
 	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
-	ev.Taken, ev.Sole = store.NamesObject(ev) && j.taken(&op, ev), j.sole(&op, ev)
-	next, decision, err := journal.Next(op, j.live(op.Holder), ev)
+	ev.Taken, ev.Sole = store.NamesObject(*ev) && j.taken(op, ev), j.sole(op, ev)
+	next, decision, err := journal.Next(*op, j.live(op.Holder), *ev)
 	answered := next.Answer != op.Answer // by the asker
 	switch {
 	case next.State == journal.StateAbsent && op.State != journal.StateAbsent:
 		j.remove(op)
-	case store.Changes(op, next, decision):
+	case store.Changes(*op, next, decision):
 		stored := next
 		if ev.Intent != nil {
 			stored.Request, stored.Compare = j.ownRequest(next.Request), slices.Clone(next.Compare)
@@ -117,9 +115,14 @@ func (j *Journal) applyTo(op journal.Operation, ev journal.Event, put func(journ
 		if answered {
 			stored.Answer = j.ownAnswer(next.Answer)
 		}
-		next.Handle = put(stored)
+		if t != nil {
+			t.stage(&stored)
+		} else {
+			j.put(&stored)
+		}
+		next.Handle = stored.Handle
 	default:
-		next = op
+		next = *op
 	}
 	if err != nil {
 		return journal.Result{}, err
@@ -148,8 +151,8 @@ func bodiesMatter(decision journal.Decision) bool {
 }
 
 // find returns the handle of the operation that ev names, by its Ref or Alias, or 0.
-func (j *Journal) find(ev journal.Event) int64 {
-	if op, ok := j.rows[ev.Handle]; ok && (ev.Ref == journal.Ref{} || store.IsNamed(op, ev.Ref)) {
+func (j *Journal) find(ev *journal.Event) int64 {
+	if op := j.at(ev.Handle); op != nil && (ev.Ref == journal.Ref{} || store.IsNamed(op, ev.Ref)) {
 		return ev.Handle
 	}
 	if ev.New {
@@ -158,52 +161,63 @@ func (j *Journal) find(ev journal.Event) int64 {
 	return j.byRef[ev.Ref]
 }
 
-// row is the operation with this handle, or the zero one.
+// at returns the stored operation with this handle, or nil.
+func (j *Journal) at(handle int64) *journal.Operation {
+	if handle < 1 || handle > int64(len(j.rows)) {
+		return nil
+	}
+	return j.rows[handle-1]
+}
+
+// stored yields the stored operations, in the order of creation.
+func (j *Journal) stored() iter.Seq[*journal.Operation] {
+	return func(yield func(*journal.Operation) bool) {
+		for _, op := range j.rows {
+			if op != nil && !yield(op) {
+				return
+			}
+		}
+	}
+}
+
+// row returns a copy of the operation with this handle, or the zero one.
 func (j *Journal) row(handle int64) (op journal.Operation) {
-	if there := j.rows[handle]; there != nil {
+	if there := j.at(handle); there != nil {
 		op = *there
 	}
 	return op
 }
 
-// put records the operation and returns its handle.
-func (j *Journal) put(op journal.Operation) int64 {
-	if op.Handle == 0 {
-		j.newest++
-		op.Handle = j.newest
-	}
-	row := j.rows[op.Handle]
+// put records the operation, which gets its handle.
+func (j *Journal) put(op *journal.Operation) {
+	row := j.at(op.Handle)
 	if row == nil {
 		row = new(journal.Operation)
-		j.rows[op.Handle] = row
-		j.handles = append(j.handles, op.Handle)
+		j.rows = append(j.rows, row)
+		op.Handle = int64(len(j.rows)) // none is used twice
 		j.byRef[op.Ref] = op.Handle
 		if op.Alias != (journal.Ref{}) {
 			j.byRef[op.Alias] = op.Handle
 		}
 	}
-	*row = op
+	*row = *op
 	if op.Object != "" || op.Evidence != nil {
 		j.mark(row)
 	}
 	j.clock.Margin(op.Terms)
-	return op.Handle
 }
 
-func (j *Journal) remove(op journal.Operation) {
-	if m, is := store.Reaped(&op); is {
+func (j *Journal) remove(op *journal.Operation) {
+	if m, is := store.Reaped(op); is {
 		j.reaped[m] = true
 	}
-	delete(j.rows, op.Handle)
+	j.rows[op.Handle-1] = nil
 	delete(j.byRef, op.Ref)
 	delete(j.byRef, op.Alias)
-	for _, m := range store.Marks(&op) {
+	for _, m := range store.Marks(op) {
 		if m.By == journal.ByObject {
 			j.byObject[m.Value] = slices.DeleteFunc(j.byObject[m.Value], func(handle int64) bool { return handle == op.Handle })
 		}
-	}
-	if i, ok := slices.BinarySearch(j.handles, op.Handle); ok {
-		j.handles = slices.Delete(j.handles, i, i+1)
 	}
 }
 
@@ -219,10 +233,10 @@ func (j *Journal) see(at time.Time) {
 // sweep gives every operation the EventClock that is due.
 func (j *Journal) sweep() {
 	ev := j.clock.Sweep()
-	for handle, op := range j.rows {
+	for op := range j.stored() {
 		// EventClock has no error.
 		if next, _, _ := journal.Next(*op, false, ev); store.Changes(*op, next, journal.Ignored) {
-			j.rows[handle] = &next
+			*op = next
 		}
 	}
 	j.sweepFlows(ev)
@@ -247,8 +261,8 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	if err := j.open(ctx); err != nil {
 		return journal.Operation{}, err
 	}
-	op, ok := j.rows[j.byRef[ref]]
-	if !ok {
+	op := j.at(j.byRef[ref])
+	if op == nil {
 		return journal.Operation{}, journal.ErrNotFound
 	}
 	return copyOperation(*op, true), nil
@@ -283,12 +297,11 @@ func (j *Journal) selected(ctx context.Context, filter journal.Filter) ([]journa
 	}
 	var found []*journal.Operation
 	newest := filter.Newest && !filter.ByWake
-	for i := range j.handles {
-		handle := j.handles[i]
+	for i, op := range j.rows {
 		if newest {
-			handle = j.handles[len(j.handles)-1-i]
+			op = j.rows[len(j.rows)-1-i]
 		}
-		if op := j.rows[handle]; store.Selects(&filter, op) {
+		if op != nil && store.Selects(&filter, op) {
 			found = append(found, op)
 		}
 		if newest && filter.Limit > 0 && len(found) == filter.Limit {
@@ -323,18 +336,17 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 	}
 	j.see(ev.At)
 	var results []journal.Result
-	for _, handle := range j.handles {
+	for op := range j.stored() {
 		if len(results) >= limit {
 			break
 		}
-		op := j.rows[handle]
 		if !j.wantsClaim(op, store.WakeBy(ev)) {
 			continue
 		}
 		if ev.From != nil && !op.State.Settled() && op.State != journal.StateUnknown && !slices.Contains(ev.From, op.Provider) {
 			continue // as Next would say, at a cost
 		}
-		result, err := j.apply(handle, ev)
+		result, err := j.apply(op.Handle, &ev)
 		if err != nil {
 			return results, err
 		}
@@ -367,11 +379,11 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	}
 	j.see(ev.At)
 	reaped := 0
-	for _, handle := range slices.Clone(j.handles) {
+	for op := range j.stored() {
 		if reaped >= limit {
 			break
 		}
-		result, err := j.apply(handle, ev)
+		result, err := j.apply(op.Handle, &ev)
 		if err != nil {
 			return reaped, err
 		}
@@ -397,7 +409,7 @@ func (j *Journal) Close() error {
 	for id := range j.sessions {
 		j.kill(id)
 	}
-	j.rows, j.byRef, j.byObject, j.heard, j.handles, j.flows = nil, nil, nil, nil, nil, flows{}
+	j.rows, j.byRef, j.byObject, j.heard, j.flows = nil, nil, nil, nil, flows{}
 	return nil
 }
 
@@ -421,8 +433,8 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 		return journal.Stats{}, err
 	}
 	now := time.Now()
-	s := journal.Stats{Begun: j.newest, Sessions: int64(len(j.sessions)), Last: j.clock.Last}
-	for _, op := range j.rows {
+	s := journal.Stats{Begun: int64(len(j.rows)), Sessions: int64(len(j.sessions)), Last: j.clock.Last}
+	for op := range j.stored() {
 		store.Count(&s, op, now)
 	}
 	for i := range j.flows.rows {

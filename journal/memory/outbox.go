@@ -30,7 +30,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err := j.openToWrite(ctx); err != nil {
 		return nil, err
 	}
-	j.writing = &transaction{journal: j, over: make(chan struct{}), newest: j.newest}
+	j.writing = &transaction{journal: j, over: make(chan struct{}), newest: int64(len(j.rows))}
 	return j.writing, nil
 }
 
@@ -68,10 +68,9 @@ func (t *transaction) Commit(ctx context.Context) error {
 		t.end()
 		return err
 	}
-	for _, op := range t.staged {
-		j.put(op)
+	for i := range t.staged {
+		j.put(&t.staged[i])
 	}
-	j.newest = t.newest
 	t.end()
 	return nil
 }
@@ -95,29 +94,28 @@ func (t *transaction) end() {
 }
 
 // find returns the operation that ev names as the transaction sees it.
-func (t *transaction) find(ev journal.Event) journal.Operation {
-	for _, op := range t.staged {
-		if store.IsNamed(&op, ev.Ref) {
-			return op
+func (t *transaction) find(ev *journal.Event) journal.Operation {
+	for i := range t.staged {
+		if store.IsNamed(&t.staged[i], ev.Ref) {
+			return t.staged[i]
 		}
 	}
 	return t.journal.row(t.journal.find(ev))
 }
 
-// stage records the new state of an operation, and returns its handle.
-func (t *transaction) stage(op journal.Operation) int64 {
+// stage records the new state of an operation, which gets its handle.
+func (t *transaction) stage(op *journal.Operation) {
 	if op.Handle == 0 {
 		t.newest++
 		op.Handle = t.newest
 	}
 	for i := range t.staged {
 		if t.staged[i].Handle == op.Handle {
-			t.staged[i] = op
-			return op.Handle
+			t.staged[i] = *op
+			return
 		}
 	}
-	t.staged = append(t.staged, op)
-	return op.Handle
+	t.staged = append(t.staged, *op)
 }
 
 // in is the open transaction that tx is.
@@ -146,15 +144,15 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	if err != nil {
 		return journal.Result{}, err
 	}
-	op := t.find(ev)
+	op := t.find(&ev)
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
-			if holder := t.find(journal.Event{Ref: name}); holder.State != journal.StateAbsent && op.YieldsTo(&holder) {
-				return j.misuse(holder, ev), nil
+			if holder := t.find(&journal.Event{Ref: name}); holder.State != journal.StateAbsent && op.YieldsTo(&holder) {
+				return j.misuse(holder, &ev), nil
 			}
 		}
 	}
-	return j.applyTo(op, ev, t.stage)
+	return j.applyTo(t, &op, &ev)
 }
 
 // DeliverTx applies ev, of kind EventDeliver, and calls f in the same transaction.
@@ -186,5 +184,6 @@ func (j *Journal) deliverIn(t *transaction, ev journal.Event) (journal.Result, e
 	if j.closed {
 		return journal.Result{}, journal.ErrClosed
 	}
-	return j.applyTo(j.row(j.find(ev)), ev, t.stage)
+	op := j.row(j.find(&ev))
+	return j.applyTo(t, &op, &ev)
 }

@@ -23,15 +23,15 @@ func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]jou
 	}
 	j.see(ev.At)
 	var due []*journal.Operation
-	for _, handle := range j.handles {
-		if op := j.rows[handle]; store.LookIsDue(ev, op) {
+	for op := range j.stored() {
+		if store.LookIsDue(ev, op) {
 			due = append(due, op)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *journal.Operation) int { return a.LookAt.Compare(b.LookAt) })
 	var results []journal.Result
 	for _, op := range due[:min(limit, len(due))] {
-		result, err := j.apply(op.Handle, ev)
+		result, err := j.apply(op.Handle, &ev)
 		if err != nil {
 			return results, err
 		}
@@ -55,13 +55,13 @@ func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.E
 	}
 	// Rejected events are rejected before anything is recorded.
 	for _, ev := range evs {
-		if _, _, err := journal.Next(j.row(j.find(ev)), false, ev); err != nil {
+		if _, _, err := journal.Next(j.row(j.find(&ev)), false, ev); err != nil {
 			return nil, false, err
 		}
 	}
 	for _, ev := range evs {
 		j.see(ev.At)
-		result, err := j.apply(j.find(ev), ev)
+		result, err := j.apply(j.find(&ev), &ev)
 		if err != nil {
 			return nil, false, err
 		}
@@ -80,8 +80,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 		return nil, err
 	}
 	var matches []journal.Match
-	for _, handle := range j.handles {
-		op := j.rows[handle]
+	for op := range j.stored() {
 		if generation, found := op.RoundBy(by, value); found && op.Provider == provider {
 			matches = append(matches, journal.Match{Operation: copyOperation(*op, false), Generation: generation})
 		}
@@ -90,21 +89,21 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 }
 
 // taken reports whether the object that ev names proves another operation.
-func (j *Journal) taken(op *journal.Operation, ev journal.Event) bool {
+func (j *Journal) taken(op *journal.Operation, ev *journal.Event) bool {
 	return slices.ContainsFunc(j.byObject[ev.Object], func(handle int64) bool {
-		other, found := j.rows[handle]
-		return found && store.Takes(other, op, ev)
+		other := j.at(handle)
+		return other != nil && store.Takes(other, op, *ev)
 	})
 }
 
 // sole reports whether no other operation has, or had, the caller's reference that ev shows.
-func (j *Journal) sole(op *journal.Operation, ev journal.Event) bool {
-	reaped, is := store.NamesReference(op, ev)
+func (j *Journal) sole(op *journal.Operation, ev *journal.Event) bool {
+	reaped, is := store.NamesReference(op, *ev)
 	if !is || slices.ContainsFunc(reaped, func(m store.Mark) bool { return j.reaped[m] }) {
 		return false
 	}
-	for _, other := range j.rows {
-		if store.Shares(other, op, ev) {
+	for other := range j.stored() {
+		if store.Shares(other, op, *ev) {
 			return false
 		}
 	}
