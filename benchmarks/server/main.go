@@ -79,6 +79,8 @@ type contender struct {
 	name   string
 	url    string
 	repeat bool // asks again for a payment that is answered
+
+	postmaster int // process of the PostgreSQL server; 0 for none
 }
 
 // measureOn runs the contenders in turn, so that what else the machine does falls on all of them.
@@ -105,11 +107,12 @@ func measureOn(ctx context.Context, d database, o options, out io.Writer) error 
 	fmt.Fprint(os.Stderr, "\r\x1b[K")
 	fmt.Fprintf(out, "%s, %s, %d CPUs, %d callers; medians of %d interleaved runs of %v\n\n", describe, runtime.Version(), runtime.NumCPU(), o.callers, o.repetitions, o.duration)
 	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(table, "| \t| requests/s\t| p50\t| p99\t| of %s\t|\n|-\t|-\t|-\t|-\t|-\t|\n", all[0].name)
+	fmt.Fprintf(table, "| \t| requests/s\t| p50\t| p99\t| of %s\t| CPU\t| database's CPU\t|\n|-\t|-\t|-\t|-\t|-\t|-\t|-\t|\n", all[0].name)
 	first := medians(measured[0])
 	for i, one := range all {
 		f := medians(measured[i])
-		fmt.Fprintf(table, "| %s\t| %.0f\t| %v\t| %v\t| %.2f\t|\n", one.name, f.rate, f.p50.Round(10*time.Microsecond), f.p99.Round(10*time.Microsecond), f.rate/first.rate)
+		fmt.Fprintf(table, "| %s\t| %.0f\t| %v\t| %v\t| %.2f\t| %v\t| %v\t|\n", one.name, f.rate, f.p50.Round(10*time.Microsecond), f.p99.Round(10*time.Microsecond), f.rate/first.rate,
+			f.cpu.Round(time.Microsecond), f.database.Round(time.Microsecond))
 	}
 	fmt.Fprintln(table)
 	return table.Flush()
@@ -118,6 +121,8 @@ func measureOn(ctx context.Context, d database, o options, out io.Writer) error 
 type figures struct {
 	rate     float64 // requests a second
 	p50, p99 time.Duration
+	cpu      time.Duration // a request, of this process: its callers, and its servers
+	database time.Duration // a request, of the PostgreSQL server's processes
 }
 
 func medians(all []figures) figures {
@@ -125,6 +130,9 @@ func medians(all []figures) figures {
 		rate: median(all, func(f figures) float64 { return f.rate }),
 		p50:  median(all, func(f figures) time.Duration { return f.p50 }),
 		p99:  median(all, func(f figures) time.Duration { return f.p99 }),
+
+		cpu:      median(all, func(f figures) time.Duration { return f.cpu }),
+		database: median(all, func(f figures) time.Duration { return f.database }),
 	}
 }
 
@@ -150,6 +158,10 @@ func newClient(callers int) *client {
 // measure has the callers ask for so long, each its next once it is answered.
 func (c *client) measure(ctx context.Context, one contender, o options) (figures, error) {
 	times, failed := make([][]time.Duration, o.callers), make([]error, o.callers)
+	before, err := usedBy(one.postmaster)
+	if err != nil {
+		return figures{}, err
+	}
 	began := time.Now()
 	var callers sync.WaitGroup
 	for i := range o.callers {
@@ -173,12 +185,17 @@ func (c *client) measure(ctx context.Context, one contender, o options) (figures
 	}
 	callers.Wait()
 	took := time.Since(began)
-	if err := errors.Join(failed...); err != nil {
+	after, err := usedBy(one.postmaster)
+	if err := errors.Join(append(failed, err)...); err != nil {
 		return figures{}, err
 	}
 	all := slices.Concat(times...)
 	slices.Sort(all)
-	return figures{rate: float64(len(all)) / took.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100]}, nil
+	n := time.Duration(len(all))
+	return figures{
+		rate: float64(len(all)) / took.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100],
+		cpu: (after.cpu - before.cpu) / n, database: (after.database - before.database) / n,
+	}, nil
 }
 
 // key is another one each time, also over several runs of the program. It has 36 characters, which Fiber's middleware wants.

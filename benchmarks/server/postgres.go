@@ -99,7 +99,12 @@ func openPostgres(ctx context.Context, o options) (all []contender, describe str
 		}
 	}
 	var version, fsync string
-	err = pool.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('fsync')").Scan(&version, &fsync)
+	var postmaster int
+	err = pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), split_part(pg_read_file('postmaster.pid'), E'\n', 1)::int`).
+		Scan(&version, &fsync, &postmaster)
+	for i := range all {
+		all[i].postmaster = postmaster
+	}
 	return all, "PostgreSQL " + version + " (fsync " + fsync + ")", stopAll, err
 }
 

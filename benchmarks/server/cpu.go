@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// used is the processor time that was used so far.
+type used struct {
+	cpu      time.Duration // of this process
+	database time.Duration // of the PostgreSQL server's processes that live
+}
+
+// usedBy has no time of a database if postmaster is 0.
+func usedBy(postmaster int) (u used, err error) {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return u, err
+	}
+	u.cpu = time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	if postmaster == 0 {
+		return u, nil
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
+	for _, pid := range strings.Fields(string(children)) {
+		var ran int64 // nanoseconds
+		text, err := os.ReadFile("/proc/" + pid + "/schedstat")
+		switch {
+		case errors.Is(err, os.ErrNotExist): // it has ended meanwhile
+			continue
+		case err != nil:
+			return u, err
+		}
+		if _, err := fmt.Sscan(string(text), &ran); err != nil {
+			return u, err
+		}
+		u.database += time.Duration(ran)
+	}
+	return u, err
+}
