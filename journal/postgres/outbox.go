@@ -134,10 +134,13 @@ func (t *tx) ours() (sql string, args []any) {
 // startHere is an expression for when the server was started, as far as it can tell.
 func (j *Journal) startHere() string {
 	if j.started.Load() == nil {
-		return "NULL::timestamptz"
+		return noStart
 	}
 	return check.StartSQL
 }
+
+// noStart is the expression for a server that does not tell when it was started.
+const noStart = "NULL::timestamptz"
 
 // isOursBy is isOurs by the row of ours.
 func (t *tx) isOursBy(row record.Scanner) error {

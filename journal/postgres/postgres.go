@@ -396,6 +396,7 @@ type statements struct {
 	find, findNamed, byHandle string
 	rows                      batching.SQL
 	fence                     fence.SQL
+	receipts                  receiptStatements
 }
 
 func newStatements(s string) statements {
@@ -403,6 +404,7 @@ func newStatements(s string) statements {
 	return statements{
 		rows:      batching.NewSQL(s),
 		fence:     fence.NewSQL(s),
+		receipts:  newReceiptStatements(in),
 		find:      "(" + in(record.Find) + ")",
 		findNamed: "(" + in(record.FindNamed) + ")",
 		byHandle:  "SELECT 1 FROM " + s + ".operations WHERE handle = ",

@@ -51,12 +51,32 @@ const (
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
 )
 
+// receiptStatements holds the SQL texts for a schema, since they are long and each request needs several.
+type receiptStatements struct {
+	insert, insertAnywhere   string // the latter if no server tells when it was started
+	update, complete, remove string
+	completeAtCommit         string // divides by zero unless it completes one
+}
+
+func newReceiptStatements(in func(string) string) receiptStatements {
+	return receiptStatements{
+		insert:           in(strings.Replace(newReceipt, "{{start}}", check.StartSQL, 1) + returning),
+		insertAnywhere:   in(strings.Replace(newReceipt, "{{start}}", noStart, 1) + returning),
+		update:           in(updateReceipt + returning),
+		complete:         in(completeReceipt + returning),
+		remove:           in(deleteReceipt + returning),
+		completeAtCommit: in("WITH done AS (" + completeReceipt + returning + ") SELECT 1 / count(*), max(sound) FROM done"),
+	}
+}
+
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
 
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
 func (j *Journal) receiptLock(id []byte) int64 {
-	sum := sha256.Sum256(append([]byte("receipt "+j.schema+" "), id...))
+	b := append(make([]byte, 0, 128), "receipt "...)
+	b = append(append(append(b, j.schema...), ' '), id...)
+	sum := sha256.Sum256(b)
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
@@ -147,10 +167,10 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	}
 	if ev.Kind == journal.ReceiptComplete {
 		row := record.ReceiptRow{Receipt: was, Facts: record.FactsOf(was)}
-		if pooled, is := t.conn.(*apptx.Pooled); is && pooled.Defers(t.j.in("WITH done AS ("+completeReceipt+returning+") SELECT 1 / count(*), max(sound) FROM done"), receiptChange(row, &result.Receipt)) {
+		if pooled, is := t.conn.(*apptx.Pooled); is && pooled.Defers(t.j.sql.receipts.completeAtCommit, receiptChange(row, &result.Receipt)) {
 			return result, true, nil
 		}
-		done, err = t.putReceipt(completeReceipt, row, &result.Receipt)
+		done, err = t.putReceipt(t.j.sql.receipts.complete, row, &result.Receipt)
 	} else {
 		done, err = t.newReceipt(&ev, &result.Receipt)
 	}
@@ -166,9 +186,12 @@ func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written b
 	names, values := record.ReceiptArgs(*r)
 	id := record.ReceiptID(ev.ReceiptKey)
 	args := append(append([]any{id}, names...), values...)
+	sql, started := t.j.sql.receipts.insert, t.j.started.Load()
+	if started == nil {
+		sql = t.j.sql.receipts.insertAnywhere
+	}
 	var sound *string
-	insert := strings.Replace(newReceipt, "{{start}}", t.j.startHere(), 1)
-	err = t.one(insert+returning, append(args, *t.j.id.Load(), t.j.started.Load(), t.j.receiptLock(id))...).Scan(&r.Handle, &sound)
+	err = t.conn.QueryRow(t.ctx, sql, append(args, *t.j.id.Load(), started, t.j.receiptLock(id))...).Scan(&r.Handle, &sound)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -192,9 +215,9 @@ func (t *tx) receiveAnew(ev journal.ReceiptEvent) (journal.ReceiptResult, error)
 	case !locked, r.Handle == 0:
 		return wait, nil
 	}
-	change := updateReceipt
+	change := t.j.sql.receipts.update
 	if result.Receipt.State == journal.ReceiptAbsent {
-		change = deleteReceipt
+		change = t.j.sql.receipts.remove
 	}
 	switch written, err := t.putReceipt(change, r, &result.Receipt); {
 	case err != nil:
@@ -244,7 +267,7 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r record.ReceiptRow, locked bool
 func (t *tx) putReceipt(change string, was record.ReceiptRow, next *journal.Receipt) (written bool, err error) {
 	var handle int64
 	var sound *string
-	if err = t.one(change+returning, receiptChange(was, next)...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
+	if err = t.conn.QueryRow(t.ctx, change, receiptChange(was, next)...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err

@@ -63,10 +63,10 @@ func ScanWholeReceipt(from Scanner, more ...any) (ReceiptRow, error) {
 func ReceiptArgs(r journal.Receipt) (names, values []any) {
 	r.Handle = 0
 	args, body := format.ReceiptArgs(&r, -1)
-	for _, name := range args[:3] {
-		names = append(names, []byte(name.(string)))
+	for i, name := range args[:3] {
+		args[i] = []byte(name.(string))
 	}
-	return names[:2], append(append(names[2:3:3], args[3:]...), body)
+	return args[:2:2], append(args[2:], body)
 }
 
 // FactsOf are the facts of a receipt as its row has them.
