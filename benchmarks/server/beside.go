@@ -59,5 +59,8 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, rows i
 		}
 	}
 	_, err := pool.Exec(ctx, "VACUUM ANALYZE "+table)
+	if err == nil {
+		_, err = pool.Exec(ctx, "CHECKPOINT") // else it is done beside the requests
+	}
 	return err
 }
