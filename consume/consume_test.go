@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -140,6 +142,73 @@ func TestFunctionThatCommitsTheTransaction(t *testing.T) {
 	_, err := b.Do(t.Context(), message("m-1"), book("twice"))
 	require.ErrorIs(t, err, consume.ErrUnknown)
 	assert.Equal(t, []string{"once"}, b.ledger())
+}
+
+// A function that harms the transaction marks no message whose effect is not there, and leaves none without its mark.
+func TestFunctionsThatHarmTheTransaction(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		harm   string
+		ledger []string
+		then   error
+	}{
+		"an error is overlooked after SQLite has rolled back": {"INSERT OR ROLLBACK INTO ledger VALUES (1, 'a'), (1, 'b')", nil, nil},
+		"it rolls back":                 {"ROLLBACK", nil, nil},
+		"it rolls back and begins anew": {"ROLLBACK; BEGIN", nil, nil},
+		"it commits":                    {"COMMIT", []string{"first"}, consume.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			_, err := b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+				err := book("first")(ctx, tx)
+				for part := range strings.SplitSeq(row.harm, "; ") {
+					_, _ = tx.Driver().(*sql.Tx).Exec(part)
+				}
+				return err
+			})
+			require.Error(t, err)
+			assert.Equal(t, row.ledger, b.ledger())
+			_, err = b.Do(t.Context(), message("m-1"), book("second"))
+			require.ErrorIs(t, err, row.then)
+			assert.Len(t, b.ledger(), 1)
+		})
+	}
+}
+
+// A function that ends its goroutine leaves nothing, and the message is delivered again.
+func TestFunctionThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+			_ = book("half")(ctx, tx)
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	<-over
+	result, err := b.Do(t.Context(), message("m-1"), book("whole"))
+	require.NoError(t, err)
+	assert.Equal(t, consume.Done, result)
+	assert.Equal(t, []string{"whole"}, b.ledger())
+}
+
+// Versions may begin at any number, and the first that comes is done.
+func TestOrderOfAnyNumbers(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for i, row := range []struct {
+		seq  int64
+		want consume.Result
+	}{{math.MinInt64, consume.Done}, {-5, consume.Done}, {-7, consume.Stale}, {0, consume.Done}, {0, consume.Stale}, {math.MaxInt64, consume.Done}, {math.MaxInt64, consume.Stale}} {
+		m := consume.Message{ID: fmt.Sprint("m-", i), Source: "orders", Entity: "order-1", Seq: row.seq}
+		result, err := b.Do(t.Context(), m, book(m.ID))
+		require.NoError(t, err)
+		assert.Equal(t, row.want, result, i)
+	}
 }
 
 // A message with the identifier of another one is put aside.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/webhook"
 )
@@ -73,7 +74,7 @@ func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		default:
-			c.opts.Logger.ErrorContext(r.Context(), "onceward: a webhook could not be consumed; it was answered by 500", "consumer", c.opts.Name, "error", err)
+			c.opts.Logger.ErrorContext(r.Context(), "onceward: a webhook could not be consumed; it was answered by 500", "consumer", c.opts.Name, "error", secret.Text(err.Error()))
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})

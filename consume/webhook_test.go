@@ -1,6 +1,7 @@
 package consume_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -216,6 +217,22 @@ func ask(h http.Handler, body string) int {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", "/hooks", strings.NewReader(body)))
 	return w.Code
+}
+
+// The error of a function may hold a credential, and is logged without it.
+func TestErrorIsLoggedWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	var log bytes.Buffer
+	c, err := consume.New(t.Context(), consume.Options{Journal: b.journal, Name: "mails", Keep: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	b.Consumer = c
+	h := b.verified(consume.WholeBody("shopify"), func(context.Context, journal.Tx, consume.Message, []byte) error {
+		return errors.New("Post https://mail.example/send?key=sk_live_0123456789abcdef: no route")
+	})
+	assert.Equal(t, http.StatusInternalServerError, ask(h, "body"))
+	assert.Contains(t, log.String(), "mail.example/send")
+	assert.NotContains(t, log.String(), "sk_live")
 }
 
 // A message is forgotten once its time is over, and not before.
