@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/server"
 )
 
@@ -309,6 +310,58 @@ func TestFormThatAMiddlewareHasRead(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, form("amount=2"))
 	assert.Equal(t, http.StatusCreated, form("amount=1"))
 	assert.Equal(t, 1, s.rows())
+}
+
+// overtaken lets another request come between a request's look at its receipt and what it does then.
+type overtaken struct {
+	*sqlite.Journal
+	by func()
+}
+
+func (j *overtaken) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	looked, err := j.Journal.LookReceipt(ctx, ev)
+	if by := j.by; by != nil {
+		j.by = nil
+		by()
+	}
+	return looked, err
+}
+
+// A handler that does not ask for the transaction runs once in a process, although a request may look for its receipt just
+// before another one records it. So does work of Once.
+func TestRequestThatIsOvertakenRunsOnce(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	open := func() (*overtaken, *server.Server) {
+		j := &overtaken{Journal: open(t, nil).journal}
+		s, err := server.New(t.Context(), server.Options{
+			Journal: j, Secrets: [][]byte{make([]byte, 16)}, Logger: slog.New(slog.DiscardHandler),
+			Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+		})
+		require.NoError(t, err)
+		runs = 0
+		return j, s
+	}
+	j, s := open()
+	h := s.Atomic("mails.send", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ }), server.Endpoint{})
+	j.by = func() { ask(h, "POST", "/", "1", keyed(key)) }
+	assert.Equal(t, http.StatusOK, ask(h, "POST", "/", "1", keyed(key)).Code)
+	assert.Equal(t, 1, runs)
+	assert.Zero(t, s.Stats())
+
+	j, s = open()
+	once := func() (int, error) {
+		return server.Once(t.Context(), s, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: "job-1"}, nil, func(context.Context) (int, error) {
+			runs++
+			return runs, nil
+		})
+	}
+	j.by = func() { _, _ = once() }
+	result, err := once()
+	require.NoError(t, err)
+	assert.Equal(t, 1, result)
+	assert.Equal(t, 1, runs)
+	assert.Zero(t, s.Stats())
 }
 
 // Names of tenants and callers are compared by their bytes. Bytes that are no text, and spaces, tell them apart.

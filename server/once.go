@@ -78,6 +78,11 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		}
 	}
 	defer r.end()
+	flying := flightKey{r.base.Scope, r.base.Key}
+	f, leads := s.board(flying, prints)
+	if leads {
+		defer s.land(flying, f)
+	}
 	looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
 	switch {
 	case err != nil:
@@ -86,12 +91,9 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return resultOf[T](&looked.Receipt)
 	case refusals[looked.Decision] != nil:
 		return none, &RefusedError{*refusals[looked.Decision]}
-	}
-	f, leads := s.board(flightKey{r.base.Scope, r.base.Key}, prints)
-	if !leads {
+	case !leads:
 		return none, &RefusedError{inFlight}
 	}
-	defer s.land(flightKey{r.base.Scope, r.base.Key}, f)
 	result, err := do(ctx)
 	switch {
 	case r.replay != nil:

@@ -309,10 +309,16 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx, cancel)
 
-	// A recorded answer is given, however many wait for the key.
+	// A recorded answer is given, however many wait for the key. The request that runs the handler looks while no other one of this
+	// process can.
+	at := flightKey{r.base.Scope, r.base.Key}
 	wait := time.NewTimer(e.Wait)
 	defer wait.Stop()
 	for {
+		f, leads := e.board(at, prints)
+		if leads {
+			defer e.land(at, f)
+		}
 		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
 		if err != nil {
 			e.failed(ctx, "a receipt could not be read, so the request is refused", err)
@@ -327,9 +333,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 			e.refuseKey(w, req, caller.Tenant, *p)
 			return
 		}
-		f, leads := e.board(flightKey{r.base.Scope, r.base.Key}, prints)
 		if leads {
-			defer e.land(flightKey{r.base.Scope, r.base.Key}, f)
 			break
 		}
 		if same, _ := f.prints.equals(prints); !same {
