@@ -74,7 +74,8 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	r.mu.Lock()
 	r.seq++
 	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.core.Now()}
-	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.riding), rec)})
+	noted := len(r.flow.Steps)
+	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.flow.Steps[r.saved:]), rec)})
 	r.mu.Unlock()
 	commit := func() error {
 		if err := st.Begin(); err != nil {
@@ -97,10 +98,10 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	st.recorded = true
 	r.mu.Lock()
 	r.flow.Steps = append(r.flow.Steps, rec)
-	// Other steps may have noted or committed some meanwhile.
-	r.riding = slices.DeleteFunc(r.riding, func(s journal.StepRecord) bool {
-		return slices.ContainsFunc(ev.Steps, func(there journal.StepRecord) bool { return there.Seq == s.Seq })
-	})
+	if len(r.flow.Steps) == noted+1 {
+		noted++ // else parallel steps have noted others meanwhile
+	}
+	r.saved = max(r.saved, noted)
 	r.mu.Unlock()
 	r.stepped(rec)
 	return result, nil

@@ -35,7 +35,7 @@ type run struct {
 	undone   map[string]bool
 	called   map[string][]string // IDs of the operations that were asked for, by step
 	seq      int                 // of the latest record
-	riding   []journal.StepRecord
+	saved    int                 // how many of flow.Steps are known to be in the journal
 	visited  map[string]bool
 	making   map[*step]bool
 	at       map[int]*journal.StepRecord // one of the recorded steps at each position
@@ -95,7 +95,7 @@ func nameOf(s *journal.StepRecord) string {
 
 func (runner *Runner) newRun(f *journal.Flow, replays bool) *run {
 	r := &run{
-		runner: runner, core: runner.core, store: runner.store, ref: f.Ref, flow: *f, replays: replays,
+		runner: runner, core: runner.core, store: runner.store, ref: f.Ref, flow: *f, saved: len(f.Steps), replays: replays,
 		parent: seam.Parent{Journal: runner.core.Journal, Scope: f.Scope, Ref: seam.ParentOf(f), Key: f.Key,
 			Flow: journal.FlowRef{ID: f.ID, Parent: f.Parent, Handle: f.Handle}},
 		recorded: map[string]*journal.StepRecord{}, undone: map[string]bool{}, called: map[string][]string{},

@@ -312,8 +312,7 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	r.seq++
 	rec.Seq = r.seq
 	r.flow.Steps = append(r.flow.Steps, rec)
-	r.riding = append(r.riding, rec)
-	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: []journal.StepRecord{rec}})
+	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: slices.Clip(r.flow.Steps[len(r.flow.Steps)-1:])})
 	if _, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev); err != nil {
 		return r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true})
 	}
