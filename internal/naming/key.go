@@ -98,10 +98,11 @@ func Short(key string) string { return key[:min(8, len(key)/2)] + "…" }
 
 // writeStrings writes each string after its length, so that neighbouring strings can't trade bytes.
 func writeStrings(h hash.Hash, all ...string) {
+	b := make([]byte, 0, 256)
 	for _, s := range all {
-		writeLength(h, len(s))
-		h.Write([]byte(s))
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
 	}
+	h.Write(b)
 }
 
 func writeLength(h hash.Hash, n int) {

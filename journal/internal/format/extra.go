@@ -95,7 +95,8 @@ func hasExtras(op *journal.Operation) bool {
 }
 
 func (e *encoder) extras(op *journal.Operation) {
-	var all, one encoder
+	var space [2][128]byte // most extras fit
+	all, one := encoder{space[0][:0]}, encoder{space[1][:0]}
 	for _, tag := range tags {
 		if hasExtra(tag, op) {
 			one.buf = one.buf[:0]
