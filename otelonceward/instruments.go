@@ -62,7 +62,7 @@ func (t *Telemetry) makeInstruments() error {
 			err = fmt.Errorf("%w: %w", errInstrument, e)
 		}
 	}
-	seconds := func(name, what string, buckets ...float64) metric.Float64Histogram {
+	durations := func(name, what string, buckets ...float64) metric.Float64Histogram {
 		h, e := t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
 		keep(e)
 		return h
@@ -78,8 +78,8 @@ func (t *Telemetry) makeInstruments() error {
 		return c
 	}
 	t.m = instruments{
-		call: seconds("onceward.call.duration", "Time until a caller gets the answer of an operation or an error.", secondsOf()...),
-		operation: seconds("onceward.operation.duration", "Time from the first call for an operation to its outcome, including restarts.",
+		call: durations("onceward.call.duration", "Time until a caller gets the answer of an operation or an error.", seconds...),
+		operation: durations("onceward.operation.duration", "Time from the first call for an operation to its outcome, including restarts.",
 			.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400),
 		attempts: numbers("onceward.operation.attempts", "{attempt}", "Attempts of an operation until its outcome.", 1, 2, 3, 4, 5, 8, 12, 20, 50),
 
@@ -97,16 +97,14 @@ func (t *Telemetry) makeInstruments() error {
 		journalErrors: counter("onceward.journal.errors", "{error}", "Events that a journal failed to record, and passes over it that failed."),
 		sessionsLost:  counter("onceward.sessions.lost", "{session}", "Sessions in a journal that were taken over or ended by another process."),
 
-		commit:   seconds("onceward.journal.commit.duration", "Time until a commit is durable.", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
+		commit:   durations("onceward.journal.commit.duration", "Time until a commit is durable.", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
 		requests: numbers("onceward.journal.commit.requests", "{request}", "Requests that shared a commit.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 	}
 	if t.cfg.http {
-		t.m.http = seconds("http.client.request.duration", "Duration of HTTP client requests.", .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
+		t.m.http = durations("http.client.request.duration", "Duration of HTTP client requests.", .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
 	}
 	return err
 }
-
-func secondsOf() []float64 { return seconds }
 
 // begin starts the counters of rare events at 0.
 func (t *Telemetry) begin() {

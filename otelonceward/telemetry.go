@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/onceward/onceward/providers"
@@ -33,8 +32,6 @@ type Telemetry struct {
 type config struct {
 	tracers   trace.TracerProvider
 	meters    metric.MeterProvider
-	propagate propagation.TextMapPropagator
-	hosts     map[string]bool
 	providers []providers.Provider
 	ids       bool
 	http      bool
@@ -63,21 +60,6 @@ func WithProviders(tables ...providers.Provider) Option {
 	return option(func(c *config) { c.providers = append(c.providers, tables...) })
 }
 
-// WithPropagateTo makes Transport send the trace's headers to these hosts, such as your own services. Other hosts get
-// none: a provider has no use for them, and a signature that Config.Authorize made may not cover them.
-func WithPropagateTo(hosts ...string) Option {
-	return option(func(c *config) {
-		for _, host := range hosts {
-			c.hosts[host] = true
-		}
-	})
-}
-
-// WithPropagator sets the format of the trace in these headers. Default: the global one.
-func WithPropagator(p propagation.TextMapPropagator) Option {
-	return option(func(c *config) { c.propagate = p })
-}
-
 // WithOperationID puts the ID of named operations on spans, as onceward.operation.id. An ID that follows the rules of
 // onceward.WithOperation holds no personal data. No option puts keys anywhere.
 func WithOperationID() Option { return option(func(c *config) { c.ids = true }) }
@@ -89,7 +71,7 @@ func WithHTTPMetrics() Option { return option(func(c *config) { c.http = true })
 // New makes a Telemetry. The error says which instrument could not be made. The Telemetry works without that
 // instrument.
 func New(opts ...Option) (*Telemetry, error) {
-	cfg := config{hosts: map[string]bool{}}
+	var cfg config
 	for _, o := range opts {
 		o.apply(&cfg)
 	}
@@ -98,9 +80,6 @@ func New(opts ...Option) (*Telemetry, error) {
 	}
 	if cfg.meters == nil {
 		cfg.meters = otel.GetMeterProvider()
-	}
-	if cfg.propagate == nil {
-		cfg.propagate = otel.GetTextMapPropagator()
 	}
 	t := &Telemetry{
 		cfg:    cfg,

@@ -23,6 +23,10 @@ import (
 )
 
 // Trace returns the hooks for onceward.Config.Trace. Use onceward.JoinTraces to add others.
+//
+// No attempt carries the headers of its trace: a provider has no use for them, and a signature that Config.Authorize
+// made may not cover them. For services of your own, let the transport of Config.HTTPClient inject them. The context of
+// its request has the attempt's span.
 func (t *Telemetry) Trace() *onceward.Trace {
 	return &onceward.Trace{
 		Parent:         t.parent,
@@ -416,26 +420,4 @@ func requestSet(op onceward.Operation, a onceward.Attempt, class string) attribu
 		list = append(list, keyErrorType.String(class))
 	}
 	return attribute.NewSet(list...)
-}
-
-// Transport makes base send the trace's headers to the hosts of WithPropagateTo. A nil base means
-// http.DefaultTransport. Without those hosts you don't need it.
-func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return &transport{t, base}
-}
-
-type transport struct {
-	telemetry *Telemetry
-	base      http.RoundTripper
-}
-
-func (tr *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if tr.telemetry.cfg.hosts[req.URL.Hostname()] {
-		req = req.Clone(req.Context())
-		tr.telemetry.cfg.propagate.Inject(req.Context(), propagation.HeaderCarrier(req.Header))
-	}
-	return tr.base.RoundTrip(req)
 }
