@@ -11,8 +11,7 @@ import (
 const sought = 512
 
 // Before returns a handle that comes after all operations created before at, and few others: about as many as sought.
-// It goes by the order of creation, and bisects. A selection by time may make a journal read a whole hour, since
-// clocks differ.
+// It goes by the order of creation, and bisects.
 func Before(ctx context.Context, j journal.Journal, at time.Time) (handle int64, err error) {
 	first, err := next(ctx, j, journal.Filter{Limit: 1})
 	if err != nil || first.Handle == 0 {
