@@ -133,35 +133,40 @@ func (g *guardedConn) Close() error {
 	return errors.Join(append(errs, g.sqliteConn.Close())...)
 }
 
-// BeginTx begins a transaction, which gives the lock back if it has it.
-func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
+// BeginTx begins a transaction. One that has the lock is begun and ended by prepared statements, and gives the lock back.
+func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if ctx.Value(lockedKey{}) == nil {
 		return g.sqliteConn.BeginTx(ctx, opts)
 	}
-	err = conn.InTurn(g.timeout, func() (err error) {
-		tx, err = g.sqliteConn.BeginTx(ctx, opts)
-		return err
-	})
-	if err != nil {
+	if err := conn.InTurn(g.timeout, func() error { return g.run("BEGIN IMMEDIATE") }); err != nil {
 		return nil, err
 	}
-	return &lockedTx{Tx: tx, lock: g.lock}, nil
+	return lockedTx{g}, nil
+}
+
+// onHandle is for statements that no caller breaks off.
+var onHandle = OnHandle(context.Background())
+
+func (g *guardedConn) run(query string) error {
+	_, err := g.ExecContext(onHandle, query, nil)
+	return err
 }
 
 // lockedTx gives the lock back when it ends, whatever SQLite says to that.
-type lockedTx struct {
-	driver.Tx
-	lock Lock
+type lockedTx struct{ conn *guardedConn }
+
+func (t lockedTx) Commit() error {
+	defer t.conn.lock.GiveBack()
+	err := t.conn.run("COMMIT")
+	if err != nil {
+		_ = t.conn.run("ROLLBACK") // it may still be open
+	}
+	return err
 }
 
-func (t *lockedTx) Commit() error {
-	defer t.lock.GiveBack()
-	return t.Tx.Commit()
-}
-
-func (t *lockedTx) Rollback() error {
-	defer t.lock.GiveBack()
-	return t.Tx.Rollback()
+func (t lockedTx) Rollback() error {
+	defer t.conn.lock.GiveBack()
+	return t.conn.run("ROLLBACK")
 }
 
 // ResetSession is called when the connection is taken for another transaction.
