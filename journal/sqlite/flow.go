@@ -92,6 +92,9 @@ func (b *batch) recordDeferred(ev *journal.FlowEvent) error {
 		_, err := b.applyFlow(*ev)
 		return err
 	}
+	if f, ok := b.running[ev.Handle]; ok && f.Claim == ev.Claim {
+		return b.addSteps(ev.Handle, ev.Steps)
+	}
 	s, err := b.flowSQL()
 	for _, step := range ev.Steps {
 		if err == nil {
