@@ -16,7 +16,7 @@ import (
 )
 
 // answer gives the caller of a run what has come of it.
-func (r *run) answer(res journal.Result) (Answer, error) {
+func (r *run) answer(res *journal.Result) (Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
 	r.engine.deliveries.OnReturn(op)
 	kind := core.KindOf(op.State)

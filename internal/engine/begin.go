@@ -21,12 +21,12 @@ func (k *call) begin() (*run, Answer, error) {
 	if err := k.prepare(); err != nil {
 		return nil, Answer{}, err
 	}
+	var res journal.Result // filled in below: a copy of it at each return would take longer
 	if k.intent.Naming == journal.Generated {
-		res, err := k.apply()
-		if err != nil {
+		if err := k.apply(&res); err != nil {
 			return nil, Answer{}, err
 		}
-		return k.startRun(res, nil), Answer{}, nil
+		return k.startRun(&res, nil), Answer{}, nil
 	}
 	heldBack := k.enter()
 	for poll := 5 * time.Millisecond; ; {
@@ -34,12 +34,12 @@ func (k *call) begin() (*run, Answer, error) {
 		if f == nil {
 			return nil, a, err
 		}
-		res, until, err := k.decide(f)
+		until, err := k.decide(f, &res)
 		switch {
 		case err != nil:
 			return nil, Answer{}, err
 		case res.Decision == journal.Execute:
-			run := k.startRun(res, f)
+			run := k.startRun(&res, f)
 			if heldBack {
 				run.holdBack()
 			}
@@ -89,7 +89,7 @@ func (k *call) prepare() error {
 // decide asks the journal until its decision stands. It owns the flight that this call leads, and ends it with the decision,
 // also if a hook or the journal panics. If the operation is to be sent, its run ends the flight. The time is not zero if a look-up
 // has shown that nothing took effect, and the provider is not to be asked before then.
-func (k *call) decide(f *core.Flight) (res journal.Result, until time.Time, err error) {
+func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err error) {
 	executes := false
 	var stands *journal.Operation // for those that have joined; nil: they ask for themselves
 	defer func() {
@@ -98,29 +98,29 @@ func (k *call) decide(f *core.Flight) (res journal.Result, until time.Time, err 
 		}
 	}()
 	for {
-		res, err = k.apply()
+		err = k.apply(res)
 		switch {
 		case err != nil:
-			return res, until, err
+			return until, err
 		case res.Decision == journal.Execute:
 			executes = true
-			return res, until, nil
+			return until, nil
 		case res.Decision == journal.Weighed: // the journal has taken evidence into account: it decides anew
 			continue
 		case res.Decision == journal.Misuse: // its bodies may be missing
-			return res, until, nil
+			return until, nil
 		case res.Decision == journal.Stop, res.Decision == journal.Replay && res.Operation.AnswerCut():
 			switch found := k.look(&res.Operation); {
 			case found == nil:
 			case found.State == journal.StateCancelled && res.Operation.DueAt.After(k.engine.Now()):
 				stands, f.RetryAfter = found, res.Operation.DueAt // as the provider asked while the operation was unknown
-				return res, f.RetryAfter, nil
+				return f.RetryAfter, nil
 			default:
 				continue
 			}
 		}
 		stands = &res.Operation
-		return res, until, nil
+		return until, nil
 	}
 }
 
@@ -200,17 +200,19 @@ func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
 	}
 }
 
-// apply puts the question to the journal.
-func (k *call) apply() (journal.Result, error) {
+// apply puts the question to the journal, and fills in its answer.
+func (k *call) apply(res *journal.Result) error {
 	op, err := k.engine.Backlog.CatchUp(k.ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
-			return journal.Result{Operation: *op, Decision: journal.Misuse}, nil
+			*res = journal.Result{Operation: *op, Decision: journal.Misuse}
+			return nil
 		case k.mayShare(op):
-			return journal.Result{Operation: *op, Decision: shared(op)}, nil
+			*res = journal.Result{Operation: *op, Decision: shared(op)}
+			return nil
 		}
-		return journal.Result{}, k.fail(fault.ErrJournal, err)
+		return k.fail(fault.ErrJournal, err)
 	}
 	ev := journal.Event{
 		Kind:   journal.EventBegin,
@@ -221,35 +223,34 @@ func (k *call) apply() (journal.Result, error) {
 
 		LookAfter: k.engine.finder.FirstLook(),
 	}
-	var res journal.Result
 	asked := false
 	err = k.engine.Session.Do(k.ctx, func(session string) (err error) {
 		ev.Session = session
-		res, asked, err = k.applyNow(&ev)
+		asked, err = k.applyNow(&ev, res)
 		return err
 	})
 	if err != nil {
 		if asked && !seam.Certain(err) {
 			k.undo(ev, err)
 		}
-		return journal.Result{}, k.failed(err)
+		return k.failed(err)
 	}
 	k.engine.Idle.See(&res.Operation)
-	return res, nil
+	return nil
 }
 
 // applyNow applies an event, within the call's step if it is of a flow. asked is false if the step did not let it, or if the
 // session was lost.
-func (k *call) applyNow(ev *journal.Event) (res journal.Result, asked bool, err error) {
+func (k *call) applyNow(ev *journal.Event, res *journal.Result) (asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
 		if err := p.Flow.Step.Begin(); err != nil {
-			return res, false, err
+			return false, err
 		}
 		defer p.Flow.Step.Begun()
 	}
 	ev.At = k.engine.Now() // the last session may have been lost by time that went by
-	res, err = k.engine.Journal.Apply(k.ctx, *ev)
-	return res, !errors.Is(err, journal.ErrSessionLost), err
+	*res, err = k.engine.Journal.Apply(k.ctx, *ev)
+	return !errors.Is(err, journal.ErrSessionLost), err
 }
 
 // undo cancels an intent whose commit failed and may have landed all the same.
@@ -393,7 +394,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 }
 
 // startRun starts the run that the journal has just allowed.
-func (k *call) startRun(res journal.Result, f *core.Flight) *run {
+func (k *call) startRun(res *journal.Result, f *core.Flight) *run {
 	r := newRun(k.ctx, k.engine, res, f, k.ends)
 	r.caller, r.route, r.target, r.secrets, r.permit = k.req, k.route, &k.clean, &k.secrets, k.permit
 	r.requests.Caller, r.requests.Query = k.req, k.query

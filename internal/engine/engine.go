@@ -120,16 +120,17 @@ func (k *call) ask() (a Answer, err error) {
 			k.asked = core.Later(k.asked, run.end.wake)
 		}
 	}()
-	recorded := run.work()
+	var recorded journal.Result
+	run.work(&recorded)
 
 	// Answer: the response, if it is the operation's outcome, or a Failure.
-	return run.answer(recorded)
+	return run.answer(&recorded)
 }
 
 // Resume works off a claim whose caller is gone. It returns the operation as it then stands, and why it has no
 // answer.
 func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
-	r := newRun(ctx, e, claimed, f, e.Now().Add(e.MaxWait))
+	r := newRun(ctx, e, &claimed, f, e.Now().Add(e.MaxWait))
 	r.target, r.permit = core.Parsed(r.op.Request.URL), permit
 	var problem error
 	if r.target == nil {
@@ -141,7 +142,8 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 		r.park(e.Now(), problem.Error(), problem)
 		r.end.wake = e.Now().Add(r.pause(false))
 	}
-	recorded := r.work()
+	var recorded journal.Result
+	r.work(&recorded)
 	cause := r.end.err
 	if r.end.errKind != nil {
 		cause = errors.Join(r.end.errKind, cause)
@@ -149,9 +151,9 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 	return recorded.Operation, cause
 }
 
-// work makes attempts until the run's end is decided, and records that. However it is left, a hook's panic included, the
-// claim ends.
-func (r *run) work() (res journal.Result) {
+// work makes attempts until the run's end is decided, records that, and fills in the result. However it is left, a hook's
+// panic included, the claim ends.
+func (r *run) work(res *journal.Result) {
 	r.engine.Lifecycle.Begin(r)
 	defer r.engine.Lifecycle.End(r)
 	defer func() { // whatever hooks do meanwhile
@@ -166,7 +168,7 @@ func (r *run) work() (res journal.Result) {
 			r.tally.breakOff()
 			r.attemptEnded()
 			r.park(r.soonest(), "a hook panicked", nil)
-			r.record(&res)
+			r.record(res)
 		}
 		if r.caller == nil {
 			r.attempt.discard()
@@ -188,8 +190,7 @@ func (r *run) work() (res journal.Result) {
 	}
 
 	// Record: the end of the run, durably, before the caller or a hook gets it.
-	r.record(&res)
-	return res
+	r.record(res)
 }
 
 // next makes an attempt, and says whether and when there is another. go-retryablehttp makes the pauses, and calls it

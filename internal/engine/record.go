@@ -84,11 +84,11 @@ func (r *run) record(result *journal.Result) {
 		r.engine.finder.Completed(&r.op, res.Operation.Account, r.route, r.target, ev.Object)
 	}
 	*result = res
-	r.recorded(res)
+	r.recorded(result)
 }
 
 // recorded logs the recorded end of the run, and calls the hooks for it.
-func (r *run) recorded(res journal.Result) {
+func (r *run) recorded(res *journal.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
 		second := res.Decision == journal.SecondEffect

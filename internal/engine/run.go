@@ -81,7 +81,7 @@ func (t *tally) breakOff() {
 
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
-func newRun(ctx context.Context, e *Engine, res journal.Result, f *core.Flight, ends time.Time) *run {
+func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight, ends time.Time) *run {
 	r := &run{engine: e, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.idleSince = e.Idle.Since(&r.op, r.began)
 	r.pauses = e.Lifecycle.NewPauses(ctx)
