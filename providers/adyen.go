@@ -56,44 +56,33 @@ func Adyen(prefix string) Provider {
 			{Field: "resultCode", Equals: "Refused", Source: sourceAdyenResults},
 			{Field: "resultCode", Equals: "Cancelled", Source: sourceAdyenResults + ": before processing was completed"},
 		},
-		Endpoints: []Endpoint{
-			adyenPaths("/", adyenUndeclared),
-		},
+		Endpoints: each(adyenUndeclared, "/"),
 	}
+	add := func(e Endpoint, patterns ...string) { p.Endpoints = append(p.Endpoints, each(e, patterns...)...) }
 	for _, version := range []string{"v37", "v40", "v41", "v46", "v49", "v50", "v51", "v52", "v53", "v64", "v65", "v66", "v67", "v68", "v69", "v70", "v71", "v72"} {
 		for _, base := range []string{"/", "/checkout/"} {
-			p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/", adyenCheckout))
-			for _, path := range []string{"paymentMethods", "paymentMethods/balance", "cardDetails"} {
-				p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/"+path, adyenReads))
-			}
+			below := base + version + "/"
+			add(adyenCheckout, posts(below, "")...)
+			add(adyenReads, posts(below, "paymentMethods", "paymentMethods/balance", "cardDetails")...)
 			if version >= "v67" {
-				p.Endpoints = append(p.Endpoints, adyenPaths("POST "+base+version+"/validateShopperId", adyenKeyless))
+				add(adyenKeyless, posts(below, "validateShopperId")...)
 			}
 		}
 	}
 	for _, version := range []string{"v3", "v4"} {
-		transfers := adyenKeyed
+		below, transfers := "/btl/"+version+"/", adyenKeyed
 		if version == "v4" { // v3 has no list
 			transfers.Object, transfers.Reference, transfers.Lookups = "transfer", adyenTransferReference, []Lookup{adyenTransfers}
 		}
-		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/transfers", transfers))
-		for _, path := range []string{"grants", "transfers/approve", "transfers/cancel", "transfers/{id}/returns"} {
-			p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/"+path, adyenKeyed))
-		}
-		p.Endpoints = append(p.Endpoints, adyenPaths("POST /btl/"+version+"/cashouts", adyenKeyless))
+		add(transfers, posts(below, "transfers")...)
+		add(adyenKeyed, posts(below, "grants", "transfers/approve", "transfers/cancel", "transfers/{id}/returns")...)
+		add(adyenKeyless, posts(below, "cashouts")...)
 	}
-	p.Endpoints = append(p.Endpoints, adyenPaths("POST /authe/api/v1/sessions", adyenSecret), adyenPaths("POST /checkout/possdk/{version}/sessions", adyenSecret))
+	add(adyenSecret, "POST /authe/api/v1/sessions", "POST /checkout/possdk/{version}/sessions")
 	for _, account := range []string{"companies", "merchants"} {
-		for _, path := range []string{"apiCredentials", "apiCredentials/{id}/generateApiKey", "webhooks/{id}/generateHmac"} {
-			p.Endpoints = append(p.Endpoints, adyenPaths("POST /v3/"+account+"/{account}/"+path, adyenSecret))
-		}
+		add(adyenSecret, posts("/v3/"+account+"/{account}/", "apiCredentials", "apiCredentials/{id}/generateApiKey", "webhooks/{id}/generateHmac")...)
 	}
 	return p.Clone()
-}
-
-func adyenPaths(pattern string, e Endpoint) Endpoint {
-	e.Pattern = pattern
-	return e
 }
 
 const (
@@ -172,11 +161,7 @@ var (
 
 	// adyenSecret are the paths whose answers hold an API key, the key of a webhook's
 	// signatures or the token of a session.
-	adyenSecret = func() Endpoint {
-		e := adyenUndeclared
-		e.SecretResponse = true
-		return e
-	}()
+	adyenSecret = secretly(adyenUndeclared, "")
 
 	adyenKeyless = Endpoint{
 		Rules:  adyenUnproven,

@@ -22,7 +22,6 @@ import (
 // A transfer or a mass payment of the main account is found by its correlationId, if it has one.
 func Dwolla() Provider {
 	keyed := Endpoint{
-		Pattern:       "POST /",
 		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
 		Retention:     24 * time.Hour,
 		Remembers:     SuccessesCleanFailures,
@@ -42,39 +41,24 @@ func Dwolla() Provider {
 	mass := keyed
 	mass.Pattern, mass.Object = "POST /mass-payments", "mass-payment"
 	mass.Reference, mass.Lookups = dwollaMassReference, []Lookup{dwollaMassPayments}
-	p := Provider{
+	return Provider{
 		Name:           "dwolla",
 		Hosts:          []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
 		WebhookSchemes: []string{"dwolla"},
 		Events:         dwollaEvents,
 		Answers:        jsonAnswers,
-		Endpoints: []Endpoint{
-			keyed,
-			transfer,
-			mass,
-			{
-				Pattern:  "POST /token",
-				NoEffect: true,
-				Source:   "developers.dwolla.com/docs/api-reference/api-fundamentals/authorization [D]: the OAuth token endpoint",
-			},
-			{
-				Pattern: "/",
-				Rules:   refusals("code", sourceDwollaErrors),
-				Source:  sourceDwolla + ": speaks of POST only",
-			},
-		},
+		Endpoints: slices.Concat(
+			each(keyed, "POST /"),
+			[]Endpoint{transfer, mass},
+			each(Endpoint{NoEffect: true, Source: "developers.dwolla.com/docs/api-reference/api-fundamentals/authorization [D]: the OAuth token endpoint"}, "POST /token"),
+			each(Endpoint{Rules: refusals("code", sourceDwollaErrors), Source: sourceDwolla + ": speaks of POST only"}, "/"),
+			each(secretly(keyed, "; the answer is a token: developers.dwolla.com/api-reference/drop-in-components/create-client-token [D]"), "POST /client-tokens"),
+			each(secretly(keyed, "; the answer is a token: developers.dwolla.com/api-reference/funding-sources/create-a-funding-sources-token-for-dwolla-js [D]"),
+				"POST /customers/{id}/funding-sources-token"),
+		),
 		Identity: Identity{Path: "/", Field: "_links.account.href", Last: true, Source: sourceDwollaSpec + " getRoot"},
 		Source:   sourceDwolla + "; hosts: its examples",
-	}
-	for _, token := range []struct{ path, source string }{
-		{"/client-tokens", "developers.dwolla.com/api-reference/drop-in-components/create-client-token [D]"},
-		{"/customers/{id}/funding-sources-token", "developers.dwolla.com/api-reference/funding-sources/create-a-funding-sources-token-for-dwolla-js [D]"},
-	} {
-		secret := keyed
-		secret.Pattern, secret.SecretResponse, secret.Source = "POST "+token.path, true, keyed.Source+"; the answer is a token: "+token.source
-		p.Endpoints = append(p.Endpoints, secret)
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 var (

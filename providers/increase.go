@@ -38,7 +38,9 @@ func Increase() Provider {
 		Rules:  rules,
 		Source: sourceIncrease + ": guarantees that at most one object is created per key",
 	}
-	p := Provider{
+	listed := create
+	listed.Object, listed.Lookups = "object", []Lookup{increaseByKey}
+	return Provider{
 		Name:             "increase",
 		CredentialScoped: true,
 		WebhookSchemes:   []string{"increase"},
@@ -46,53 +48,21 @@ func Increase() Provider {
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.increase.com", "sandbox.increase.com"},
 		ReplayHeader:     "Idempotent-Replayed", ReplayValue: "true",
-		Endpoints: []Endpoint{
-			{
-				Pattern: "POST /",
-				Key:     key,
-				Rules:   rules,
-				Source:  sourceIncrease + ": recommended on every POST; requests that create no object: [?]",
-			},
-			{
-				Pattern:        "POST /cards/{id}/create_details_iframe",
-				Key:            key,
-				SecretResponse: true,
-				Rules:          rules,
-				Source:         "increase-go ca1c95b card.go [S]: the answer is a URL that shows a card's number",
-			},
-			{
-				Pattern:  "POST /oauth/tokens",
-				NoEffect: true,
-				Source:   "increase-go ca1c95b oauthtoken.go [S]: the OAuth token endpoint",
-			},
-			{
-				Pattern: "/",
-				Rules:   increaseKeyless,
-				Source:  sourceIncrease + ": keys are for POST only",
-			},
-			{
-				Pattern:    "PATCH /",
-				Idempotent: true,
-				Rules:      increaseKeyless,
-				Source:     sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent",
-			},
-			{
-				Pattern:    "DELETE /",
-				Idempotent: true,
-				Rules:      increaseKeyless,
-				Source:     sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent",
-			},
-		},
+		Endpoints: slices.Concat(
+			each(Endpoint{Key: key, Rules: rules, Source: sourceIncrease + ": recommended on every POST; requests that create no object: [?]"}, "POST /"),
+			each(Endpoint{
+				Key: key, SecretResponse: true, Rules: rules,
+				Source: "increase-go ca1c95b card.go [S]: the answer is a URL that shows a card's number",
+			}, "POST /cards/{id}/create_details_iframe"),
+			each(Endpoint{NoEffect: true, Source: "increase-go ca1c95b oauthtoken.go [S]: the OAuth token endpoint"}, "POST /oauth/tokens"),
+			each(Endpoint{Rules: increaseKeyless, Source: sourceIncrease + ": keys are for POST only"}, "/"),
+			each(Endpoint{Idempotent: true, Rules: increaseKeyless, Source: sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent"}, "PATCH /", "DELETE /"),
+			each(listed, "POST /{objects}"),
+			each(secretly(create, "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"), "POST /file_links"),
+		),
 		Identity: Identity{Path: "/groups/current", Field: "id", Source: "increase-go ca1c95b group.go [S]: the currently authenticated group"},
 		Source:   sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]; scope of keys: [?]",
-	}
-	create.Pattern = "POST /{objects}"
-	links := create
-	create.Object, create.Lookups = "object", []Lookup{increaseByKey}
-	links.Pattern, links.SecretResponse = "POST /file_links", true
-	links.Source += "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"
-	p.Endpoints = append(p.Endpoints, create, links)
-	return p.Clone()
+	}.Clone()
 }
 
 // increaseByKey finds the one object with the key in its list.

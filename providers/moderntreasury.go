@@ -28,7 +28,6 @@ import (
 // legal entities, and ledger objects. It can be changed later.
 func ModernTreasury() Provider {
 	keyed := Endpoint{
-		Pattern:       "POST /api/",
 		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
 		Retention:     24 * time.Hour,
 		Remembers:     SuccessesCleanFailures,
@@ -42,11 +41,6 @@ func ModernTreasury() Provider {
 		),
 		Source: sourceModernTreasury + ": a repeat after a network issue creates nothing twice; errors are those that prevented it from completing; moderntreasury.com/journal/why-idempotency-matters-in-payments [D]: one transaction",
 	}
-	flow, payment := keyed, keyed
-	flow.Pattern, flow.SecretResponse = "POST /api/account_collection_flows", true
-	flow.Source += "; client_token: modern-treasury-go bddd610 accountcollectionflow.go [S]"
-	payment.Pattern, payment.SecretResponse = "POST /api/payment_flows", true
-	payment.Source += "; client_token: modern-treasury-go bddd610 paymentflow.go [S]"
 	found := make([]Endpoint, len(modernTreasuryFound))
 	for i, f := range modernTreasuryFound {
 		found[i] = keyed
@@ -60,28 +54,15 @@ func ModernTreasury() Provider {
 		WebhookSchemes:   []string{"modern treasury"},
 		Events:           modernTreasuryEvents,
 		Answers:          jsonAnswers,
-		Endpoints: append(found, []Endpoint{
-			keyed,
-			flow,
-			payment,
-			{
-				Pattern: "/",
-				Rules:   modernTreasuryKeyless,
-				Source:  sourceModernTreasury + ": PATCH and DELETE ignore the key; of PUT nothing is said",
-			},
-			{
-				Pattern:    "PATCH /",
-				Idempotent: true,
-				Rules:      modernTreasuryKeyless,
-				Source:     sourceModernTreasury + ": PATCH and DELETE are idempotent by definition",
-			},
-			{
-				Pattern:    "DELETE /",
-				Idempotent: true,
-				Rules:      modernTreasuryKeyless,
-				Source:     sourceModernTreasury + ": PATCH and DELETE are idempotent by definition",
-			},
-		}...),
+		Endpoints: slices.Concat(
+			found,
+			each(keyed, "POST /api/"),
+			each(secretly(keyed, "; client_token: modern-treasury-go bddd610 accountcollectionflow.go [S]"), "POST /api/account_collection_flows"),
+			each(secretly(keyed, "; client_token: modern-treasury-go bddd610 paymentflow.go [S]"), "POST /api/payment_flows"),
+			each(Endpoint{Rules: modernTreasuryKeyless, Source: sourceModernTreasury + ": PATCH and DELETE ignore the key; of PUT nothing is said"}, "/"),
+			each(Endpoint{Idempotent: true, Rules: modernTreasuryKeyless, Source: sourceModernTreasury + ": PATCH and DELETE are idempotent by definition"},
+				"PATCH /", "DELETE /"),
+		),
 		Source: sourceModernTreasury + "; host: modern-treasury-go bddd610 option/requestoption.go [S]",
 	}.Clone()
 }

@@ -12,6 +12,22 @@ func each(e Endpoint, patterns ...string) []Endpoint {
 	return endpoints
 }
 
+// posts are the patterns of POSTs to paths below another.
+func posts(below string, paths ...string) []string {
+	patterns := make([]string, len(paths))
+	for i, path := range paths {
+		patterns[i] = "POST " + below + path
+	}
+	return patterns
+}
+
+// secretly is the endpoint of an answer that holds a secret. source is added to its own.
+func secretly(e Endpoint, source string) Endpoint {
+	e.SecretResponse = true
+	e.Source += source
+	return e
+}
+
 // states are the meanings of a field's states.
 func states(field string, means ...[]Meaning) []Meaning {
 	all := slices.Concat(means...)

@@ -44,13 +44,7 @@ func Stripe() Provider {
 		Rules:  stripeV2,
 		Source: "docs.stripe.com/api-v2-overview [D]; length: stripe-go a1e3932 stripe.go [S]; guard: [?]",
 	}
-	v2post, v2delete, v2secret, v2session := v2, v2, v2, v2
-	v2post.Pattern, v2delete.Pattern = "POST /v2/", "DELETE /v2/"
-	v2secret.Pattern, v2secret.SecretResponse = "POST /v2/core/event_destinations", true
-	v2session.Pattern, v2session.SecretResponse = "POST /v2/billing/meter_event_session", true
-	v2session.Source += "; the answer holds a token: stripe-go a1e3932 v2billing_metereventsession.go [S]"
 	v1 := Endpoint{
-		Pattern:               "POST /v1/",
 		Key:                   key,
 		Retention:             24 * time.Hour,
 		Remembers:             Everything,
@@ -74,31 +68,23 @@ func Stripe() Provider {
 		Events:         stripeEvents,
 		Answers:        jsonAnswers,
 		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
-		Endpoints: []Endpoint{
-			v1,
-			{
-				Pattern:  "POST /v1/tokens",
-				NoEffect: true,
-				Source:   "docs.stripe.com/api/tokens [D]: the request holds card or bank details; our reading: a token moves nothing",
-			},
-			{
-				Pattern:  "POST /v1/payment_methods",
+		Endpoints: slices.Concat(
+			each(v1, "POST /v1/"),
+			each(Endpoint{NoEffect: true, Source: "docs.stripe.com/api/tokens [D]: the request holds card or bank details; our reading: a token moves nothing"}, "POST /v1/tokens"),
+			each(Endpoint{
 				NoEffect: true,
 				Source:   "docs.stripe.com/api/payment_methods/create [D]: the request holds card or bank details; our reading: a payment method moves nothing",
-			},
-			{
-				Pattern:    "DELETE /v1/",
-				Idempotent: true,
-				Rules:      stripeV1Delete,
-				Source:     sourceStripeIdempotency + ": the header has no effect on DELETE, which is idempotent by definition",
-			},
-			v2post,
-			v2delete,
-			stripeV2Found(v2, "POST /v2/core/accounts", "v2.core.account"),
-			stripeV2Found(v2, "POST /v2/core/accounts/{account}/persons", "v2.core.account_person"),
-			v2secret,
-			v2session,
-		},
+			}, "POST /v1/payment_methods"),
+			each(Endpoint{
+				Idempotent: true, Rules: stripeV1Delete,
+				Source: sourceStripeIdempotency + ": the header has no effect on DELETE, which is idempotent by definition",
+			}, "DELETE /v1/"),
+			each(v2, "POST /v2/", "DELETE /v2/"),
+			each(stripeV2Found(v2, "v2.core.account"), "POST /v2/core/accounts"),
+			each(stripeV2Found(v2, "v2.core.account_person"), "POST /v2/core/accounts/{account}/persons"),
+			each(secretly(v2, ""), "POST /v2/core/event_destinations"),
+			each(secretly(v2, "; the answer holds a token: stripe-go a1e3932 v2billing_metereventsession.go [S]"), "POST /v2/billing/meter_event_session"),
+		),
 		Source: sourceStripeIdempotency + "; hosts and account headers: stripe-go a1e3932 stripe.go [S]; modes: docs.stripe.com/keys [D]",
 	}
 	for _, o := range stripeObjects {
@@ -109,7 +95,7 @@ func Stripe() Provider {
 		}
 		p.Endpoints = append(p.Endpoints, found)
 	}
-	for _, path := range []string{
+	p.Endpoints = append(p.Endpoints, each(secretly(v1, "; the answer holds a secret, or a URL that is one: stripe-go v85.0.0 [S]"), posts("/v1/",
 		"account_links",
 		"account_sessions",
 		"accounts/{id}/login_links",
@@ -120,19 +106,13 @@ func Stripe() Provider {
 		"identity/verification_sessions",
 		"identity/verification_sessions/{id}",
 		"terminal/connection_tokens",
-		"webhook_endpoints",
-	} {
-		secret := v1
-		secret.Pattern, secret.SecretResponse = "POST /v1/"+path, true
-		secret.Source += "; the answer holds a secret, or a URL that is one: stripe-go v85.0.0 [S]"
-		p.Endpoints = append(p.Endpoints, secret)
-	}
+		"webhook_endpoints")...)...)
 	return p.Clone()
 }
 
 // stripeV2Found has the objects of a kind that v2 tells of by an event when they are created.
-func stripeV2Found(v2 Endpoint, pattern, kind string) Endpoint {
-	v2.Pattern, v2.Object = pattern, kind
+func stripeV2Found(v2 Endpoint, kind string) Endpoint {
+	v2.Object = kind
 	v2.Lookups = []Lookup{{
 		By:    ByKey,
 		Path:  "/v2/core/events",

@@ -33,7 +33,7 @@ func Svix(hosts ...string) Provider {
 
 		RefusalsRegisterNoKey: true,
 	}
-	p := Provider{
+	return Provider{
 		Name: "svix",
 		Hosts: append([]string{
 			"api.svix.com",
@@ -41,46 +41,30 @@ func Svix(hosts ...string) Provider {
 		}, hosts...),
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
-		Endpoints: []Endpoint{{
-			Pattern: "/",
-			Rules:   svixKeyless,
-			Source:  sourceSvix + ": POST only",
-		}},
+		Endpoints: slices.Concat(
+			each(Endpoint{Rules: svixKeyless, Source: sourceSvix + ": POST only"}, "/"),
+			each(Endpoint{NoEffect: true, Source: sourceSvixSpec + ": looks something up or tries it out"}, posts("",
+				"/api/v1/app/{app}/msg/precheck/active",
+				"/api/v1/app/{app}/msg/search",
+				"/api/v1/app/{app}/endpoint/{endpoint}/transformation/simulate",
+				"/api/v1/connector/simulate",
+				"/api/v1/stream/transformations/simulate")...),
+			each(keyed, "POST /"),
+			[]Endpoint{svixMessages(keyed), svixApplications(keyed)},
+			each(secretly(keyed, "; the answer has a token, or a URL with one: "+sourceSvixSpec), posts("",
+				"/api/v1/auth/",
+				"/api/v1/management/authentication/{env}/api-token",
+				"/api/v1/app/{app}/destination/{destination}/secret/rotate",
+				"/api/v1/app/{app}/inbound/rotate-url",
+				"/api/v1/app/{app}/integration/{integration}/key/rotate",
+				"/api/v1/app/{app}/stream/sink/{sink}/secret/rotate",
+				"/api/v1/stream/{stream}/sink/{sink}/secret/rotate",
+				"/ingest/api/v1/source/{source}/dashboard",
+				"/ingest/api/v1/source/{source}/token/rotate")...),
+		),
 		Identity: Identity{Path: "/api/v1/auth/whoami", Field: "envId", Source: sourceSvixSpec + " WhoamiOut: the environment of the token"},
 		Source:   sourceSvix + "; hosts: svix-webhooks 4fc0cfb go/svix.go [S]",
-	}
-	for _, path := range []string{
-		"/api/v1/app/{app}/msg/precheck/active",
-		"/api/v1/app/{app}/msg/search",
-		"/api/v1/app/{app}/endpoint/{endpoint}/transformation/simulate",
-		"/api/v1/connector/simulate",
-		"/api/v1/stream/transformations/simulate",
-	} {
-		p.Endpoints = append(p.Endpoints, Endpoint{
-			Pattern:  "POST " + path,
-			NoEffect: true,
-			Source:   sourceSvixSpec + ": looks something up or tries it out",
-		})
-	}
-	keyed.Pattern = "POST /"
-	p.Endpoints = append(p.Endpoints, keyed, svixMessages(keyed), svixApplications(keyed))
-	for _, path := range []string{
-		"/api/v1/auth/",
-		"/api/v1/management/authentication/{env}/api-token",
-		"/api/v1/app/{app}/destination/{destination}/secret/rotate",
-		"/api/v1/app/{app}/inbound/rotate-url",
-		"/api/v1/app/{app}/integration/{integration}/key/rotate",
-		"/api/v1/app/{app}/stream/sink/{sink}/secret/rotate",
-		"/api/v1/stream/{stream}/sink/{sink}/secret/rotate",
-		"/ingest/api/v1/source/{source}/dashboard",
-		"/ingest/api/v1/source/{source}/token/rotate",
-	} {
-		secret := keyed
-		secret.Pattern, secret.SecretResponse = "POST "+path, true
-		secret.Source += "; the answer has a token, or a URL with one: " + sourceSvixSpec
-		p.Endpoints = append(p.Endpoints, secret)
-	}
-	return p.Clone()
+	}.Clone()
 }
 
 // svixMessages has the messages' own id, which is unique for a day.
