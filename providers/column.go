@@ -27,12 +27,8 @@ func Column(retention time.Duration) Provider {
 		CredentialScoped: true,
 		CredentialModes:  []CredentialMode{{"test_", "test"}, {"live_", "live"}},
 		Answers:          jsonAnswers,
-		Endpoints: []Endpoint{{
-			Pattern: "/",
-			Rules:   columnKeyless,
-			Source:  sourceColumn + ": not in the list",
-		}},
-		Source: sourceColumn + "; host: column.com/docs/workingwithapi [D], one for sandbox and production; modes: docs.column.com/working-with-the-api/authentication [D]; scope of keys: [?]",
+		Endpoints:        each(Endpoint{Rules: columnKeyless, Source: sourceColumn + ": not in the list"}, "/"),
+		Source:           sourceColumn + "; host: column.com/docs/workingwithapi [D], one for sandbox and production; modes: docs.column.com/working-with-the-api/authentication [D]; scope of keys: [?]",
 	}
 	for _, path := range []string{
 		"/bank-accounts",

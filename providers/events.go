@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kinds are rules that have all but the event's type in common.
+// kinds are rules that have all but the event's type in common. A thin event has no outcome: 0.
 func kinds(common EventRule, is Outcome, types ...string) (rules []EventRule) {
 	for _, event := range types {
 		common.Equals, common.Is = event, is
@@ -189,39 +189,27 @@ var wiseEvents = []EventRule{{
 }}
 
 // dwollaEvents say that a transfer was created.
-var dwollaEvents = func() (rules []EventRule) {
-	for _, topic := range []string{"transfer_created", "bank_transfer_created", "customer_transfer_created"} {
-		rules = append(rules, EventRule{
-			Field:    "topic",
-			Equals:   topic,
-			Endpoint: "POST /transfers",
-			ID:       "id",
-			Object:   "resourceId",
-			At:       "timestamp",
-			Thin:     true,
-			Source:   sourceDwollaSpec + " schemas/events/Event.yml, schemas/webhooks/Webhook.yml, resources/events/listEvents.yml",
-		})
-	}
-	return rules
-}()
+var dwollaEvents = kinds(EventRule{
+	Field:    "topic",
+	Endpoint: "POST /transfers",
+	ID:       "id",
+	Object:   "resourceId",
+	At:       "timestamp",
+	Thin:     true,
+	Source:   sourceDwollaSpec + " schemas/events/Event.yml, schemas/webhooks/Webhook.yml, resources/events/listEvents.yml",
+}, 0, "transfer_created", "bank_transfer_created", "customer_transfer_created")
 
 // increaseEvents say that something moved that a request created, which then shows its key.
-var increaseEvents = func() (rules []EventRule) {
-	for _, object := range []string{
-		"account_transfer", "ach_transfer", "card_push_transfer", "check_transfer", "fednow_transfer", "real_time_payments_transfer", "swift_transfer", "wire_transfer",
-	} {
-		for _, happened := range []string{"created", "updated"} {
-			rules = append(rules, EventRule{
-				Field:    "category",
-				Equals:   object + "." + happened,
-				Endpoint: "POST /{objects}",
-				ID:       "id",
-				Object:   "associated_object_id",
-				At:       "created_at",
-				Thin:     true,
-				Source:   "increase-go ca1c95b event.go [S]",
-			})
-		}
-	}
-	return rules
-}()
+var increaseEvents = kinds(EventRule{
+	Field:    "category",
+	Endpoint: "POST /{objects}",
+	ID:       "id",
+	Object:   "associated_object_id",
+	At:       "created_at",
+	Thin:     true,
+	Source:   "increase-go ca1c95b event.go [S]",
+}, 0,
+	"account_transfer.created", "account_transfer.updated", "ach_transfer.created", "ach_transfer.updated",
+	"card_push_transfer.created", "card_push_transfer.updated", "check_transfer.created", "check_transfer.updated",
+	"fednow_transfer.created", "fednow_transfer.updated", "real_time_payments_transfer.created", "real_time_payments_transfer.updated",
+	"swift_transfer.created", "swift_transfer.updated", "wire_transfer.created", "wire_transfer.updated")

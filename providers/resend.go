@@ -45,11 +45,7 @@ func Resend() Provider {
 		Endpoints: []Endpoint{
 			email,
 			batch,
-			{
-				Pattern: "/",
-				Rules:   resendKeyless,
-				Source:  sourceResend + ": keys are for two endpoints only",
-			},
+			{Pattern: "/", Rules: resendKeyless, Source: sourceResend + ": keys are for two endpoints only"},
 		},
 		CredentialScoped: true,
 		Answers:          jsonAnswers,
