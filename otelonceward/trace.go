@@ -84,24 +84,25 @@ const (
 	attemptKey
 )
 
-// claim is the context of an operation's span. One goroutine works on it.
-type claim struct {
+// spanned is the context of an operation's span, or of an attempt's. One goroutine works on it.
+type spanned struct {
 	context.Context
+	key  contextKey
 	span trace.Span
 }
 
-func (c *claim) Value(key any) any {
-	if key == claimKey {
-		return c
+func (s *spanned) Value(key any) any {
+	if key == s.key {
+		return s
 	}
-	return c.Context.Value(key)
+	return s.Context.Value(key)
 }
 
 // noClaim is the claim of hooks that run outside of any.
-var noClaim = &claim{context.Background(), trace.SpanFromContext(context.Background())}
+var noClaim = &spanned{context.Background(), claimKey, trace.SpanFromContext(context.Background())}
 
-func claimOf(ctx context.Context) *claim {
-	if c, ok := ctx.Value(claimKey).(*claim); ok {
+func claimOf(ctx context.Context) *spanned {
+	if c, ok := ctx.Value(claimKey).(*spanned); ok {
 		return c
 	}
 	return noClaim
@@ -115,19 +116,6 @@ func (t *Telemetry) parent(ctx context.Context) string {
 	}
 	id, span := s.TraceID(), s.SpanID()
 	return "00-" + id.String() + "-" + span.String() + "-" + (s.TraceFlags() & trace.FlagsSampled).String()
-}
-
-// attempt is the context of an attempt's span.
-type attempt struct {
-	context.Context
-	span trace.Span
-}
-
-func (a *attempt) Value(key any) any {
-	if key == attemptKey {
-		return a
-	}
-	return a.Context.Value(key)
 }
 
 // linkTo returns a link to a traceparent.
@@ -175,7 +163,7 @@ func (t *Telemetry) started(ctx context.Context, op onceward.Operation, why once
 		t.identify(span, op)
 		span.AddEvent("intent durable")
 	}
-	return &claim{ctx, span}
+	return &spanned{ctx, claimKey, span}
 }
 
 // linksOf returns links to the operation's first caller, and to its last claim.
@@ -248,7 +236,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 			t.m.operation.Record(ctx, max(op.SettledAt.Sub(op.CreatedAt), 0).Seconds(), here.record...)
 		}
 	}
-	c, ok := ctx.Value(claimKey).(*claim)
+	c, ok := ctx.Value(claimKey).(*spanned)
 	if !ok {
 		return
 	}
@@ -351,7 +339,7 @@ func (t *Telemetry) attemptStarted(ctx context.Context, op onceward.Operation, n
 				attribute.String("server.address", u.Hostname()), attribute.Int("server.port", port(u)))
 		}
 	}
-	return &attempt{ctx, span}
+	return &spanned{ctx, attemptKey, span}
 }
 
 func port(u *url.URL) int {
@@ -369,7 +357,7 @@ func (t *Telemetry) attemptEnded(ctx context.Context, op onceward.Operation, a o
 	if t.m.http != nil {
 		t.m.http.Record(ctx, a.Duration.Seconds(), metric.WithAttributeSet(requestSet(op, a, class)))
 	}
-	at, ok := ctx.Value(attemptKey).(*attempt)
+	at, ok := ctx.Value(attemptKey).(*spanned)
 	if !ok {
 		return
 	}
