@@ -33,6 +33,7 @@ type scene struct {
 	flows []string
 
 	restored bool // it has no sidecar
+	reads    bool // its deeds change nothing
 	opts     sqlite.Options
 	looks    looks
 }
@@ -256,19 +257,40 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 				if writes {
 					stop = b.triggers(t, st.path)
 				}
-				statements := b.all(writes, func() { require.NoError(t, deeds[name](st)) })
+				does := func() { require.NoError(t, deeds[name](st)) }
+				statements := b.all(writes, does)
 				wrote = b.anyWrote()
+				var again []string // if it changes nothing, statements fail in one journal, except those of its first time
+				if sc.reads {
+					again = b.all(writes, does)
+				}
 				stop()
+				breaks := func(n int, statement string, in *stage) {
+					if !broken[statement] || soak.On() {
+						broken[statement] = true
+						in.breaksAt(t, b, n, writes, deeds[name])
+					}
+				}
+				for n, statement := range again {
+					breaks(n, statement, st)
+				}
 				want := ""
 				if sc.looks == writing { // otherwise nothing changes
 					want = st.told()
+					assert.Empty(t, verify(t, st.Journal))
 				}
 				require.NoError(t, st.Close())
 				for n, statement := range statements {
-					if !broken[statement] || soak.On() {
-						broken[statement] = true
-						sc.breaksAt(t, b, n, writes, deeds[name], want)
+					if broken[statement] && !soak.On() {
+						continue
 					}
+					st := sc.enter(t)
+					breaks(n, statement, st)
+					if sc.looks == writing {
+						assert.Equal(t, want, st.told(), "statement %d: %s", n, statement)
+						assert.Empty(t, verify(t, st.Journal), "statement %d: %s", n, statement)
+					}
+					require.NoError(t, st.Close())
 				}
 			}
 		})
@@ -276,8 +298,7 @@ func (sc *scene) breaks(t *testing.T, deeds map[string]deed) {
 }
 
 // breaksAt makes the statement with that number fail.
-func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed, want string) {
-	st := sc.enter(t)
+func (st *stage) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed) {
 	stop := func() { freeForOthers(t, st.path) }
 	if writes {
 		stop = b.triggers(t, st.path)
@@ -293,11 +314,6 @@ func (sc *scene) breaksAt(t *testing.T, b *breaker, n int, writes bool, do deed,
 		assert.NotErrorIs(t, err, journal.ErrVersion, about)
 	}
 	require.NoError(t, do(st), about)
-	if sc.looks == writing {
-		assert.Equal(t, want, st.told(), about)
-		assert.Empty(t, verify(t, st.Journal), about)
-	}
-	require.NoError(t, st.Close())
 }
 
 // freeForOthers makes another process begin to write.
@@ -457,7 +473,7 @@ func TestBrokenStatementOfAReadOnlyJournal(t *testing.T) {
 	for name, looks := range map[string]looks{"beside": looksBeside, "alone": looksAlone} {
 		t.Run(name, func(t *testing.T) {
 			sc := *sc
-			sc.looks = looks
+			sc.looks, sc.reads = looks, true
 			deeds := readings()
 			deeds["back up"] = func(st *stage) error {
 				_ = os.Remove(st.path + "-copy")
@@ -552,7 +568,9 @@ func TestBrokenStatementOfTheArchive(t *testing.T) {
 // A reader returns an error if one of its statements fails.
 func TestBrokenStatementOfAReader(t *testing.T) {
 	t.Parallel()
-	newScene(t).breaks(t, readings())
+	sc := newScene(t)
+	sc.reads = true
+	sc.breaks(t, readings())
 }
 
 // readings are deeds that change nothing.
