@@ -29,6 +29,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(tempfiles.InMemory(m.Run))
 }
 
 // branch is a process of a service with a ledger and a provider's operation for each payment.
