@@ -96,13 +96,15 @@ func TestFaultFailsClosed(t *testing.T) {
 			d.fault.Store(nil)
 			hears(t.Context(), j, s)
 			goOn(t, j, "after")
-			// Commits also fail while operations are folded and segments are sealed.
-			l.name = "again"
-			sixtieth := oneIn(60)
-			d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
-			l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(900, 1600))
-			d.fault.Store(nil)
-			hears(t.Context(), j, s)
+			if name == "the disk is full" || soak.On() { // after the others, the same would fail
+				// Commits also fail while operations are folded and segments are sealed.
+				l.name = "again"
+				sixtieth := oneIn(60)
+				d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
+				l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(900, 1600))
+				d.fault.Store(nil)
+				hears(t.Context(), j, s)
+			}
 			require.NoError(t, j.Close())
 			require.NoError(t, inspect(t.Context(), d.path, known))
 		})

@@ -151,7 +151,7 @@ func TestDamagedSweep(t *testing.T) {
 // clock does meanwhile.
 func TestSweepsOneByOneOrAtOnce(t *testing.T) {
 	seed := soak.Seed(t, 1)
-	results := make([][2][]journal.Result, soak.Times(4, 100))
+	results := make([][2][]journal.Result, soak.Times(2, 100))
 	for way, atOnce := range []int{1000, 1} {
 		restore := sqlite.SweepAtOnce(atOnce)
 		t.Run(fmt.Sprint(atOnce), func(t *testing.T) { // returns once all of its subtests have ended
