@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,11 +51,16 @@ type Flow struct {
 	operations string // Ref.Parent of its operations
 }
 
+// flowOf returns the record with steps of its own. A run's steps may be noted and not yet written, and later steps read them.
 func flowOf(f *journal.Flow) Flow {
+	steps := slices.Clone(f.Steps)
+	for i := range steps {
+		steps[i].Result = bytes.Clone(steps[i].Result)
+	}
 	return Flow{
 		Ref: f.Ref, Function: f.Function.Name, Version: f.Function.Version, State: f.State, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor,
 		Trace: f.Trace, CreatedAt: f.CreatedAt, EndedAt: f.EndedAt, DueAt: f.DueAt, WaitsFor: f.WaitsFor, Cause: f.Cause,
-		Failures: f.Failures, History: f.History, Steps: f.Steps, Result: returned(f.Steps), operations: seam.ParentOf(f),
+		Failures: f.Failures, History: f.History, Steps: steps, Result: returned(steps), operations: seam.ParentOf(f),
 	}
 }
 

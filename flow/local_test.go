@@ -256,6 +256,42 @@ func TestLocalStepsInParallel(t *testing.T) {
 	assert.Len(t, a.flow("order-0").Steps, 11)
 }
 
+// The Flow of an error is the caller's own. A caller that blanks results before it logs the error changes no record, though
+// the journal has only noted the records so far.
+func TestFlowOfAnErrorIsACopy(t *testing.T) {
+	for name, blank := range map[string]func(*flow.StepRecord){
+		"the record is changed":     func(s *flow.StepRecord) { s.Result = []byte("0") },
+		"its result is overwritten": func(s *flow.StepRecord) { copy(s.Result, "000") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, calls := newBookkeeper(t, filepath.Join(t.TempDir(), "app.db"), &line{}), 0
+			charge := func(ctx context.Context, stop func()) (amount int, err error) {
+				err = a.Flow(ctx, "order-991", nil, func(ctx context.Context) error {
+					if amount, err = flow.Step(ctx, "price", func(context.Context) (int, error) { calls++; return 700, nil }); err != nil {
+						return err
+					}
+					stop()
+					err := a.Step(ctx, "charge")
+					if told, is := errors.AsType[*flow.Error](err); is {
+						for i := range told.Flow.Steps {
+							blank(&told.Flow.Steps[i])
+						}
+					}
+					return err
+				})
+				return amount, err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := charge(ctx, cancel)
+			require.ErrorIs(t, err, context.Canceled)
+			amount, err := charge(t.Context(), func() {})
+			require.NoError(t, err)
+			assert.Equal(t, 700, amount)
+			assert.Equal(t, 1, calls)
+		})
+	}
+}
+
 // A LocalStep takes the driver's own type of transaction. Another type is refused, and the error names the right one.
 func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})

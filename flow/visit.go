@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -323,9 +324,7 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 func (r *run) look() Flow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := flowOf(&r.flow)
-	f.Steps = slices.Clone(f.Steps)
-	return f
+	return flowOf(&r.flow)
 }
 
 // stepped calls Trace's hook for a record.
@@ -333,5 +332,6 @@ func (r *run) stepped(rec journal.StepRecord) {
 	if r.runner.trace.Stepped == nil || rec.Kind == journal.StepCall {
 		return
 	}
+	rec.Result = bytes.Clone(rec.Result)
 	r.runner.trace.Stepped(r.look(), rec)
 }
