@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -65,7 +66,25 @@ type Operation struct {
 	Trace           string          // W3C traceparent of the call that began it
 }
 
+// operationOf returns the public form of a record, with an answer of its own.
 func operationOf(op *journal.Operation) Operation {
+	o := withoutAnswer(op)
+	o.Answer = ownAnswer(op.Answer)
+	return o
+}
+
+// ownAnswer returns a copy of an answer that may be nil. The original may wait for the journal, or for other callers.
+func ownAnswer(a *Answer) *Answer {
+	if a == nil {
+		return nil
+	}
+	own := *a
+	own.Header, own.Trailer, own.Body, own.Replaced = a.Header.Clone(), a.Trailer.Clone(), bytes.Clone(a.Body), ownAnswer(a.Replaced)
+	return &own
+}
+
+// withoutAnswer is operationOf without the answer.
+func withoutAnswer(op *journal.Operation) Operation {
 	url, _, _ := strings.Cut(op.Request.URL, "?")
 	return Operation{
 		Seen:      Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim},
@@ -80,7 +99,6 @@ func operationOf(op *journal.Operation) Operation {
 		DueAt:     op.DueAt,
 		SettledAt: op.SettledAt,
 		Cause:     op.Cause,
-		Answer:    op.Answer,
 		Resolved:  op.Resolved,
 		Looks:     op.Looks,
 		LookAt:    op.LookAt,

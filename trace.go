@@ -237,13 +237,6 @@ func told[T any](hook func(context.Context, Operation, T), of func(*journal.Oper
 	return func(ctx context.Context, op *journal.Operation, what T) { hook(ctx, of(op), what) }
 }
 
-// withoutAnswer is operationOf without the answer.
-func withoutAnswer(op *journal.Operation) Operation {
-	o := operationOf(op)
-	o.Answer = nil
-	return o
-}
-
 // JoinTraces returns a Trace that calls the hooks of all traces in order, each with the context that the one before
 // returned.
 func JoinTraces(traces ...*Trace) *Trace {
@@ -328,7 +321,7 @@ func one[T any](a, b func(context.Context, T)) func(context.Context, T) {
 
 // logged returns an operation's group of log attributes.
 func logged(op *journal.Operation) slog.Attr {
-	o := operationOf(op)
+	o := withoutAnswer(op)
 	group := []any{"id", o.title()}
 	add := func(key, value string) {
 		if value != "" {

@@ -352,3 +352,31 @@ func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
 		})
 	}
 }
+
+// OperationOf gives each caller an answer of its own. A caller that blanks it before it logs the operation changes no record,
+// though the journal could not record the answer yet.
+func TestAnswerOfOperationOfIsACopy(t *testing.T) {
+	for name, blank := range map[string]func(*onceward.Answer){
+		"its body is left out":    func(a *onceward.Answer) { a.Body, a.Header = nil, nil },
+		"its body is overwritten": func(a *onceward.Answer) { clear(a.Body) },
+		"its header is emptied":   func(a *onceward.Answer) { clear(a.Header) },
+		"its status is another":   func(a *onceward.Answer) { a.Status = 402 },
+	} {
+		virtual(t, name, func(t *testing.T) {
+			j, l := &failing{Journal: memory.New()}, (&line{}).Then(says(200, paid))
+			p := start(t, l, onceward.Config{Journal: j})
+			j.Fails(false, journal.EventComplete)
+			out := p.Ask(named(t, invoice))
+			require.NoError(t, out.Err)
+			blank(out.Op.Answer)
+			j.Fails(false)
+			pass(time.Minute)
+			again := p.Ask(named(t, invoice))
+			require.NoError(t, again.Err)
+			assert.Equal(t, 200, again.Status)
+			assert.Equal(t, paid, again.Body)
+			assert.Equal(t, "application/json", again.Header.Get("Content-Type"))
+			assert.Len(t, l.Sent(), 1)
+		})
+	}
+}
