@@ -146,6 +146,7 @@ func TestPagesOfAReceipt(t *testing.T) {
 func TestReceiptThatIsDamaged(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
+		"the handle":              "UPDATE onceward_receipts SET handle = -1",
 		"the place":               "UPDATE onceward_receipts SET place = 'refunds.create'",
 		"the state":               "UPDATE onceward_receipts SET state = 1",
 		"the time":                "UPDATE onceward_receipts SET ends_at = ends_at - 1",
@@ -169,7 +170,9 @@ func TestReceiptThatIsDamaged(t *testing.T) {
 			_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-1"))
 			require.ErrorIs(t, err, format.ErrDamaged)
 			require.NoError(t, tx.Rollback(t.Context()))
-			assert.Equal(t, []string{"the file: receipt 1 is as it was written"}, verify(t, j))
+			says := verify(t, j)
+			require.Len(t, says, 1)
+			assert.Regexp(t, "^the file: receipt -?1 is as it was written$", says[0])
 		})
 	}
 }

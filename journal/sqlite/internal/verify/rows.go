@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"database/sql/driver"
+	"math"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -12,7 +13,7 @@ import (
 // receipts reads every receipt as a whole, in pages. Many journals have no tables of receipts.
 func (v *verification) receipts() error {
 	made, err := v.Conn.Value("SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_receipts'")
-	after, more := int64(0), made == int64(1)
+	after, more := int64(math.MinInt64), made == int64(1)
 	for err == nil && more {
 		more = false
 		err = cmp.Or(v.ctx.Err(), v.Each(sealed.SelectReceipts+" WHERE handle > ?1 ORDER BY handle LIMIT ?2", func(row []driver.Value) error {
