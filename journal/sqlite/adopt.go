@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -166,6 +167,9 @@ func (b *batch) becomeItsOwn() error {
 	}
 	if err := b.write(b.sql.AdoptBackup); err != nil {
 		return err
+	}
+	if err := schema.SkipReceipts(b.conn); err != nil {
+		return conn.Explain(b.path, "adopt it", err)
 	}
 	// Its note is about another file.
 	if err := (sidecar.Content{Identity: b.identity, Number: b.number}).Place(b.path); err != nil {

@@ -112,6 +112,47 @@ func TestRestoredFileWithMissingReceipts(t *testing.T) {
 	assert.Equal(t, journal.Execute, looked.Decision)
 }
 
+// A handle that a person saw before a restore is not given to another receipt after it.
+func TestReceiptsOfARestoredFileHaveOtherHandles(t *testing.T) {
+	t.Parallel()
+	path, old := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "old.db")
+	reserved := func(j *sqlite.Journal, key string) (r journal.Receipt) {
+		within(t, j, func(tx journal.Tx) {
+			result, err := j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, key))
+			require.NoError(t, err)
+			r = result.Receipt
+		})
+		return r
+	}
+	j := open(t, path)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	serve(t, j, "key-1")
+	require.NoError(t, j.Close())
+	copyFile(t, path, old)
+	j = open(t, path)
+	seen := reserved(j, "key-2")
+	require.NoError(t, j.Close())
+	copyFile(t, old, path)
+
+	j = open(t, path)
+	require.NoError(t, j.Adopt(t.Context()))
+	for _, key := range []string{"key-2", "key-3"} {
+		assert.Greater(t, reserved(j, key).Handle, seen.Handle, key)
+	}
+	for r, err := range j.ListReceipts(t.Context(), journal.ReceiptFilter{After: seen.Handle - 1, Before: seen.Handle + 1}) {
+		require.NoError(t, err)
+		assert.Fail(t, "another receipt has the handle", r.Key)
+	}
+	late := receive(journal.ReceiptResolve, "key-2")
+	late.Handle, late.Claim, late.By, late.Resolution = seen.Handle, seen.Claim, "ann", journal.NotExecuted
+	within(t, j, func(tx journal.Tx) {
+		result, err := j.ReceiveTx(t.Context(), tx, late)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Stale, result.Decision)
+	})
+	require.Empty(t, verify(t, j))
+}
+
 // The sidecar follows within seconds if only receipts are recorded.
 func TestSidecarAfterAReceipt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
