@@ -142,6 +142,8 @@ func (t *tx) cutOff(word, restored string) error {
 			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},
 		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
 			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
+		// A journal of an earlier schema has no receipts.
+		{"SELECT pg_catalog.setval(q, (SELECT epoch << 40 FROM " + s + ".journal)) FROM pg_catalog.to_regclass('" + s + ".receipts_handle_seq') q WHERE q IS NOT NULL", nil},
 	} {
 		if _, err := t.exec(statement.sql, statement.args...); err != nil {
 			return err

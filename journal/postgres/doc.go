@@ -77,7 +77,7 @@
 // # Privileges
 //
 // Migrate needs a role that may create the schema, or owns it. The service's role needs USAGE on the schema, SELECT,
-// INSERT, UPDATE and DELETE on its tables, and USAGE and SELECT on its sequence. Adopt and Confirm also need UPDATE on
-// the sequence. A reader (Options.ReadOnly) needs USAGE on the schema, and SELECT on its tables and its sequence. Row
+// INSERT, UPDATE and DELETE on its tables, and USAGE and SELECT on its sequences. Adopt and Confirm also need UPDATE on
+// the sequences. A reader (Options.ReadOnly) needs USAGE on the schema, and SELECT on its tables and its sequences. Row
 // security on the tables is rejected. No superuser or extension is needed.
 package postgres

@@ -489,6 +489,11 @@ func TestReceiptsOfARestoredJournal(t *testing.T) {
 	looked, err = j.LookReceipt(t.Context(), at(j, reserve("new")))
 	require.NoError(t, err)
 	assert.Equal(t, journal.Execute, looked.Decision)
+	// A person may have seen receipts that were lost. None has one of their handles.
+	tx, err = j.BeginTx(t.Context())
+	require.NoError(t, err)
+	assert.Greater(t, receive(t, j, tx, at(j, reserve("new"))).Receipt.Handle, int64(1)<<40)
+	require.NoError(t, tx.Rollback(t.Context()))
 }
 
 // An asker's clock that has leapt ends no key, and moves nothing, until the time has passed for sure.
