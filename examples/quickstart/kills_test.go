@@ -67,7 +67,7 @@ func TestStormsOfKills(t *testing.T) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for seed := soak.Seed(t, 4); kills > 0; seed++ { // each storm has a seed variable of its own
+	for seed := soak.Seed(t, 14); kills > 0; seed++ { // each storm has a seed variable of its own
 		n := min(kills, most)
 		kills -= n
 		group.Go(func() {
