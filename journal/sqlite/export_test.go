@@ -225,6 +225,9 @@ const (
 	OutboxOf       = outboxOf
 )
 
+// StandingReceipt is the query of a receipt within the transaction that reserves or completes it.
+const StandingReceipt = selectStanding
+
 // ClaimScans makes a claim go through that many due operations in one commit, until restore is called.
 func ClaimScans(many int) (restore func()) {
 	before := claimScans

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
 func receive(kind journal.ReceiptEventKind, key string) journal.ReceiptEvent {
@@ -74,6 +75,38 @@ func TestReservationThatIsRemembered(t *testing.T) {
 		assert.Equal(t, "a", stands.Fingerprint, key)
 	}
 	require.Empty(t, verify(t, j))
+}
+
+// The look of a request and its reservation find a receipt by the index of tenant and key. By that index, the file itself
+// refuses a second receipt with a tenant's key. Another tenant may use the same key.
+func TestUniqueKeyOfATenantByAnIndex(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	within(t, j, func(tx journal.Tx) {
+		for _, tenant := range []string{"t acme", "t globex"} {
+			ev := receive(journal.ReceiptReserve, "key-1")
+			ev.Scope = tenant
+			result, err := j.ReceiveTx(t.Context(), tx, ev)
+			require.NoError(t, err)
+			assert.Equal(t, journal.Execute, result.Decision, tenant)
+		}
+	})
+	other := anotherProcess(t, path)
+	for name, query := range map[string]string{"look": sealed.SelectStanding, "reservation": sqlite.StandingReceipt} {
+		plan := planOf(t, other, query, "t acme", "key-1")
+		assert.Contains(t, plan, "SEARCH onceward_receipts USING INDEX onceward_receipts_key (scope=? AND key=?)", name)
+		assert.NotContains(t, plan, "SCAN onceward_receipts", name)
+	}
+	tx, err := other.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	const another = "INSERT INTO onceward_receipts (scope, key, place, state, ends_at, facts) SELECT ?, key, place, state, ends_at, facts FROM onceward_receipts WHERE scope = 't acme'"
+	_, err = tx.ExecContext(t.Context(), another, "t initech")
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), another, "t acme")
+	require.ErrorContains(t, err, "UNIQUE constraint failed: onceward_receipts.scope, onceward_receipts.key")
 }
 
 // A restored file is refused, also if the journal recorded nothing but receipts since. None of their requests takes

@@ -1,12 +1,30 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// planOf returns the plan of a query, a line for each step.
+func planOf(t *testing.T, c *sql.Conn, query string, args ...any) string {
+	t.Helper()
+	rows, err := c.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	require.NoError(t, err)
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan = append(plan, detail)
+	}
+	require.NoError(t, rows.Err())
+	return strings.Join(plan, "\n")
+}
 
 // In any race, the file itself refuses a second row with a name, by the index that look-ups use.
 func TestUniqueNameByAnIndex(t *testing.T) {
@@ -20,10 +38,7 @@ func TestUniqueNameByAnIndex(t *testing.T) {
 		"onceward_flows": {"onceward_flows_identity", "", ""},
 	} {
 		t.Run(table, func(t *testing.T) {
-			var id, parent, unused int
-			var plan string
-			require.NoError(t, other.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN SELECT handle FROM "+table+
-				" WHERE "+row.which+"id = ? AND scope = ? AND parent = ?", "invoice-1", "", "").Scan(&id, &parent, &unused, &plan))
+			plan := planOf(t, other, "SELECT handle FROM "+table+" WHERE "+row.which+"id = ? AND scope = ? AND parent = ?", "invoice-1", "", "")
 			assert.Contains(t, plan, "USING COVERING INDEX "+row.index+" (id=? AND scope=? AND parent=?)")
 			var unique bool
 			require.NoError(t, other.QueryRowContext(t.Context(), `SELECT "unique" FROM pragma_index_list(?) WHERE name = ?`, table, row.index).Scan(&unique))
