@@ -85,10 +85,15 @@ type Statement struct {
 	Args []any
 }
 
-// Planned returns the statements whose plans must not change: of claims, pages of lists, and look-ups. by is a time
+// Planned returns the statements whose plans must not change: of claims, pages of lists, look-ups, and receipts. by is a time
 // until which some of many operations are due, and holder a session that holds some.
 func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	ref := journal.Ref{ID: "order-77"}
+	receipt := journal.Receipt{ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "key-77"}, Handle: 7, State: journal.ReceiptReserved}
+	id := record.ReceiptID(receipt.ReceiptKey)
+	names, values := record.ReceiptArgs(receipt)
+	reserved := append(append(append([]any{id}, names...), values...), *j.id.Load(), nil, j.receiptLock(id))
+	completed := receiptChange(record.ReceiptRow{Receipt: receipt, Facts: record.FactsOf(receipt)}, &receipt)
 	all := map[string]Statement{
 		"claim: count due operations":               {dueCount, []any{by, fewDue + 1}},
 		"claim: few are due":                        {dueFew, []any{nil, 1, 100, by}},
@@ -112,6 +117,11 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"sweep: revisions":                          {revisions, nil},
 		"sweep: flows that are due":                 {flowsDue, []any{by}},
 		"sweep: flows":                              {flowsDueAfter, []any{by, 1, sweepPage}},
+		"receipt by its key: look":                  {record.WholeReceipt + "WHERE identity = $1", []any{id}},
+		"receipt by its key: reserve":               {j.sql.receipts.insertAnywhere, reserved},
+		"receipt by its key: locked":                {receiptHere, []any{id}},
+		"receipt: complete":                         {j.sql.receipts.complete, completed},
+		"receipt: reap":                             {endedReceipts, []any{by, 100}},
 		"steps":                                     {record.StepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}
 	for name, filter := range map[string]journal.Filter{

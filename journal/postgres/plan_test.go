@@ -32,6 +32,9 @@ SELECT sha256(i::text::bytea), '', '', ('flow-' || i)::bytea, 'ride', 1, CASE WH
 	CASE WHEN i %% 50 = 0 THEN 'session-' || i %% 10 END, 1, CASE WHEN i %% 50 = 1 THEN i END, CASE WHEN i %% 50 > 1 THEN i END, i %% 50 > 1, '{}'
 FROM generate_series(1, %[2]d / 10) i;
 INSERT INTO %[1]s.flow_steps SELECT handle, seq, 1, 'create', seq, false, 1, '{}', 1 FROM %[1]s.flows, generate_series(1, 5) seq;
+INSERT INTO %[1]s.receipts (identity, scope, key, place, state, ends_at, written_in, facts, answer)
+SELECT sha256(i::text::bytea), 't acme', ('key-of-' || i)::bytea, 'orders.create', CASE WHEN i %% 100 = 0 THEN 1 ELSE 2 END, i, pg_current_xact_id(),
+	decode(repeat('ab', 200), 'hex'), decode(repeat('ab', 300), 'hex') FROM generate_series(1, %[2]d / 10) i;
 `
 
 // No statement that runs again and again reads a whole table, whether the server plans it for its parameters or
@@ -66,7 +69,7 @@ func TestPlansReadNoTableWhole(t *testing.T) {
 				plan.WriteString(line + "\n")
 			}
 			require.NoError(t, rows.Err(), name)
-			for _, table := range []string{"operations", "requests", "answers", "marks", "heard", "flows", "flow_steps"} {
+			for _, table := range []string{"operations", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts"} {
 				assert.NotContains(t, plan.String(), "Seq Scan on "+table, "%s, %s", name, mode)
 			}
 			if strings.HasPrefix(name, "find by") {
@@ -78,6 +81,9 @@ func TestPlansReadNoTableWhole(t *testing.T) {
 					require.NoError(t, err)
 					assert.LessOrEqual(t, n, most, "it looks at no more than is held: %s", mode)
 				}
+			}
+			if strings.HasPrefix(name, "receipt by its key") {
+				assert.Contains(t, plan.String(), "receipts_identity", "%s, %s", name, mode)
 			}
 			if testing.Verbose() {
 				t.Logf("%s, %s:\n%s", name, mode, plan.String())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,26 @@ func stands(t *testing.T, j *postgres.Journal, key string, want journal.Decision
 	looked, err := j.LookReceipt(t.Context(), reserve(key))
 	require.NoError(t, err)
 	assert.Equal(t, want.String(), looked.Decision.String())
+}
+
+// The database itself refuses a second receipt with a tenant's key, by the index that look-ups use. Another tenant may use the
+// same key.
+func TestUniqueKeyOfATenantByAnIndex(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	for _, tenant := range []string{"t acme", "t globex"} {
+		ev := reserve("key-1")
+		ev.Scope = tenant
+		decides(t, j, tx, ev, journal.Execute)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts (identity, scope, key, place, state, ends_at, written_in, facts)"+
+		" SELECT identity, scope, key, place, state, ends_at, written_in, facts FROM "+schema+".receipts WHERE scope = 't acme'")
+	var refused *pgconn.PgError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "receipts_identity", refused.ConstraintName)
 }
 
 // If two transactions reserve a key at once, the second decides Wait, whatever their driver and isolation level are.
