@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +55,22 @@ func TestStormOnPostgreSQL(t *testing.T) {
 	storms(t, "-postgres", postgrestest.Start(t).URL())
 }
 
+// opened is a process of the shop on a new SQLite file, with its handler.
+func opened(t *testing.T, stripe, courier string) (*shop, *http.ServeMux) {
+	t.Helper()
+	folder := t.TempDir()
+	require.NoError(t, makeTables(t.Context(), folder, ""))
+	s, err := openStore(t.Context(), folder, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	h, err := newShop(t.Context(), s, stripe, courier)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.client.Shutdown(context.Background())) })
+	handler, err := h.handler()
+	require.NoError(t, err)
+	return h, handler.(*http.ServeMux)
+}
+
 // The shop's endpoints keep the rules that can be seen from outside.
 func TestRulesOfTheEndpoints(t *testing.T) {
 	t.Parallel()
@@ -61,25 +80,16 @@ func TestRulesOfTheEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			folder := t.TempDir()
-			require.NoError(t, makeTables(t.Context(), folder, ""))
-			s, err := openStore(t.Context(), folder, "")
-			require.NoError(t, err)
-			defer s.Close()
 			stripe := providertest.NewServer(providers.Stripe(), http.HandlerFunc(charge))
-			defer stripe.Close()
+			t.Cleanup(stripe.Close)
 			courier := providertest.NewServer(providers.Onceward(30*24*time.Hour), http.HandlerFunc(sendParcel))
-			defer courier.Close()
-			h, err := newShop(t.Context(), s, stripe.URL, courier.URL)
-			require.NoError(t, err)
-			defer func() { assert.NoError(t, h.client.Shutdown(context.Background())) }()
-			handler, err := h.handler()
-			require.NoError(t, err)
+			t.Cleanup(courier.Close)
+			h, handler := opened(t, stripe.URL, courier.URL)
 			row.Header = http.Header{"Customer": {"a"}, "Content-Type": {"application/json"}}
 			row.Another = http.Header{"Customer": {"b"}, "Content-Type": {"application/json"}}
 			row.Effects = func() (n int) {
 				for _, table := range [][2]string{{"orders", "id"}, {"deliveries", "order_id"}} {
-					rows, err := s.count(context.Background(), table[0], table[1])
+					rows, err := h.count(context.Background(), table[0], table[1])
 					assert.NoError(t, err)
 					for _, of := range rows {
 						n += of
@@ -97,15 +107,7 @@ func TestRulesOfTheEndpoints(t *testing.T) {
 
 func TestOrdersThatAreRefused(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	require.NoError(t, makeTables(t.Context(), folder, ""))
-	s, err := openStore(t.Context(), folder, "")
-	require.NoError(t, err)
-	defer s.Close()
-	h, err := newShop(t.Context(), s, "http://stripe.example", "http://courier.example")
-	require.NoError(t, err)
-	handler, err := h.handler()
-	require.NoError(t, err)
+	_, handler := opened(t, "http://stripe.example", "http://courier.example")
 	for body, path := range map[string]string{`{"cents":-1}`: "/orders", `{`: "/orders", `{"order":""}`: "/deliveries"} {
 		r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader([]byte(body)))
 		r.Header.Set("Customer", "a")
@@ -115,6 +117,49 @@ func TestOrdersThatAreRefused(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, got.Code, body)
 		assert.Equal(t, "false", got.Header().Get("Idempotency-Recorded"), body) // the key is free
 	}
+}
+
+// Each route that changes something demands a key, or takes the identifier of a signed event for one.
+func TestRoutesThatChangeSomethingHaveKeys(t *testing.T) {
+	t.Parallel()
+	h, mux := opened(t, "http://stripe.example", "http://courier.example")
+	source, err := os.ReadFile("service.go")
+	require.NoError(t, err)
+	routes := regexp.MustCompile(`mux\.Handle(?:Func)?\("(\S+) (\S+)", `).FindAllStringSubmatch(string(source), -1)
+	require.Len(t, routes, strings.Count(string(source), "mux.Handle"), "each route has a method and a path")
+	ask := func(method, path, body string, signed http.Header) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Customer", "a")
+		maps.Copy(r.Header, signed)
+		got := httptest.NewRecorder()
+		mux.ServeHTTP(got, r)
+		return got
+	}
+	webhooks := 0
+	for _, route := range routes {
+		method, path := route[1], route[2]
+		switch {
+		case method == http.MethodGet:
+			continue
+		case strings.HasPrefix(path, "/webhooks/"):
+			webhooks++
+			event := `{"id":"evt_1","object":"event","type":"charge.succeeded","data":{"object":{"id":"ch_1","object":"charge","amount":100,"description":"ord_1"}}}`
+			assert.Equal(t, http.StatusBadRequest, ask(method, path, event, nil).Code, "no signature")
+			signed := http.Header{}
+			_, err := providertest.Sign("stripe", providertest.Signing{Secret: webhookSecret, At: time.Now()}, signed, []byte(event))
+			require.NoError(t, err)
+			for range 2 {
+				assert.Equal(t, http.StatusNoContent, ask(method, path, event, signed).Code)
+			}
+		default:
+			got := ask(method, path, "{}", nil)
+			assert.Equal(t, http.StatusBadRequest, got.Code, route)
+			assert.Contains(t, got.Body.String(), "The request needs a key", route)
+		}
+	}
+	booked, err := h.count(t.Context(), "bookings", "order_id")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"ord_1": webhooks}, booked)
 }
 
 func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
