@@ -46,7 +46,11 @@ const (
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childJournal); path != "" {
-		if err := child(path); err != nil {
+		serve := child
+		if os.Getenv(childProvider) != "" {
+			serve = childAbroad
+		}
+		if err := serve(path); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
@@ -61,7 +65,8 @@ type branch struct {
 	handler http.Handler
 }
 
-func openBranch(ctx context.Context, path string, step func(string)) (*branch, error) {
+// openLedger opens a journal with a ledger in its file.
+func openLedger(ctx context.Context, path string) (*sqlite.Journal, error) {
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true, BusyTimeout: time.Minute})
 	if err != nil {
 		return nil, err
@@ -73,6 +78,19 @@ func openBranch(ctx context.Context, path string, step func(string)) (*branch, e
 	if err == nil {
 		err = tx.Commit()
 	}
+	return j, err
+}
+
+// newServer is a server of one tenant.
+func newServer(ctx context.Context, j *sqlite.Journal, client *onceward.Client) (*server.Server, error) {
+	return server.New(ctx, server.Options{
+		Journal: j, Client: client, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
+	})
+}
+
+func openBranch(ctx context.Context, path string, step func(string)) (*branch, error) {
+	j, err := openLedger(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +100,7 @@ func openBranch(ctx context.Context, path string, step func(string)) (*branch, e
 	if err != nil {
 		return nil, err
 	}
-	s, err := server.New(ctx, server.Options{
-		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
-		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },
-	})
+	s, err := newServer(ctx, j, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +117,7 @@ func openBranch(ctx context.Context, path string, step func(string)) (*branch, e
 		_, err = tx.Exec("INSERT INTO ledger VALUES (?)", payment)
 		step("written")
 		if err == nil {
-			err = enqueue(r.Context(), client, payment)
+			err = enqueue(r.Context(), client, "https://ledger.example.com", payment)
 		}
 		step("enqueued")
 		if err != nil {
@@ -116,12 +131,12 @@ func openBranch(ctx context.Context, path string, step func(string)) (*branch, e
 	return &branch{j, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(steppingWriter{w, step}, r) })}, nil
 }
 
-func enqueue(ctx context.Context, client *onceward.Client, payment string) error {
+func enqueue(ctx context.Context, client *onceward.Client, provider, payment string) error {
 	tx, err := server.JournalTx(ctx)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(onceward.WithOperation(ctx, payment), "POST", "https://ledger.example.com/charges", strings.NewReader(fmt.Sprintf("{%q:1}", payment)))
+	req, err := http.NewRequestWithContext(onceward.WithOperation(ctx, payment), "POST", provider+"/charges", strings.NewReader(fmt.Sprintf("{%q:1}", payment)))
 	if err != nil {
 		return err
 	}
@@ -149,16 +164,24 @@ func payment(h http.Handler, id string) *httptest.ResponseRecorder {
 	return w
 }
 
+// stepByStep prints each step, and waits for a line after it.
+func stepByStep() func(step string) {
+	in := bufio.NewScanner(os.Stdin)
+	return func(step string) {
+		fmt.Println(step)
+		in.Scan()
+	}
+}
+
 // child serves.
 func child(path string) error {
-	in := bufio.NewScanner(os.Stdin)
+	step := stepByStep()
 	var left atomic.Int64
 	dies, _ := strconv.ParseInt(os.Getenv(childDies), 10, 64)
 	left.Store(dies)
-	b, err := openBranch(context.Background(), path, func(step string) {
+	b, err := openBranch(context.Background(), path, func(at string) {
 		if dies == 0 {
-			fmt.Println(step)
-			in.Scan()
+			step(at)
 		} else if left.Add(-1) == 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -169,8 +192,7 @@ func child(path string) error {
 		return err
 	case dies == 0:
 		payment(b.handler, "p-1")
-		fmt.Println("answered")
-		in.Scan()
+		step("answered")
 		return nil
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -181,10 +203,10 @@ func child(path string) error {
 	return http.Serve(l, b.handler)
 }
 
-func startChild(t *testing.T, path string, dies int) (*exec.Cmd, *bufio.Scanner, io.Writer) {
+func startChild(t *testing.T, path string, dies int, variables ...string) (*exec.Cmd, *bufio.Scanner, io.Writer) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childJournal+"="+path, childDies+"="+strconv.Itoa(dies))
+	cmd.Env = append(append(os.Environ(), childJournal+"="+path, childDies+"="+strconv.Itoa(dies)), variables...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	in, err := cmd.StdinPipe()
@@ -192,6 +214,22 @@ func startChild(t *testing.T, path string, dies int) (*exec.Cmd, *bufio.Scanner,
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	return cmd, bufio.NewScanner(out), in
+}
+
+// killAfter has a child go on until it has made the last of these steps, and kills it there.
+func killAfter(t *testing.T, path string, steps []string, variables ...string) {
+	t.Helper()
+	cmd, out, in := startChild(t, path, 0, variables...)
+	for i, step := range steps {
+		require.True(t, out.Scan())
+		require.Equal(t, step, out.Text())
+		if i < len(steps)-1 {
+			_, err := fmt.Fprintln(in)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
 }
 
 // ledger lists the payments, operations and receipts in the file.
@@ -231,17 +269,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		t.Run(last, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "branch.db")
-			cmd, out, in := startChild(t, path, 0)
-			for _, step := range killSteps[:i+1] {
-				require.True(t, out.Scan())
-				require.Equal(t, step, out.Text())
-				if step != last {
-					_, err := fmt.Fprintln(in)
-					require.NoError(t, err)
-				}
-			}
-			require.NoError(t, cmd.Process.Kill())
-			_ = cmd.Wait()
+			killAfter(t, path, killSteps[:i+1])
 
 			var steps []string
 			b, err := openBranch(t.Context(), path, func(step string) { steps = append(steps, step) })
