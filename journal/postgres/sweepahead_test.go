@@ -443,8 +443,15 @@ func history(t *testing.T, server *postgrestest.Cluster, pages [2]int, random *r
 	postgres.Still(&opts)
 	var js [2]*postgres.Journal
 	var ss [2]journal.Session
+	var opened []*postgres.Journal
+	defer func() { // the soak has many histories, and the server few connections
+		for _, j := range opened {
+			_ = j.Close()
+		}
+	}()
 	start := func(i int) {
 		js[i] = open(t, server, opts)
+		opened = append(opened, js[i])
 		postgres.SweepBy(js[i], pages[i], time.Minute)
 		ss[i] = join(t, js[i])
 	}
