@@ -312,7 +312,7 @@ func TestFormThatAMiddlewareHasRead(t *testing.T) {
 	assert.Equal(t, 1, s.rows())
 }
 
-// overtaken lets another request come between a request's look at its receipt and what it does then.
+// overtaken lets another request come right after a request has looked for its receipt.
 type overtaken struct {
 	*sqlite.Journal
 	by func()

@@ -38,7 +38,7 @@ type declineWalk struct {
 	said   bool // all that the path led to so far, in each of its branches
 }
 
-// follow consumes the value from which the path goes on.
+// follow consumes a value, and the path goes on in it.
 func (w *declineWalk) follow(path []string, depth int) (ok bool) {
 	if depth > maxDepth {
 		return false

@@ -432,8 +432,8 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// A handler may end its transaction by itself, or leave it in a state in which nothing can be recorded. Its row is there at
-// most once, and as the answers say.
+// A handler may end its transaction by itself, or leave it unable to record anything. Its row is there at most once, and as
+// the answers say.
 func TestHandlersThatEndTheirTransactionOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)

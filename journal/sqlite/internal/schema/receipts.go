@@ -66,8 +66,8 @@ func receiptsVersion(c *conn.Conn) (version int64, err error) {
 
 // MigrateReceipts brings the receipts of version 1 to this release's version, in one transaction. It reports whether it has.
 //
-// A process of the release before that has the file open fails from then on: it reads onceward_receipt_bodies, which is gone,
-// with each receipt that it looks for, and before each that it writes.
+// A process of the release before may have the file open. It records no receipt from then on: it reads onceward_receipt_bodies
+// with each one that it looks for, and before each that it writes, and that table is gone.
 func MigrateReceipts(c *conn.Conn, path string) (migrated bool, err error) {
 	version, err := receiptsVersion(c)
 	if err != nil || version != 1 {
