@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/onceward/onceward/internal/jsontext"
 )
 
 // maxDepth bounds the scanner's recursion. Bodies nested deeper are compared by their bytes.
@@ -317,7 +319,7 @@ func (s *scanner) text() (content []byte, ok bool) {
 	}
 	from := s.pos
 	for {
-		s.pos += ordinary(s.in[s.pos:])
+		s.pos += jsontext.Ordinary(s.in[s.pos:])
 		switch {
 		case s.take('"'):
 			return s.in[from : s.pos-1], true
@@ -329,16 +331,6 @@ func (s *scanner) text() (content []byte, ok bool) {
 			return nil, false
 		}
 	}
-}
-
-// ordinary counts the bytes up to the first that means something in a string.
-func ordinary(text []byte) int {
-	for i, c := range text {
-		if c < ' ' || c == '"' || c == '\\' {
-			return i
-		}
-	}
-	return len(text)
 }
 
 func (s *scanner) escape() bool {

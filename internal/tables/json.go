@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/jsontext"
 )
 
 // maxDepth limits how deep JSON and GraphQL may be nested. Deeper texts are not read.
@@ -63,23 +65,22 @@ func (t *jsonText) str() (literal []byte, ok bool) {
 	if !t.take('"') {
 		return nil, false
 	}
-	in := t.in
-	for i := t.pos; i < len(in); i++ {
-		switch c := in[i]; {
-		case c == '"':
-			t.pos = i + 1
-			return in[from:t.pos], true
-		case c < ' ':
-			return nil, false
-		case c == '\\':
-			n := escapeLength(in[i:])
+	for {
+		t.pos += jsontext.Ordinary(t.in[t.pos:])
+		switch t.next() {
+		case '"':
+			t.pos++
+			return t.in[from:t.pos], true
+		case '\\':
+			n := escapeLength(t.in[t.pos:])
 			if n == 0 {
 				return nil, false
 			}
-			i += n - 1
+			t.pos += n
+		default: // a control character, or the end
+			return nil, false
 		}
 	}
-	return nil, false
 }
 
 // escapeLength returns the length of the escape that b begins with, or 0 if b begins with none.
