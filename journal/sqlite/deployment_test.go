@@ -113,6 +113,19 @@ func TestDeploymentOfAnOlderFile(t *testing.T) {
 	require.ErrorIs(t, err, sqlite.ErrDeployment)
 }
 
+// An older file of another deployment is refused before it is migrated.
+func TestOlderFileOfAnotherDeployment(t *testing.T) {
+	for version := 4; version < sqlite.SchemaVersion; version++ { // version 4 is the first with a deployment
+		path := filepath.Join(t.TempDir(), "journal.db")
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, sqlite.Make(path, version))
+		alter(t, path, "UPDATE onceward_owner SET deployment = 'prod'")
+		_, err := sqlite.Open(path, sqlite.Options{Deployment: "staging"})
+		require.ErrorIs(t, err, sqlite.ErrDeployment)
+		assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
+	}
+}
+
 // A backup has the deployment's name too.
 func TestDeploymentOfABackup(t *testing.T) {
 	original, _ := cloned(t)

@@ -173,7 +173,12 @@ func Make(path string, version int) error {
 	before := schema.Migrations
 	defer func() { schema.Migrations = before }()
 	schema.Migrations = before[:version]
-	_, err = schema.Migrate(c, path, schema.Options{})
+	if version < 4 { // had no table of the owner, which Migrate writes: this one ends with the connection
+		err = c.Exec("CREATE TEMP TABLE onceward_owner AS SELECT '' AS deployment, '' AS machine, '' AS boot")
+	}
+	if err == nil {
+		_, err = schema.Migrate(c, path, schema.Options{})
+	}
 	return errors.Join(err, c.Close())
 }
 

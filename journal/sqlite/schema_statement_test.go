@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,6 +41,38 @@ func TestBrokenStatementOfAMigration(t *testing.T) {
 				require.NoError(t, j.Close())
 				assert.Equal(t, 0x4f6e6365, number(t, path, "PRAGMA application_id"), broke)
 			}
+		})
+	}
+}
+
+// Open makes a new file, or migrates an older one, in one commit that names the owner too. It then copies that from the
+// WAL into the file. A file of this release is left alone.
+func TestStatementsOfAMigration(t *testing.T) {
+	b := newBreaker(t)
+	for name, row := range map[string]struct {
+		version, written int
+	}{"new": {0, 1}, "of the first release": {1, 1}, "of the release before": {sqlite.SchemaVersion - 1, 1}, "of this release": {sqlite.SchemaVersion, 0}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			if row.version > 0 {
+				require.NoError(t, os.WriteFile(path, nil, 0o600))
+				require.NoError(t, sqlite.Make(path, row.version))
+			}
+			var mu sync.Mutex
+			ran := map[string]int{}
+			b.meanwhile(func(statement string) {
+				mu.Lock()
+				defer mu.Unlock()
+				ran[statement]++
+			})
+			j, err := sqlite.Open(path, sqlite.Options{})
+			b.meanwhile(nil)
+			require.NoError(t, err)
+			require.NoError(t, j.Close())
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Equal(t, row.written, ran["UPDATE onceward_owner SET deployment = ?, machine = ?, boot = ?"])
+			assert.Equal(t, row.written, ran["PRAGMA wal_checkpoint(TRUNCATE)"])
 		})
 	}
 }

@@ -179,17 +179,15 @@ func Migrate(c *conn.Conn, path string, opts Options) (migrated bool, err error)
 			return migrated, conn.Explain(path, "migrate", err)
 		}
 	}
-	if len(Migrations) >= ownerSince { // in the same commit, so that a new file costs no other
-		is, err := ownerOf(c)
-		if err == nil {
-			var update *conn.Stmt
-			if update, err = c.Prepare(WriteOwner); err == nil {
-				err = is.After(opts).Write(update)
-			}
+	is, err := ownerOf(c)
+	if err == nil {
+		var update *conn.Stmt
+		if update, err = c.Prepare(WriteOwner); err == nil {
+			err = is.After(opts).Write(update) // in the same commit, so that a new file costs no other
 		}
-		if err != nil {
-			return migrated, conn.Explain(path, "migrate", err)
-		}
+	}
+	if err != nil {
+		return migrated, conn.Explain(path, "migrate", err)
 	}
 	if application, err := c.Value("PRAGMA application_id"); err != nil || application == int64(0) && !shared {
 		if err == nil {
