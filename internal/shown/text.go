@@ -2,6 +2,7 @@ package shown
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func Parent(op *journal.Operation) (kind, name string) {
 // Duration returns a duration as people say it, in its largest one or two units.
 func Duration(d time.Duration) string {
 	if d < 0 {
-		return "-" + Duration(-d)
+		return "-" + Duration(-max(d, -math.MaxInt64)) // the least duration has no opposite
 	}
 	const day = 24 * time.Hour
 	switch {

@@ -1,6 +1,7 @@
 package shown_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestText(t *testing.T) {
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 ms", 90 * time.Second: "1 min", 59 * time.Second: "59 s", time.Hour: "1 h", 23*time.Hour + 59*time.Minute: "23 h 59 min",
-		24 * time.Hour: "1 d", 49 * time.Hour: "2 d 1 h", -time.Minute: "-1 min",
+		24 * time.Hour: "1 d", 49 * time.Hour: "2 d 1 h", -time.Minute: "-1 min", math.MinInt64: "-106751 d 23 h",
 	} {
 		assert.Equal(t, want, shown.Duration(d))
 	}
