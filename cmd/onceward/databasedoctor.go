@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"strings"
@@ -64,11 +65,7 @@ func (d *database) examineServer(ctx context.Context, tx pgx.Tx, x *examination)
 	default:
 		x.ok("durability", "commits wait for the server's disk, and for no standby")
 	}
-	if autovacuum != "on" {
-		x.finds(levelWarn, "autovacuum", "autovacuum is off: tables and indices grow without end", "set it on", "journal")
-	} else {
-		x.ok("autovacuum", "it is on")
-	}
+	x.judge(autovacuum == "on", "it is on", checked{"autovacuum", levelWarn, "autovacuum is off: tables and indices grow without end", "set it on", "journal"})
 	return nil
 }
 
@@ -91,12 +88,8 @@ func (d *database) examineConnection(ctx context.Context, tx pgx.Tx, x *examinat
 	default:
 		x.finds(levelWarn, "tls", "the connection is not encrypted, or ends at a pooler: others on the network can read bodies", "set sslmode=verify-full, for the application too", "journal")
 	}
-	if used*5 > most*4 {
-		x.finds(levelWarn, "connections", fmt.Sprintf("%d of %d connections are taken: a process that can't connect loses its sessions", used, most),
-			"raise max_connections, or find the program that holds so many", "journal")
-	} else {
-		x.ok("connections", "%d of %d are taken", used, most)
-	}
+	x.judge(used*5 <= most*4, fmt.Sprintf("%d of %d are taken", used, most), checked{"connections", levelWarn,
+		fmt.Sprintf("%d of %d connections are taken: a process that can't connect loses its sessions", used, most), "raise max_connections, or find the program that holds so many", "journal"})
 	return nil
 }
 
@@ -109,32 +102,23 @@ func (d *database) examineTime(ctx context.Context, tx pgx.Tx, x *examination) e
 		return err
 	}
 	took := time.Since(sent)
-	switch behind := time.UnixMilli(lastAt).Sub(now); {
-	case lastAt > 0 && behind > time.Minute:
-		x.finds(levelFail, "clock", fmt.Sprintf("the database's clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
-			"synchronise the clock; if it was ahead before, see ResetClock", "clock")
-	default:
-		x.ok("clock", "the database's is not behind the journal")
-	}
-	if apart := now.Sub(sent.Add(took / 2)).Abs(); apart > time.Minute {
-		x.finds(levelWarn, "clock-sync", fmt.Sprintf("this machine's clock and the database's are %s apart", shown.Duration(apart)),
-			"run chrony or systemd-timesyncd on both; the journal goes by the database's", "clock")
-	} else {
-		x.ok("clock-sync", "this machine's clock and the database's agree")
-	}
+	behind := max(0, time.UnixMilli(lastAt).Sub(now))
+	x.judge(behind <= time.Minute, "the database's is not behind the journal", checked{"clock", levelFail,
+		fmt.Sprintf("the database's clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
+		"synchronise the clock; if it was ahead before, see ResetClock", "clock"})
+	apart := now.Sub(sent.Add(took / 2)).Abs()
+	x.judge(apart <= time.Minute, "this machine's clock and the database's agree", checked{"clock-sync", levelWarn,
+		fmt.Sprintf("this machine's clock and the database's are %s apart", shown.Duration(apart)), "run chrony or systemd-timesyncd on both; the journal goes by the database's", "clock"})
 	return nil
 }
 
 func (d *database) examineDeployment(ctx context.Context, tx pgx.Tx, x *examination) error {
-	var deployment *string
+	var deployment sql.NullString
 	if err := tx.QueryRow(ctx, d.in("SELECT deployment FROM {{schema}}.journal")).Scan(&deployment); err != nil {
 		return err
 	}
-	if deployment == nil {
-		x.finds(levelWarn, "deployment", "no application has opened it yet", "is it the database, and the schema, that the application uses?", "journal")
-	} else {
-		x.ok("deployment", "%s", *deployment)
-	}
+	x.judge(deployment.Valid, deployment.String,
+		checked{"deployment", levelWarn, "no application has opened it yet", "is it the database, and the schema, that the application uses?", "journal"})
 	return nil
 }
 
@@ -148,19 +132,15 @@ func (d *database) examineHolders(ctx context.Context, tx pgx.Tx, x *examination
 	if err != nil {
 		return err
 	}
-	if held > 0 {
-		x.finds(levelWarn, "sessions", fmt.Sprintf("%d alive; %d operations are held by none of them", alive, held),
-			"another process takes them over within a minute; is one running, with Run or Resume?", "in-flight")
-	} else {
-		x.ok("sessions", "%d alive, %d that have not been heard of hold nothing", alive, silent)
-	}
+	x.judge(held == 0, fmt.Sprintf("%d alive, %d that have not been heard of hold nothing", alive, silent), checked{"sessions", levelWarn,
+		fmt.Sprintf("%d alive; %d operations are held by none of them", alive, held), "another process takes them over within a minute; is one running, with Run or Resume?", "in-flight"})
 	return nil
 }
 
 // examineTables looks for causes that keep the server from vacuuming.
 func (d *database) examineTables(ctx context.Context, tx pgx.Tx, x *examination) error {
 	var bytes, live, dead int64
-	var oldest *float64
+	var oldest sql.NullFloat64
 	err := tx.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint, coalesce(sum(n_dead_tup), 0)::bigint,
 		(SELECT extract(epoch FROM max(clock_timestamp() - xact_start))::float8 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
 		FROM pg_stat_user_tables WHERE schemaname = $1`, d.schema).Scan(&bytes, &live, &dead, &oldest)
@@ -168,17 +148,11 @@ func (d *database) examineTables(ctx context.Context, tx pgx.Tx, x *examination)
 		return err
 	}
 	const few = 100_000
-	if dead > few && dead > live {
-		x.finds(levelWarn, "tables", fmt.Sprintf("%s, with %d rows that are dead and %d that live: autovacuum does not keep up", shown.Bytes(bytes), dead, live),
-			"look for a transaction that is left open, a replication slot or a standby's feedback that holds rows; then VACUUM the journal's tables", "journal")
-	} else {
-		x.ok("tables", "%s", shown.Bytes(bytes))
-	}
-	if oldest != nil && *oldest > longTransaction.Seconds() {
-		x.finds(levelWarn, "transactions", fmt.Sprintf("a transaction in this database has been open for %s: nothing that died since is cleared up",
-			shown.Duration(time.Duration(*oldest*float64(time.Second)))), "find it in pg_stat_activity, by xact_start, and end it", "journal")
-	} else {
-		x.ok("transactions", "none is open for long")
-	}
+	x.judge(dead <= few || dead <= live, shown.Bytes(bytes), checked{"tables", levelWarn,
+		fmt.Sprintf("%s, with %d rows that are dead and %d that live: autovacuum does not keep up", shown.Bytes(bytes), dead, live),
+		"look for a transaction that is left open, a replication slot or a standby's feedback that holds rows; then VACUUM the journal's tables", "journal"})
+	x.judge(oldest.Float64 <= longTransaction.Seconds(), "none is open for long", checked{"transactions", levelWarn,
+		fmt.Sprintf("a transaction in this database has been open for %s: nothing that died since is cleared up", shown.Duration(time.Duration(oldest.Float64*float64(time.Second)))),
+		"find it in pg_stat_activity, by xact_start, and end it", "journal"})
 	return nil
 }

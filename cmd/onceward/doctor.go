@@ -69,6 +69,22 @@ func (x *examination) finds(level, check, says, toDo, runbook string) {
 	x.Checks = append(x.Checks, checked{check, level, says, toDo, runbook})
 }
 
+// judge adds the finding, or, if all is well, the given text.
+func (x *examination) judge(well bool, says string, finding checked) {
+	if well {
+		finding = checked{Check: finding.Check, Level: levelOK, Says: says}
+	}
+	x.Checks = append(x.Checks, finding)
+}
+
+// since says for how long the oldest of several has been so, if that is known.
+func (x *examination) since(oldest *time.Time) string {
+	if oldest == nil {
+		return ""
+	}
+	return ", the first of them for " + shown.Duration(x.now.Sub(*oldest))
+}
+
 // failed adds a check that could not be made.
 func (x *examination) failed(check string, err error) {
 	x.finds(levelWarn, check, "the check could not be made: "+err.Error(), "", "")
@@ -158,33 +174,15 @@ func (x *examination) data(ctx context.Context, s store) {
 		}
 		return
 	}
-	if now.Restored != "" {
-		x.finds(levelFail, "restored", "it "+now.Restored+", and sends nothing until it is adopted",
-			"make sure that no other copy is in use, then adopt it", "restore")
-	} else {
-		x.ok("restored", "it is not a copy")
-	}
-	if now.Unknown > 0 {
-		since := ""
-		if !now.OldestUnknown.IsZero() {
-			since = ", the first of them for " + shown.Duration(x.now.Sub(now.OldestUnknown))
-		}
-		x.finds(levelWarn, "unknown", fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, since),
-			"looks lists when each is looked for; attention lists those that a person has to resolve", "unknown")
-	} else {
-		x.ok("unknown", "nothing is unknown")
-	}
-	if now.Undelivered > 0 {
-		x.finds(levelWarn, "undelivered", fmt.Sprintf("%d outcomes have not been delivered", now.Undelivered),
-			"the application's OnSettled delivers them: see its log for why it does not", "undelivered")
-	} else {
-		x.ok("undelivered", "every outcome was delivered")
-	}
-	if n := now.NeedsAttention; n > 0 {
-		x.finds(levelWarn, "attention", fmt.Sprintf("%d operations and flows need attention", n), "attention lists them, each with its reason", "needs-attention")
-	} else {
-		x.ok("attention", "nothing needs attention")
-	}
+	x.judge(now.Restored == "", "it is not a copy", checked{"restored", levelFail, "it " + now.Restored + ", and sends nothing until it is adopted",
+		"make sure that no other copy is in use, then adopt it", "restore"})
+	x.judge(now.Unknown == 0, "nothing is unknown", checked{"unknown", levelWarn,
+		fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, x.since(moment(now.OldestUnknown))),
+		"looks lists when each is looked for; attention lists those that a person has to resolve", "unknown"})
+	x.judge(now.Undelivered == 0, "every outcome was delivered", checked{"undelivered", levelWarn, fmt.Sprintf("%d outcomes have not been delivered", now.Undelivered),
+		"the application's OnSettled delivers them: see its log for why it does not", "undelivered"})
+	x.judge(now.NeedsAttention == 0, "nothing needs attention", checked{"attention", levelWarn,
+		fmt.Sprintf("%d operations and flows need attention", now.NeedsAttention), "attention lists them, each with its reason", "needs-attention"})
 	x.receipts(ctx, s)
 	x.windows(ctx, s)
 	x.seconds(ctx, s)
@@ -204,16 +202,9 @@ func (x *examination) receipts(ctx context.Context, s store) {
 	case n == nil:
 		return
 	}
-	if n.Reserved > 0 {
-		since := ""
-		if n.OldestReserved != nil {
-			since = ", the first of them for " + shown.Duration(x.now.Sub(*n.OldestReserved))
-		}
-		x.finds(levelWarn, "receipts", fmt.Sprintf("%d of %d receipts are reserved without an answer%s", n.Reserved, n.all(), since),
-			"attention lists them: find whether each took effect, and resolve it by receipt resolve", "receipt-reserved")
-	} else {
-		x.ok("receipts", "%d receipts, each with its answer recorded", n.all())
-	}
+	x.judge(n.Reserved == 0, fmt.Sprintf("%d receipts, each with its answer recorded", n.all()), checked{"receipts", levelWarn,
+		fmt.Sprintf("%d of %d receipts are reserved without an answer%s", n.Reserved, n.all(), x.since(n.OldestReserved)),
+		"attention lists them: find whether each took effect, and resolve it by receipt resolve", "receipt-reserved"})
 	if n.NextEnd != nil && x.now.Sub(*n.NextEnd) > reapedLate {
 		x.finds(levelWarn, "receipts-expired", "receipts have expired and are not removed, the first of them for "+shown.Duration(x.now.Sub(*n.NextEnd)),
 			"have the application call Server.Run or Consumer.Run; reap removes them too", "receipts-expired")
@@ -269,12 +260,8 @@ func (x *examination) seconds(ctx context.Context, s store) {
 			n++
 		}
 	}
-	if n > 0 {
-		x.finds(levelFail, "second-effect", fmt.Sprintf("%d operations took effect twice, the latest is %s", n, first),
-			"show prints the evidence of each: refund the second one at the provider", "second-effect")
-		return
-	}
-	x.ok("second-effect", "none among the newest %d operations", maxExamined)
+	x.judge(n == 0, fmt.Sprintf("none among the newest %d operations", maxExamined), checked{"second-effect", levelFail,
+		fmt.Sprintf("%d operations took effect twice, the latest is %s", n, first), "show prints the evidence of each: refund the second one at the provider", "second-effect"})
 }
 
 // cards looks for bodies with card numbers.
@@ -303,12 +290,9 @@ func (x *examination) cards(ctx context.Context, s store) {
 			found++
 		}
 	}
-	if found > 0 {
-		x.finds(levelWarn, "secrets", fmt.Sprintf("the bodies of %d of the newest %d operations look as if they held numbers of cards, the latest is %s", found, x.bodies, example),
-			"let a provider keep the cards and send tokens, or mark the field in the endpoint's SecretRequest", "keys")
-		return
-	}
-	x.ok("secrets", "no numbers of cards in the bodies of the newest %d operations", x.bodies)
+	x.judge(found == 0, fmt.Sprintf("no numbers of cards in the bodies of the newest %d operations", x.bodies), checked{"secrets", levelWarn,
+		fmt.Sprintf("the bodies of %d of the newest %d operations look as if they held numbers of cards, the latest is %s", found, x.bodies, example),
+		"let a provider keep the cards and send tokens, or mark the field in the endpoint's SecretRequest", "keys"})
 }
 
 // backupsIn looks for the newest backup in a folder.

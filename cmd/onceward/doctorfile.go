@@ -99,12 +99,8 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 		mode = headerMode(f.path)
 	}
 	backup := f.isBackup(ctx)
-	switch {
-	case strings.EqualFold(mode, "wal") || backup:
-		x.ok("sqlite", "journal_mode is %s", mode)
-	default:
-		x.finds(levelFail, "sqlite", "journal_mode is "+mode+", and another program has set that", "keep other tools from changing the file; the application sets it back when it opens it", "journal")
-	}
+	x.judge(strings.EqualFold(mode, "wal") || backup, "journal_mode is "+mode, checked{"sqlite", levelFail, "journal_mode is " + mode + ", and another program has set that",
+		"keep other tools from changing the file; the application sets it back when it opens it", "journal"})
 	if litestream > 0 {
 		x.ok("litestream", "its tables are there: the application has to open the journal with ExternalCheckpointer")
 	}
@@ -112,12 +108,8 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 	if info, err := os.Stat(f.path + "-wal"); err == nil {
 		size = info.Size()
 	}
-	if size > largeWAL {
-		x.finds(levelWarn, "wal", fmt.Sprintf("the -wal file has %s: something keeps it from starting over", shown.Bytes(size)),
-			"look for a transaction that is left open, a long backup or verify, or a checkpointer that does not run", "wal")
-	} else {
-		x.ok("wal", "%s", shown.Bytes(size))
-	}
+	x.judge(size <= largeWAL, shown.Bytes(size), checked{"wal", levelWarn, fmt.Sprintf("the -wal file has %s: something keeps it from starting over", shown.Bytes(size)),
+		"look for a transaction that is left open, a long backup or verify, or a checkpointer that does not run", "wal"})
 }
 
 // headerMode returns the mode in the file's header (https://sqlite.org/fileformat.html, section 1.3.3).
@@ -147,32 +139,27 @@ func (f *file) isBackup(ctx context.Context) bool {
 
 func (f *file) examineClock(ctx context.Context, x *examination) {
 	last, _, err := f.clock(ctx, x.now)
-	switch behind := last.Sub(x.now); {
-	case err != nil:
+	if err != nil {
 		x.failed("clock", err)
-	case behind > time.Minute:
-		x.finds(levelFail, "clock", fmt.Sprintf("the clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
-			"synchronise the clock; if it was ahead before, see ResetClock", "clock")
-	default:
-		x.ok("clock", "not behind the journal")
+	} else {
+		behind := max(0, last.Sub(x.now))
+		x.judge(behind <= time.Minute, "not behind the journal", checked{"clock", levelFail,
+			fmt.Sprintf("the clock stands %s behind the journal: one of the two is wrong, and nothing is resent meanwhile", shown.Duration(behind)),
+			"synchronise the clock; if it was ahead before, see ResetClock", "clock"})
 	}
-	if synchronised, known := clockSynchronised(); known && !synchronised {
-		x.finds(levelWarn, "clock-sync", "the kernel says that its clock is not synchronised", "run chrony or systemd-timesyncd", "clock")
-	} else if known {
-		x.ok("clock-sync", "the kernel says that its clock is synchronised")
+	if synchronised, known := clockSynchronised(); known {
+		x.judge(synchronised, "the kernel says that its clock is synchronised",
+			checked{"clock-sync", levelWarn, "the kernel says that its clock is not synchronised", "run chrony or systemd-timesyncd", "clock"})
 	}
 }
 
 func (f *file) examineSidecar(ctx context.Context, x *examination) {
 	wrong, toDo, err := f.sidecar(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		x.failed("sidecar", err)
-	case wrong != "":
-		x.finds(levelFail, "sidecar", wrong, toDo, "restore")
-	default:
-		x.ok("sidecar", "the journal has come as far as it says")
+		return
 	}
+	x.judge(wrong == "", "the journal has come as far as it says", checked{"sidecar", levelFail, wrong, toDo, "restore"})
 }
 
 // sidecar compares the sidecar's line with the journal and returns the difference. The journal was then restored or
@@ -269,10 +256,6 @@ func (f *file) examineSessions(ctx context.Context, x *examination) {
 			held += holds[id]
 		}
 	}
-	if held > 0 {
-		x.finds(levelWarn, "sessions", fmt.Sprintf("%d alive; %d that died hold %d operations", alive, dead, held),
-			"start the application: Run or Resume takes them over", "in-flight")
-		return
-	}
-	x.ok("sessions", "%d alive, %d that died hold nothing", alive, dead)
+	x.judge(held == 0, fmt.Sprintf("%d alive, %d that died hold nothing", alive, dead), checked{"sessions", levelWarn,
+		fmt.Sprintf("%d alive; %d that died hold %d operations", alive, dead, held), "start the application: Run or Resume takes them over", "in-flight"})
 }

@@ -20,16 +20,12 @@ func (f *file) examineDisk(x *examination) {
 		x.failed("disk", err)
 		return
 	}
-	if why := volatile[int64(fs.Type)]; why != "" {
-		x.finds(levelWarn, "filesystem", "it lies in "+why+": what is there may not outlive a restart", "keep it on a disk, in a volume that is mounted as a folder", "journal")
-	} else {
-		x.ok("filesystem", "a local one")
-	}
-	if free := int64(fs.Bavail) * int64(fs.Bsize); free < leastFree {
-		x.finds(levelFail, "space", fmt.Sprintf("%s are free: once none is, nothing is recorded and nothing is sent", shown.Bytes(free)), "make room", "disk-full")
-	} else {
-		x.ok("space", "%s free", shown.Bytes(free))
-	}
+	why := volatile[int64(fs.Type)]
+	x.judge(why == "", "a local one", checked{"filesystem", levelWarn, "it lies in " + why + ": what is there may not outlive a restart",
+		"keep it on a disk, in a volume that is mounted as a folder", "journal"})
+	free := int64(fs.Bavail) * int64(fs.Bsize)
+	x.judge(free >= leastFree, shown.Bytes(free)+" free",
+		checked{"space", levelFail, shown.Bytes(free) + " are free: once none is, nothing is recorded and nothing is sent", "make room", "disk-full"})
 	if info, err := os.Stat(f.path); err == nil {
 		if s, is := info.Sys().(*syscall.Stat_t); is && s.Nlink > 1 {
 			x.finds(levelFail, "links", fmt.Sprintf("the file has %d names, and under each it would have another WAL", s.Nlink), "leave it one", "journal")
