@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -120,6 +121,60 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 			assert.ErrorContains(t, err, "remove "+path+"-wal", "what tells them apart is still there")
 		})
 	}
+}
+
+// moving is a disk that calls then when a checkpoint has written its pages to the file, and syncs it.
+type moving struct {
+	careless
+	path  string
+	armed atomic.Bool
+	then  func()
+}
+
+func (d *moving) sync(handle uintptr, name string) int32 {
+	if name == d.path && d.armed.Swap(false) {
+		d.then()
+	}
+	return d.careless.sync(handle, name)
+}
+
+// An older copy that is written over the file while the journal moves its WAL is noticed once that is done. Meanwhile the
+// journal records what is asked of it.
+func TestOlderCopyWrittenOverTheFileDuringACheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	leave(t, path)
+	older, err := os.ReadFile(path)
+	require.NoError(t, err)
+	written, released := make(chan struct{}), make(chan struct{})
+	d := &moving{careless: careless{dir}, path: path, then: func() {
+		assert.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
+		close(written)
+		<-released
+	}}
+	t.Cleanup(watch(d))
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	alter(t, path, "CREATE TABLE notes (note BLOB)")
+	goOn(t, j, "before")
+	moveWAL(t, path, "FULL")
+	goOn(t, j, "known to be in the file")
+
+	d.armed.Store(true)
+	writeNote(t, j, 3<<20)
+	writeNote(t, j, 1) // this wakes the checkpointer
+	<-written
+	_, err = j.Apply(t.Context(), begin("meanwhile", s))
+	require.NoError(t, err)
+	close(released)
+	sqlite.Checkpointed(j)
+	_, err = j.Apply(t.Context(), begin("later", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.ErrorContains(t, err, path+": an older copy was written over it")
+	_ = j.Close()
+	_, err = sqlite.Open(path, sqlite.Options{})
+	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
 // The journal notices a WAL that was emptied in place before it reports a success that is missing there. It also

@@ -174,7 +174,8 @@ func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err e
 	if err := p.files.InPlace(); err != nil {
 		return 0, err
 	}
-	return checkpoint(c, s, "PASSIVE")
+	p.files.Move(func() { frames, err = checkpoint(c, s, "PASSIVE") })
+	return frames, err
 }
 
 func checkpoint(c *conn.Conn, s **conn.Stmt, mode string) (frames int64, err error) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
@@ -23,6 +24,8 @@ type Files struct {
 	names [3]string
 	files [3]osfile.ID
 	wal   *os.File // SQLite has no locks on it that would be dropped
+
+	moves atomic.Int32 // of the WAL into the file, by this process, that are under way
 
 	mu    sync.Mutex
 	stamp osfile.Stamp // of the file, when it was last read alone
@@ -90,11 +93,19 @@ func (o *Files) leadsTo(i int) bool {
 	return err == nil && file.Same(o.files[i])
 }
 
+// Move calls move, which moves the WAL into the file. Each page changes the stamp, and a file that grows can't be read
+// alone before its last page is there. So InPlace reads it only afterwards.
+func (o *Files) Move(move func()) {
+	o.moves.Add(1)
+	defer o.moves.Add(-1)
+	move()
+}
+
 // notOlder reads the file alone if its stamp shows a write since the last call, usually by a checkpoint.
 func (o *Files) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if stamp != o.stamp {
+	if stamp != o.stamp && o.moves.Load() == 0 {
 		epoch, err := sidecar.EpochAlone(o.path)
 		switch {
 		case err == nil && epoch < o.filed:
