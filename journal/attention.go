@@ -29,7 +29,7 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 		return "it has been in flight for a day: its process hangs, or has died and no process has its table"
 	case op.State != StateUnknown:
 		return ""
-	case !op.lookPlanned() && onHold(*op):
+	case !op.lookPlanned() && onHold(op):
 		return "it is on hold: release or resolve it"
 	case !op.lookPlanned():
 		return "no process looks for it: the client that recorded it has no Config.Reconcile"

@@ -13,38 +13,38 @@ const lookMargin = 15 * time.Minute
 
 // look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives one whose answer
 // was cut off.
-func look(op Operation, ev Event) (Operation, Decision, error) {
+func look(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Due.IsZero():
-		return op, Ignored, invalid(op, ev, "needs Due, the end of the lease")
+		return Ignored, invalid(op, ev, "needs Due, the end of the lease")
 	case ev.GivesBack && (op.State != StateUnknown || !op.LookAt.Equal(ev.Due) || op.Looks == 0):
-		return op, Ignored, nil // another client has it by now
+		return Ignored, nil // another client has it by now
 	case ev.GivesBack:
 		op.Looks--
 		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
-		return op, Recorded, nil
+		return Recorded, nil
 	case op.State != StateUnknown && !(ev.Asked && op.AnswerCut()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.NeverLeft() && op.LookAt.IsZero():
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.NeverLeft(): // an earlier release had it looked for
 		op.LookAt = time.Time{}
-		return op, Recorded, nil
+		return Recorded, nil
 	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
-		return op, Ignored, nil
+		return Ignored, nil
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // a clock that was ahead keeps no caller from asking
-		return op, Later, nil
+		return Later, nil
 	}
 	op.Looks++
 	op.LookedAt = ev.At
 	if op.State == StateUnknown {
 		op.Attention, op.LookAt = "", ev.Due
 	}
-	return op, Look, nil
+	return Look, nil
 }
 
 // lastLooked returns when the latest recorded look-up began, or zero if there was none.
-func lastLooked(op Operation) (at time.Time) {
+func lastLooked(op *Operation) (at time.Time) {
 	for _, e := range op.Evidence {
 		if e.Source != SourceEvent && e.Source != SourceRepeat {
 			at = later(at, e.At)
@@ -54,37 +54,37 @@ func lastLooked(op Operation) (at time.Time) {
 }
 
 // hint makes a look-up of an unknown operation due now, or at Due.
-func hint(op Operation, ev Event) (Operation, Decision, error) {
+func hint(op *Operation, ev *Event) (Decision, error) {
 	at := later(ev.At, ev.Due)
 	if op.State != StateUnknown || op.NeverLeft() || op.Attention == "" && !op.LookAt.After(at) {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
 	op.Attention, op.LookAt = "", at
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // evidence applies a finding of a look-up or an event.
-func evidence(op Operation, ev Event) (Operation, Decision, error) {
+func evidence(op *Operation, ev *Event) (Decision, error) {
 	e := ev.Evidence
 	switch {
 	case e == nil || e.Finding < FindingInconclusive || int(e.Finding) >= len(findingNames):
-		return op, Ignored, invalid(op, ev, "needs evidence with a finding")
+		return Ignored, invalid(op, ev, "needs evidence with a finding")
 	case op.State == StateAbsent, ev.Claim < min(op.Claim, 1) || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
-		return op, Ignored, invalid(op, ev, "no such claim or generation")
+		return Ignored, invalid(op, ev, "no such claim or generation")
 	case e.Finding.TookEffect() && ev.Object == "":
-		return op, Ignored, invalid(op, ev, "needs the object that took effect")
+		return Ignored, invalid(op, ev, "needs the object that took effect")
 	case e.Finding == FindingAbsent && ev.Absence == nil:
-		return op, Ignored, invalid(op, ev, "needs the look-up's own facts (Absence)")
+		return Ignored, invalid(op, ev, "needs the look-up's own facts (Absence)")
 	case ofAnotherAccount(op, ev):
-		return op, Ignored, nil
+		return Ignored, nil
 	}
-	ev = weighed(op, ev)
+	weighed(op, ev)
 	e = ev.Evidence
 	switch {
 	case ev.Generation < op.Generation:
 		return ofEarlier(op, ev)
 	case op.NeverLeft() && op.State != StateInFlight && !e.Finding.TookEffect():
-		return op, Ignored, nil
+		return Ignored, nil
 	case onHold(op) && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken && e.marks():
 		return undecided(op, ev, e.Finding) // only a person settles it, or its own late answer
 	case e.Finding.TookEffect():
@@ -99,15 +99,14 @@ func evidence(op Operation, ev Event) (Operation, Decision, error) {
 	return undecided(op, ev, e.Finding)
 }
 
-// weighed returns ev with its effective basis. The caller's reference in the object is the operation's mark if no
+// weighed gives the evidence its effective basis. The caller's reference in the object is the operation's mark if no
 // other operation ever had it. A journal that was restored does not know that.
-func weighed(op Operation, ev Event) Event {
+func weighed(op *Operation, ev *Event) {
 	e := *ev.Evidence
 	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
 		e.Basis = BasisReference
 	}
 	ev.Evidence = &e
-	return ev
 }
 
 // marks reports whether evidence can settle an operation: its object shows a mark of the operation, or it is the
@@ -117,35 +116,36 @@ func (e *Evidence) marks() bool { return e.Basis >= BasisPerson }
 const noMark = "an object agrees with it, but shows no mark of it: compare them at the provider"
 
 // ofAnotherAccount reports whether the evidence is of another account than the operation's.
-func ofAnotherAccount(op Operation, ev Event) bool {
+func ofAnotherAccount(op *Operation, ev *Event) bool {
 	return isName(op.Account) && isName(ev.Account) && op.Account != ev.Account
 }
 
 // seenAs records the identity of the operation's first attempt or look-up.
-func seenAs(op Operation, ev Event) Operation {
+func seenAs(op *Operation, ev *Event) {
 	if op.Account == "" {
 		op.Account = ev.Account
 	}
-	return op
 }
 
 // ofEarlier applies evidence of a generation that was said, or proven, to have had no effect.
-func ofEarlier(op Operation, ev Event) (Operation, Decision, error) {
+func ofEarlier(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
-		return op, Ignored, nil // as was said; or it is known
+		return Ignored, nil // as was said; or it is known
 	case ev.Taken || !op.left(ev.Generation) || !ev.Evidence.marks():
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.MayHaveRun:
 		return second(op, ev)
 	case onHold(op), outranked(op, ev):
-		return attention(keep(op, ev), ev, saidNotExecuted), Recorded, nil
+		keep(op, ev)
+		attention(op, ev, saidNotExecuted)
+		return Recorded, nil
 	}
 	return prove(op, ev)
 }
 
 // took applies evidence that the present generation took effect.
-func took(op Operation, ev Event) (Operation, Decision, error) {
+func took(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.NeverLeft() && op.State != StateCompleted && op.State != StateInFlight:
 		return elsewhere(op, ev)
@@ -158,27 +158,32 @@ func took(op Operation, ev Event) (Operation, Decision, error) {
 	case op.State == StateInFlight:
 		return kept(op, ev)
 	case outranked(op, ev):
-		return attention(keep(op, ev), ev, saidNotExecuted), Recorded, nil
+		keep(op, ev)
+		attention(op, ev, saidNotExecuted)
+		return Recorded, nil
 	case disagrees(op, ev.Object):
-		return attention(keep(op, ev), ev, twoObjects), Recorded, nil
+		keep(op, ev)
+		attention(op, ev, twoObjects)
+		return Recorded, nil
 	}
 	return prove(op, ev)
 }
 
 // elsewhere applies evidence of an effect of an operation that never left. If the object shows its own key or
 // reference, another program made it, and a person has to look at it. Any other evidence proves nothing.
-func elsewhere(op Operation, ev Event) (Operation, Decision, error) {
+func elsewhere(op *Operation, ev *Event) (Decision, error) {
 	if !own(op, ev.Evidence) {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
-	ev = lacking(ev, usedElsewhere)
-	ev.Evidence.Finding = FindingAmbiguous
-	return attention(keep(op, ev), ev, usedElsewhere), Recorded, nil
+	lacking(ev, usedElsewhere).Evidence.Finding = FindingAmbiguous
+	keep(op, ev)
+	attention(op, ev, usedElsewhere)
+	return Recorded, nil
 }
 
 // own reports whether evidence shows a value that no other program should have: the operation's key, or a reference
 // that the client made for it.
-func own(op Operation, e *Evidence) bool {
+func own(op *Operation, e *Evidence) bool {
 	return e.Basis == BasisKey || e.Basis == BasisReference && op.ReferenceOurs
 }
 
@@ -194,116 +199,122 @@ const (
 )
 
 // outranked reports whether a person said of that generation that it was not executed. That ranks higher.
-func outranked(op Operation, ev Event) bool {
+func outranked(op *Operation, ev *Event) bool {
 	r := op.Resolved
 	return ev.Evidence.Basis <= BasisPerson && r != nil && r.Generation == ev.Generation &&
 		(r.Resolution == NotExecuted || r.Resolution == SendAgain)
 }
 
 // hasEffect reports whether some generation of the operation is known to have taken effect.
-func hasEffect(op Operation) bool { return op.SecondEffects > 0 || disagrees(op, "") }
+func hasEffect(op *Operation) bool { return op.SecondEffects > 0 || disagrees(op, "") }
 
 // disagrees reports whether kept evidence says that the present generation made another object.
-func disagrees(op Operation, object string) bool {
+func disagrees(op *Operation, object string) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == op.Generation && e.Finding.TookEffect() && !sameObject(e.Object, object)
 	})
 }
 
 // beside applies evidence of an effect to a completed operation.
-func beside(op Operation, ev Event) (Operation, Decision, error) {
+func beside(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.Object != "" && !op.Proves("", ev.Object) && !refusedHere(op):
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
 	case op.AnswerCut() && ev.Answer != nil && !ev.Answer.Omitted:
-		op = replaced(keep(op, ev), *shown(ev).Answer)
+		keep(op, ev)
+		replaced(op, shown(ev))
 		op.Object = ev.Object
-		return op, Recorded, nil
+		return Recorded, nil
 	case op.Object == "":
 		op.Object = ev.Object // it proves no other operation from now on
-		return keep(op, ev), Recorded, nil
+		keep(op, ev)
+		return Recorded, nil
 	case ev.Evidence.Finding == FindingReversed && !isKept(op, ev):
-		return keep(op, ev), Recorded, nil
+		keep(op, ev)
+		return Recorded, nil
 	}
-	return op, Ignored, nil
+	return Ignored, nil
 }
 
 // refusedHere reports whether its recorded answer, by the provider, says that nothing took effect.
-func refusedHere(op Operation) bool {
+func refusedHere(op *Operation) bool {
 	return op.Answer != nil && op.Answer.Refused && !op.Answer.ByHand
 }
 
 // second applies evidence of an effect beside the recorded one, or beside a request in flight.
-func second(op Operation, ev Event) (Operation, Decision, error) {
-	op, _, _ = contradicted(op, ev, tookTwice)
+func second(op *Operation, ev *Event) (Decision, error) {
+	keep(op, ev)
+	alert(op, ev, tookTwice)
 	op.SecondEffects++
-	return op, SecondEffect, nil
+	return SecondEffect, nil
 }
 
 // contradicted keeps evidence against an outcome that stands, for a person to look at.
-func contradicted(op Operation, ev Event, why string) (Operation, Decision, error) {
-	return alert(keep(op, ev), ev, why), Contradicted, nil
+func contradicted(op *Operation, ev *Event, why string) (Decision, error) {
+	keep(op, ev)
+	alert(op, ev, why)
+	return Contradicted, nil
 }
 
 // alert sets Attention of a settled operation, and offers its outcome once more if it can.
-func alert(op Operation, ev Event, why string) Operation {
+func alert(op *Operation, ev *Event, why string) {
 	switch {
 	case op.State == StateInFlight: // see weigh
 	case op.State == StatePending:
-		op = attention(op, ev, why)
+		attention(op, ev, why)
 	case op.Tombstone:
 		op.Attention = why
 	default:
-		op = die(op, Event{}, why)
+		die(op, false, why)
 	}
-	return op
 }
 
 // attention leaves the operation unknown for a person. It does not claim that the operation ran.
-func attention(op Operation, ev Event, why string) Operation {
+func attention(op *Operation, ev *Event, why string) {
 	if op.State == StateUnknown {
-		return die(op, ev, why)
+		die(op, ev.Delivered, why)
+		return
 	}
-	op = settle(op, ev, StateUnknown)
+	settle(op, ev, StateUnknown)
 	op.ByHand, op.Cause = false, why
-	return die(op, Event{}, why)
+	die(op, false, why)
 }
 
 // die ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
 // at it.
-func die(op Operation, ev Event, why string) Operation {
+func die(op *Operation, delivered bool, why string) {
 	op.Attention, op.LookAt = why, time.Time{}
-	op.Holder, op.Delivered = "", ev.Delivered
-	return op
+	op.Holder, op.Delivered = "", delivered
 }
 
 // prove completes the operation by a found object.
-func prove(op Operation, ev Event) (Operation, Decision, error) {
-	op = keep(op, ev)
-	op = answered(op, shown(ev))
+func prove(op *Operation, ev *Event) (Decision, error) {
+	keep(op, ev)
+	answer := shown(ev)
+	ev.Answer = &answer
+	answered(op, ev)
 	op.Object = ev.Object
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
-// shown returns ev with the answer that the evidence implies.
-func shown(ev Event) Event {
+// shown returns the answer that the evidence implies.
+func shown(ev *Event) Answer {
 	answer := Answer{Omitted: true, Pointer: ev.Object}
 	if ev.Answer != nil {
 		answer = *ev.Answer
 	}
 	answer.Found = true
 	answer.Refused = ev.Evidence.Finding == FindingRefused
-	ev.Answer = &answer
-	return ev
+	return answer
 }
 
 // refusedThere applies evidence that the provider refused the present generation. Evidence of an effect wins over it.
-func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
+func refusedThere(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.State == StateCompleted:
-		return op, Ignored, nil
+		return Ignored, nil
 	case !ev.Evidence.marks():
 		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
 	case op.State == StateInFlight:
@@ -320,8 +331,8 @@ func refusedThere(op Operation, ev Event) (Operation, Decision, error) {
 
 const refusedInPart = "the refusal may be of a part of what was sent for it"
 
-// lacking returns ev with the reason why it does not settle the operation.
-func lacking(ev Event, why string) Event {
+// lacking adds to ev the reason why it does not settle the operation, and returns it.
+func lacking(ev *Event, why string) *Event {
 	e := *ev.Evidence
 	e.Why = why
 	ev.Evidence = &e
@@ -330,27 +341,27 @@ func lacking(ev Event, why string) Event {
 
 // isRefusal reports whether the refused object surely belongs to the operation, and was all that may have run, or the
 // provider recognises the refused request.
-func isRefusal(op Operation, e Evidence) bool {
+func isRefusal(op *Operation, e Evidence) bool {
 	return op.SecondEffects == 0 && e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept defers evidence while a claim is open, whose own answer wins. weigh applies it when the claim ends.
-func kept(op Operation, ev Event) (Operation, Decision, error) {
+func kept(op *Operation, ev *Event) (Decision, error) {
 	if isKept(op, ev) {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
-	op = keep(op, ev)
-	answer := shown(ev).Answer
+	keep(op, ev)
+	answer := shown(ev)
 	if len(answer.Body) > MaxEvidenceAnswer {
 		answer.Body, answer.Omitted = nil, true
 	}
 	answer.Trailer, answer.Replaced = nil, nil
-	op.Evidence[len(op.Evidence)-1].Answer = answer
-	return op, Recorded, nil
+	op.Evidence[len(op.Evidence)-1].Answer = &answer
+	return Recorded, nil
 }
 
 // weigh settles an operation whose claim ended without an answer by the deferred evidence, and reports whether it did.
-func weigh(op Operation, ev Event) (Operation, bool) {
+func weigh(op *Operation, ev *Event) bool {
 	var best Evidence
 	for _, e := range op.Evidence {
 		if e.Answer != nil && e.marks() && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
@@ -360,20 +371,21 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {
 	case best.Answer == nil && op.SecondEffects > 0:
-		return attention(op, ev, tookEarlier), true
-	case best.Answer == nil:
-		return op, false
-	case op.NeverLeft() && !own(op, &best):
-		return op, false
+		attention(op, ev, tookEarlier)
+		return true
+	case best.Answer == nil, op.NeverLeft() && !own(op, &best):
+		return false
 	case op.NeverLeft():
-		return attention(op, ev, usedElsewhere), true
+		attention(op, ev, usedElsewhere)
+		return true
 	case disagrees(op, best.Object):
-		return attention(op, ev, twoObjects), true
+		attention(op, ev, twoObjects)
+		return true
 	}
 	ev.Answer, ev.Generation = best.Answer, op.Generation
-	op = answered(op, ev)
+	answered(op, ev)
 	op.Object = best.Object
-	return op, true
+	return true
 }
 
 // Heard reports whether deferred evidence decides an operation in flight, once its claim has ended with so many
@@ -381,8 +393,7 @@ func weigh(op Operation, ev Event) (Operation, bool) {
 func (op *Operation) Heard(attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
-	_, heard := weigh(ended, Event{})
-	return heard
+	return weigh(&ended, &Event{})
 }
 
 func withoutAnswers(list []Evidence) []Evidence {
@@ -395,12 +406,12 @@ func withoutAnswers(list []Evidence) []Evidence {
 
 // absent applies evidence that there is no object. If that is proven twice, the present generation had no effect, and
 // a next one may begin.
-func absent(op Operation, ev Event) (Operation, Decision, error) {
+func absent(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.State != StateUnknown:
-		return op, Ignored, nil
+		return Ignored, nil
 	case ev.Claim != op.Claim:
-		return op, Stale, nil
+		return Stale, nil
 	}
 	if why := unproven(op, ev); why != "" {
 		return undecided(op, lacking(ev, why), FindingInconclusive)
@@ -409,27 +420,27 @@ func absent(op Operation, ev Event) (Operation, Decision, error) {
 		ev.Attention = "" // one more look may prove it
 		return undecided(op, ev, FindingAbsent)
 	}
-	op = keep(op, ev)
+	keep(op, ev)
 	key := op.Key
 	if ev.Key != "" {
 		key = ev.Key
 	}
-	op = generation(op, key, "")
-	op = settle(op, ev, StateCancelled)
+	generation(op, key, "")
+	settle(op, ev, StateCancelled)
 	op.Cause = "it was looked for, and is proven not to be there"
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // assertedAbsent applies the finding of the program's own look-up that the operation was not executed. It counts like
 // an operator's decision, and never overrides an earlier one.
-func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
+func assertedAbsent(op *Operation, ev *Event) (Decision, error) {
 	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + lookMargin)
 	why := ""
 	switch r := op.Resolved; {
 	case op.State != StateUnknown:
-		return op, Ignored, nil
+		return Ignored, nil
 	case ev.Claim != op.Claim:
-		return op, Stale, nil
+		return Stale, nil
 	case onHold(op):
 		why = "it is on hold"
 	case r != nil && r.Generation == op.Generation && r.Resolution != Release:
@@ -442,10 +453,11 @@ func assertedAbsent(op Operation, ev Event) (Operation, Decision, error) {
 	if why != "" {
 		return undecided(op, lacking(ev, why), FindingInconclusive)
 	}
-	op = keep(op, ev)
+	keep(op, ev)
 	ev.Resolution, ev.By, ev.Cause = NotExecuted, ev.Evidence.Rule, ev.Evidence.Why
 	op.Holder, op.Resolved = "", resolved(ev)
-	return notExecuted(op, ev, "its own look-up says that it was not executed"), Recorded, nil
+	notExecuted(op, ev, "its own look-up says that it was not executed")
+	return Recorded, nil
 }
 
 const noCanary = "no canary was found: it takes a completed operation that was first sent after this one"
@@ -454,7 +466,7 @@ const noCanary = "no canary was found: it takes a completed operation that was f
 func (e *Evidence) LacksCanary() bool { return e.Why == noCanary }
 
 // unproven returns what is missing of a proof that the operation had no effect, or "" if this look-up lacks nothing.
-func unproven(op Operation, ev Event) string {
+func unproven(op *Operation, ev *Event) string {
 	a := ev.Absence
 	ended := later(op.LastEndedAt, op.SettledAt)
 	over := ended.Add(max(op.Terms.Handling, a.Handling))
@@ -490,21 +502,21 @@ func unproven(op Operation, ev Event) string {
 }
 
 // clockWasWrong reports whether the journal's clock, or the caller's, is or was not believed.
-func clockWasWrong(op Operation, ev Event) bool {
+func clockWasWrong(op *Operation, ev *Event) bool {
 	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
 }
 
 // before reports whether another look-up proved the same, long enough before this one began: it may have been slow.
-func before(op Operation, ev Event) bool {
+func before(op *Operation, ev *Event) bool {
 	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
-	i := firstAbsent(&op, op.Evidence)
+	i := firstAbsent(op, op.Evidence)
 	return i >= 0 && !op.Evidence[i].At.After(by)
 }
 
 // undecided leaves an unknown operation unknown, until the next look-up or for a person.
-func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, error) {
+func undecided(op *Operation, ev *Event, finding Finding) (Decision, error) {
 	if op.State != StateUnknown {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
 	again := finding == FindingAmbiguous && slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == op.Generation && e.Finding == FindingAmbiguous
@@ -512,16 +524,18 @@ func undecided(op Operation, ev Event, finding Finding) (Operation, Decision, er
 	e := *ev.Evidence
 	e.Finding = finding
 	ev.Evidence = &e
-	op = keep(op, ev)
+	keep(op, ev)
 	switch {
 	case again:
-		return die(op, ev, cmp.Or(e.Why, twoObjects)), Recorded, nil
+		die(op, ev.Delivered, cmp.Or(e.Why, twoObjects))
+		return Recorded, nil
 	case ev.Attention != "":
-		return die(op, ev, ev.Attention), Recorded, nil
+		die(op, ev.Delivered, ev.Attention)
+		return Recorded, nil
 	case ev.Due.After(ev.At):
 		op.Attention, op.LookAt = "", ev.Due
 	}
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // shows reports whether the provider has an object with a mark of the operation, even if its fate is not clear.
@@ -533,7 +547,7 @@ func (e *Evidence) shows() bool {
 func (e *Evidence) mayShow() bool { return e.shows() || e.Finding == FindingAmbiguous }
 
 // isKept reports whether the same finding of this generation was kept already.
-func isKept(op Operation, ev Event) bool {
+func isKept(op *Operation, ev *Event) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
 		return e.Generation == ev.Generation && e.Finding == ev.Evidence.Finding && e.Object == ev.Object
 	})
@@ -542,12 +556,12 @@ func isKept(op Operation, ev Event) bool {
 // keep adds evidence to the kept one. It replaces the latest one if that says the same. If there is too much, it drops
 // the second oldest that decides nothing. The first absence of the present generation decides, so it stays however
 // many look-ups follow.
-func keep(op Operation, ev Event) Operation {
-	op = seenAs(op, ev)
+func keep(op *Operation, ev *Event) {
+	seenAs(op, ev)
 	e := *ev.Evidence
 	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
 	list := slices.Clone(op.Evidence)
-	if n := len(list); n > 0 && n-1 != firstAbsent(&op, list) {
+	if n := len(list); n > 0 && n-1 != firstAbsent(op, list) {
 		last := &list[n-1]
 		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
 			list = list[:n-1]
@@ -555,11 +569,10 @@ func keep(op Operation, ev Event) Operation {
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		i := leastNeeded(list, firstAbsent(&op, list))
+		i := leastNeeded(list, firstAbsent(op, list))
 		list = slices.Delete(list, i, i+1)
 	}
 	op.Evidence = list
-	return op
 }
 
 // firstAbsent returns the index of the first evidence of absence of the present generation since its last attempt, or
@@ -589,51 +602,52 @@ func leastNeeded(list []Evidence, firstAbsent int) int {
 
 // conflicts applies deferred evidence to an operation that was just answered. Its own answer stands, and a person
 // looks at a contradiction.
-func conflicts(op Operation, ev Event) Operation {
+func conflicts(op *Operation, ev *Event) {
 	switch {
 	case ev.Taken:
-		return alert(op, ev, "its answer shows an object that proves another operation")
+		alert(op, ev, "its answer shows an object that proves another operation")
 	case ev.Answer.Refused && disagrees(op, ""):
-		return alert(op, ev, answeredRefused)
+		alert(op, ev, answeredRefused)
 	case ev.Object != "" && disagrees(op, ev.Object):
 		op.SecondEffects++
-		return alert(op, ev, twoObjects)
+		alert(op, ev, twoObjects)
 	}
-	return op
 }
 
 // anotherObject reports whether a later answer shows another object than the one that proves the operation.
-func anotherObject(op Operation, ev Event) bool {
+func anotherObject(op *Operation, ev *Event) bool {
 	return !ev.Answer.Refused && ev.Object != "" && op.Object != "" && !op.Proves("", ev.Object)
 }
 
 // withdraw withdraws an operation.
-func withdraw(op Operation, ev Event) (Operation, Decision, error) {
+func withdraw(op *Operation, ev *Event) (Decision, error) {
 	if op.State == StateInFlight {
-		op = orphan(op, ev)
+		orphan(op, ev)
 	}
 	op.Unwanted = resolved(ev)
 	switch {
 	case op.State == StateCancelled || op.State == StateUnknown:
-		return op, Recorded, nil
+		return Recorded, nil
 	case op.MayHaveRun:
 		op.Cause = "an operator withdrew it, and it may have run"
-		return settle(op, ev, StateUnknown), Recorded, nil
+		settle(op, ev, StateUnknown)
+		return Recorded, nil
 	}
 	op.Cause = "an operator withdrew it"
-	return settle(op, ev, StateCancelled), Recorded, nil
+	settle(op, ev, StateCancelled)
+	return Recorded, nil
 }
 
 // want lifts the withdrawal.
-func want(op Operation, ev Event) (Operation, Decision, error) {
+func want(op *Operation, ev *Event) (Decision, error) {
 	if op.Unwanted == nil {
-		return op, Ignored, invalid(op, ev, "it was never withdrawn")
+		return Ignored, invalid(op, ev, "it was never withdrawn")
 	}
 	op.Unwanted = nil
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // against reports whether evidence says that an operation to be resolved as not executed took effect.
-func against(op Operation, ev Event) bool {
+func against(op *Operation, ev *Event) bool {
 	return !ev.Forced && (ev.Resolution == NotExecuted || ev.Resolution == SendAgain) && hasEffect(op)
 }

@@ -24,7 +24,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.SecondEffects == 0 || op.Generation > 0 || len(op.Evidence) > 0 || op.Object != "", "a second effect is of an earlier generation, or another object")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	// The other times are the caller's, whose clock may not have been confirmed.
-	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(op).After(last), "it was not first sent after the journal's latest time")
+	v.must(op.State == StateCompleted || op.WindowClosed || !sentSince(&op).After(last), "it was not first sent after the journal's latest time")
 	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
 	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "only an operator's decision clears that a claim found it to have run")
@@ -76,7 +76,7 @@ func Violations(op Operation, last time.Time) []string {
 				"a refusal is an answer only if nothing else may have run, or the provider remembers everything")
 		}
 	case StateUnknown:
-		v.must(op.MayHaveRun || onHold(op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")
+		v.must(op.MayHaveRun || onHold(&op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")
 	case StateCancelled:
 		v.must(!op.MayHaveRun, "a cancelled operation has not run")
 	}

@@ -47,9 +47,10 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
 	ev.Since = stamp(ev.Since)
 	if ev.Kind != EventEnqueue { // which sends nothing, and may not know the latest time
-		op = closeWindow(op, ev)
+		closeWindow(&op, &ev)
 	}
-	next, decision, err := step(op, live, ev)
+	next := op
+	decision, err := step(&next, live, &ev)
 	if err != nil {
 		return op, Ignored, err
 	}
@@ -65,7 +66,8 @@ func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	return next, decision, nil
 }
 
-func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
+// step changes op and ev, which are Next's own copies. With an error it may leave op in any state.
+func step(op *Operation, live bool, ev *Event) (Decision, error) {
 	switch ev.Kind {
 	case EventBegin:
 		return begin(op, live, ev)
@@ -84,7 +86,9 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case EventReap:
 		return reap(op, ev)
 	case EventClock:
-		return cameBack(confirm(op, ev), ev), Ignored, nil
+		confirm(op, ev)
+		cameBack(op, ev)
+		return Ignored, nil
 	case EventAdopt:
 		return adopt(op, live, ev)
 	case EventLook:
@@ -94,25 +98,24 @@ func step(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	case EventEvidence:
 		return evidence(op, ev)
 	}
-	return op, Ignored, invalid(op, ev, "no such event")
+	return Ignored, invalid(op, ev, "no such event")
 }
 
 // confirm corrects an operation without an answer whose first send was stamped by a clock that had jumped ahead and is
 // believed by now. Its window began at the time of that clock.
-func confirm(op Operation, ev Event) Operation {
+func confirm(op *Operation, ev *Event) {
 	if !ev.Since.IsZero() && op.State != StateCompleted && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
 		op.SentSince = time.Time{}
 	}
-	return op
 }
 
 // cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead. That clock was
 // never confirmed, or was corrected by more than Leap. A due time keeps its distance, from now on. A due time that
 // another clock had set before that stays. The first send keeps its time as said to the provider. SentSince or a
 // closed window marks it.
-func cameBack(op Operation, ev Event) Operation {
+func cameBack(op *Operation, ev *Event) {
 	if !wasAhead(op.UpdatedAt, ev.At, ev.Last) || !ev.Unconfirmed.IsZero() || op.State == StateCompleted {
-		return op
+		return
 	}
 	now := ev.At
 	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= op.Terms.leapMargin() {
@@ -125,7 +128,6 @@ func cameBack(op Operation, ev Event) Operation {
 			*t = ev.At
 		}
 	}
-	return op
 }
 
 // wasAhead reports whether a timestamp came from a clock that was never confirmed, or has been corrected by more than
@@ -137,7 +139,7 @@ func wasAhead(written, at, last time.Time) bool {
 
 // passed returns the latest time that has passed for sure: the caller's. While its clock is not believed, it is the
 // journal's last time if that is earlier.
-func passed(ev Event) time.Time {
+func passed(ev *Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
 		return ev.At
 	}
@@ -156,15 +158,14 @@ func closer(t, from, to time.Time) time.Time {
 
 // closeWindow closes the window of an operation whose stamp came from a clock that ran ahead. The present clock is
 // behind it by more than the margin, and is believed.
-func closeWindow(op Operation, ev Event) Operation {
+func closeWindow(op *Operation, ev *Event) {
 	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
 		op.WindowClosed = true
 	}
-	return op
 }
 
 // sentSince returns the earliest possible time of the first send, or zero if there was none. The window begins then.
-func sentSince(op Operation) time.Time {
+func sentSince(op *Operation) time.Time {
 	if !op.SentSince.IsZero() {
 		return op.SentSince
 	}
@@ -172,47 +173,48 @@ func sentSince(op Operation) time.Time {
 }
 
 // sentBy returns the latest time of the first send, by a clock that may have been ahead and has come back since.
-func sentBy(op Operation) time.Time {
+func sentBy(op *Operation) time.Time {
 	if op.LastEndedAt.IsZero() {
 		return op.FirstSentAt
 	}
 	return earlier(op.FirstSentAt, op.LastEndedAt)
 }
 
-func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
+func begin(op *Operation, live bool, ev *Event) (Decision, error) {
 	if ev.Intent == nil || ev.Session == "" {
-		return op, Ignored, invalid(op, ev, "needs an intent and a session")
+		return Ignored, invalid(op, ev, "needs an intent and a session")
 	}
 	in := ev.Intent
 	switch {
 	case op.State == StateAbsent || op.State == StateCancelled:
 		switch {
 		case op.Unwanted != nil:
-			return op, Withdrawn, nil
+			return Withdrawn, nil
 		case !in.NotAfter.IsZero() && ev.At.After(in.NotAfter):
-			return op, Ignored, invalid(op, ev, "the time until which it may be sent has passed")
+			return Ignored, invalid(op, ev, "the time until which it may be sent has passed")
 		}
-		op = anew(op, ev)
+		anew(op, ev)
 		op.Enqueued = false
-		return hold(op, ev), Execute, nil
+		hold(op, ev)
+		return Execute, nil
 	case op.Tombstone:
-		return op, Gone, nil
-	case in.Another(&op):
-		return op, Misuse, nil
+		return Gone, nil
+	case in.Another(op):
+		return Misuse, nil
 	}
 	switch op.State {
 	case StateCompleted:
-		return op, Replay, nil
+		return Replay, nil
 	case StateUnknown:
-		return op, Stop, nil
+		return Stop, nil
 	case StateInFlight:
 		if live {
-			return op, Wait, nil
+			return Wait, nil
 		}
-		var heard bool
-		if op, heard = weigh(orphan(op, ev), ev); heard {
+		orphan(op, ev)
+		if weigh(op, ev) {
 			op.Asker = ev.Asker
-			return op, Weighed, nil
+			return Weighed, nil
 		}
 	}
 	var decision Decision
@@ -221,11 +223,11 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 		decision = Later // it is left to those who know its provider, as by a claim
 	} else {
 		op.Terms = termsBy(op, in)
-		op = closeWindow(op, ev)
-		op, decision, err = send(op, ev, in.Form)
+		closeWindow(op, ev)
+		decision, err = send(op, ev, in.Form)
 	}
 	if decision == Execute && !op.Found.MayHaveRun {
-		op = takeOver(op, in, !op.Found.FirstSentAt.IsZero())
+		takeOver(op, in, !op.Found.FirstSentAt.IsZero())
 		if op.Mode == "" {
 			op.Mode = in.Mode
 		}
@@ -233,60 +235,60 @@ func begin(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	if decision == Later && op.Naming != Named {
 		op.Told, op.WakeAt = true, callersWindow(op)
 	}
-	return op, decision, err
+	return decision, err
 }
 
 // enqueue makes an absent or cancelled operation pending. The next claim sends it once it is due.
-func enqueue(op Operation, ev Event) (Operation, Decision, error) {
+func enqueue(op *Operation, ev *Event) (Decision, error) {
 	in := ev.Intent
 	switch {
 	case in == nil:
-		return op, Ignored, invalid(op, ev, "needs an intent")
+		return Ignored, invalid(op, ev, "needs an intent")
 	case in.Naming != Named:
-		return op, Ignored, invalid(op, ev, "needs a name, which identifies it when it is enqueued again")
+		return Ignored, invalid(op, ev, "needs a name, which identifies it when it is enqueued again")
 	case in.BodyWithheld:
-		return op, Ignored, invalid(op, ev, "its body is a secret and is not recorded, so no process could send it later")
+		return Ignored, invalid(op, ev, "its body is a secret and is not recorded, so no process could send it later")
 	case op.State == StateAbsent || op.State == StateCancelled:
 		if op.Unwanted != nil {
-			return op, Withdrawn, nil
+			return Withdrawn, nil
 		}
-		op = anew(op, ev)
+		anew(op, ev)
 		op.Enqueued = true
 		op.State, op.Holder = StatePending, ""
 		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
 		op.Cause, op.Attention = "enqueued", ""
-		return op, Recorded, nil
+		return Recorded, nil
 	case op.Tombstone:
-		return op, Gone, nil
-	case in.Another(&op):
-		return op, Misuse, nil
+		return Gone, nil
+	case in.Another(op):
+		return Misuse, nil
 	}
-	return op, Ignored, nil
+	return Ignored, nil
 }
 
-// anew returns a new life of an operation that the journal does not have, or whose last life was cancelled.
-func anew(op Operation, ev Event) Operation {
+// anew begins a new life of an operation that the journal does not have, or whose last life was cancelled.
+func anew(op *Operation, ev *Event) {
 	in := ev.Intent
 	switch {
 	case op.State == StateAbsent:
-		op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
+		*op = Operation{Handle: op.Handle, Ref: ev.Ref, Alias: in.Alias, Key: in.Key, KeyCarried: in.KeyCarried, CreatedAt: ev.At}
 		op.Naming = in.Naming
-		op = intend(op, in)
+		intend(op, in)
 	case in.same(op.Fingerprint) && !op.ByHand:
 		op.Mode = in.Mode
 		op.Terms = termsBy(op, in)
-		op = takeOver(op, in, !op.NeverLeft())
+		takeOver(op, in, !op.NeverLeft())
 		if ev.Kind != EventEnqueue {
-			op = closeWindow(op, ev)
+			closeWindow(op, ev)
 		}
 	default:
-		op = intend(generation(op, in.nextKey(op), ""), in)
+		generation(op, in.nextKey(op), "")
+		intend(op, in)
 	}
 	op.NotAfter = stamp(in.NotAfter)
 	op.InboundEndpoint, op.Flow = in.InboundEndpoint, in.Flow
-	return op
 }
 
 // Another reports whether op, which has begun, is not what the intent asks for. The request differs, or the mode of its
@@ -309,7 +311,7 @@ func (in *Intent) same(fingerprint string) bool {
 
 // termsBy narrows the operation's terms by the intent's. If nothing may have run, and it began under no table, there
 // is nothing to narrow.
-func termsBy(op Operation, in *Intent) Terms {
+func termsBy(op *Operation, in *Intent) Terms {
 	if op.Provider == "" && in.Provider != "" && !op.MayHaveRun {
 		return in.Terms
 	}
@@ -317,7 +319,7 @@ func termsBy(op Operation, in *Intent) Terms {
 }
 
 // nextKey returns the key of the operation's next generation.
-func (in *Intent) nextKey(op Operation) string {
+func (in *Intent) nextKey(op *Operation) string {
 	switch {
 	case in.NextKey != nil:
 		return in.NextKey(op.Generation + 1)
@@ -328,14 +330,14 @@ func (in *Intent) nextKey(op Operation) string {
 }
 
 // intend copies the request and its contract from the intent.
-func intend(op Operation, in *Intent) Operation {
+func intend(op *Operation, in *Intent) {
 	op.Fingerprint, op.Terms, op.Mode = in.Fingerprint, in.Terms, in.Mode
-	return takeOver(op, in, !op.NeverLeft())
+	takeOver(op, in, !op.NeverLeft())
 }
 
 // takeOver replaces the request of an operation that can't have run with the caller's request. Both have the same
 // fingerprint, but may have other headers. left says that an attempt under the operation's key may have left.
-func takeOver(op Operation, in *Intent, left bool) Operation {
+func takeOver(op *Operation, in *Intent, left bool) {
 	op.Request, op.BodyWithheld = in.Request, in.BodyWithheld
 	op.Credential, op.Form = in.Credential, in.Form
 	op.Provider, op.Endpoint = in.Provider, in.Endpoint // the contract may have another name by now
@@ -351,30 +353,29 @@ func takeOver(op Operation, in *Intent, left bool) Operation {
 	case in.NextKey != nil: // no caller would find it by the carried key, which another may have
 		op.Key = in.NextKey(op.Generation)
 	}
-	return refer(op, in, left)
+	refer(op, in, left)
 }
 
 // refer gives the operation the intent's reference. One that the client makes is the same whenever a generation is sent: by its
 // key, the provider would refuse another body. So an operation that may have left without one gets none. Nor does one whose key its
 // caller brought along: others may have sent that key.
-func refer(op Operation, in *Intent, left bool) Operation {
-	was := op
+func refer(op *Operation, in *Intent, left bool) {
+	reference, name, ours := op.Reference, op.ReferenceName, op.ReferenceOurs
 	op.Reference, op.ReferenceName, op.ReferenceOurs = in.Reference, in.ReferenceName, in.ReferenceOurs
 	switch {
 	case !in.ReferenceOurs:
-	case op.KeyCarried, left && !was.ReferenceOurs:
+	case op.KeyCarried, left && !ours:
 		op.Reference, op.ReferenceName, op.ReferenceOurs = "", "", false
-	case left && was.Reference != "":
-		op.Reference, op.ReferenceName = was.Reference, was.ReferenceName
+	case left && reference != "":
+		op.Reference, op.ReferenceName = reference, name
 	case in.NextReference != nil:
 		op.Reference = in.NextReference(op.Key, op.Generation)
 	}
-	return op
 }
 
 // generation starts the next life of an operation whose last one had no effect. reference replaces one that was made
 // for the last.
-func generation(op Operation, key, reference string) Operation {
+func generation(op *Operation, key, reference string) {
 	if !op.NeverLeft() { // else nothing can be recognised by what it had
 		op.Rounds = append(slices.Clone(op.Rounds), Round{op.Generation, op.Key, op.Reference})
 		op.Rounds = op.Rounds[max(len(op.Rounds)-maxRounds, 0):]
@@ -391,41 +392,42 @@ func generation(op Operation, key, reference string) Operation {
 	op.LastEndedAt, op.BusySince, op.ParkedSince = time.Time{}, time.Time{}, time.Time{}
 	op.Attempts = 0
 	op.Attention, op.LookAt, op.Adopted = "", time.Time{}, false
-	return op
 }
 
-func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
+func claim(op *Operation, live bool, ev *Event) (Decision, error) {
 	if ev.Session == "" {
-		return op, Ignored, invalid(op, ev, "needs a session")
+		return Ignored, invalid(op, ev, "needs a session")
 	}
-	form, was := op.Form, op
+	form, was := op.Form, *op
 	if op.State == StatePending || op.State == StateInFlight && !live {
 		if ev.From != nil && !slices.Contains(ev.From, op.Provider) {
-			return op, Ignored, nil
+			return Ignored, nil
 		}
 		if ev.Today != nil {
-			today, known := ev.Today(&op)
+			asked := *op // op itself stays off the heap
+			today, known := ev.Today(&asked)
 			if !known {
-				return op, Ignored, nil
+				return Ignored, nil
 			}
 			form = today.Form
 			op.Terms = op.Terms.Narrow(today.Terms)
-			op = closeWindow(op, ev)
+			closeWindow(op, ev)
 		}
 	}
 	switch op.State {
 	case StatePending:
 		if ev.NamedOnly && op.Naming != Named && !op.Told && !op.BodyWithheld &&
 			MaySend(question(op, op.MayHaveRun, ev.At, ev)).Answer != Never {
-			return was, Ignored, nil // others may send it
+			*op = was
+			return Ignored, nil // others may send it
 		}
 	case StateInFlight:
 		if live {
-			return op, Wait, nil
+			return Wait, nil
 		}
-		var heard bool
-		if op, heard = weigh(orphan(op, ev), ev); heard {
-			return op, Weighed, nil
+		orphan(op, ev)
+		if weigh(op, ev) {
+			return Weighed, nil
 		}
 	default:
 		return offer(op, live, ev)
@@ -438,44 +440,46 @@ func claim(op Operation, live bool, ev Event) (Operation, Decision, error) {
 }
 
 // offer gives an undelivered outcome to one session at a time.
-func offer(op Operation, live bool, ev Event) (Operation, Decision, error) {
+func offer(op *Operation, live bool, ev *Event) (Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.Delivered:
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.State == StateUnknown && op.Attention == "" && ev.Looking:
-		return op, Ignored, nil // it may settle by itself
+		return Ignored, nil // it may settle by itself
 	case op.Holder != "" && live:
-		return op, Wait, nil
+		return Wait, nil
 	}
 	op.Holder, op.Asker = ev.Session, ev.Asker
-	return op, Offer, nil
+	return Offer, nil
 }
 
 // leave keeps an operation that is not sent in the background, as it is unnamed or its body was not kept. Its caller
 // may ask again until the window ends. Then the rule decides.
-func leave(op Operation, ev Event) (Operation, Decision, error) {
-	if lapsed, decision := lapse(op, ev); decision != Ignored {
-		return lapsed, decision, nil
+func leave(op *Operation, ev *Event) (Decision, error) {
+	if decision := lapse(op, ev); decision != Ignored {
+		return decision, nil
 	}
 	ends := callersWindow(op)
 	if !ev.Unconfirmed.IsZero() && !over(op, ev) {
 		op.WakeAt = later(ev.At, ev.Unconfirmed)
-		return op, Later, nil
+		return Later, nil
 	}
 	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told) && later(ev.At, ev.Last).Before(ends) {
 		op.WakeAt = ends
-		return op, Later, nil
+		return Later, nil
 	}
 	op.Cause = because(op.Cause, "its caller did not repeat it while it could be sent")
 	if op.MayHaveRun {
-		return settle(op, ev, StateUnknown), Stop, nil
+		settle(op, ev, StateUnknown)
+		return Stop, nil
 	}
-	return settle(op, ev, StateCancelled), Recorded, nil
+	settle(op, ev, StateCancelled)
+	return Recorded, nil
 }
 
 // callersWindow returns the end of the window of a caller with its own key. The caller may ask again until then. If
 // the key was never sent, the window begins at its creation. Without a window, that beginning is also the end.
-func callersWindow(op Operation) time.Time {
+func callersWindow(op *Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
 		return stamp(op.CreatedAt.Add(op.Terms.Window()))
 	}
@@ -483,7 +487,7 @@ func callersWindow(op Operation) time.Time {
 }
 
 // over reports whether a caller's window is over whatever clock is right. Without a window it is.
-func over(op Operation, ev Event) bool {
+func over(op *Operation, ev *Event) bool {
 	window, began := op.Terms.Window(), sentBy(op)
 	if began.IsZero() {
 		began = op.CreatedAt
@@ -491,22 +495,21 @@ func over(op Operation, ev Event) bool {
 	return window == 0 || !passed(ev).Before(began.Add(window))
 }
 
-// orphan returns an operation in flight after its session was found dead.
-func orphan(op Operation, ev Event) Operation {
+// orphan makes an operation in flight pending, whose session was found dead.
+func orphan(op *Operation, ev *Event) {
 	op.State, op.Holder = StatePending, ""
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op.DueAt, op.WakeAt = ev.At, ev.At
 	op.Told = false
 	op.Cause = "its process ended while it was in flight"
-	return op
 }
 
 // send claims a pending operation if the rule lets it be sent now, with its key in the given form. If something may
 // have run under another form, the provider would not recognise the key. A record without a form gets this one.
-func send(op Operation, ev Event, form string) (Operation, Decision, error) {
+func send(op *Operation, ev *Event, form string) (Decision, error) {
 	op.State, op.Holder = StatePending, ""
-	if lapsed, decision := lapse(op, ev); decision != Ignored {
-		return lapsed, decision, nil
+	if decision := lapse(op, ev); decision != Ignored {
+		return decision, nil
 	}
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
 	if op.MayHaveRun && op.Form != "" && op.Form != form {
@@ -514,7 +517,8 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 	}
 	op.Cause = because(op.Cause, p.Reason)
 	if p.Answer == Never {
-		return settle(op, ev, StateUnknown), Stop, nil
+		settle(op, ev, StateUnknown)
+		return Stop, nil
 	}
 	named := op.DueAt
 	if goesAhead(op, ev) {
@@ -526,34 +530,36 @@ func send(op Operation, ev Event, form string) (Operation, Decision, error) {
 		if !ev.Unconfirmed.IsZero() && !named.IsZero() {
 			op.DueAt = named // a clock that may be wrong only delays it, since its provider may have named that time
 		}
-		return op, Later, nil
+		return Later, nil
 	}
 	op.Form = form
-	return hold(op, ev), Execute, nil
+	hold(op, ev)
+	return Execute, nil
 }
 
 // lapse cancels an operation that can't have run and whose latest time has passed. While the jumped clock and the
 // journal's time disagree on that, lapse puts it off: it is neither cancelled nor sent. Ignored means that it may be
 // sent.
-func lapse(op Operation, ev Event) (Operation, Decision) {
+func lapse(op *Operation, ev *Event) Decision {
 	surely, perhaps := passed(ev), later(ev.At, ev.Last)
 	if ev.Unconfirmed.IsZero() {
 		surely = perhaps
 	}
 	switch {
 	case op.MayHaveRun || op.NotAfter.IsZero() || !perhaps.After(op.NotAfter):
-		return op, Ignored
+		return Ignored
 	case surely.After(op.NotAfter):
 		op.Cause = because(op.Cause, "it was not to be sent after "+op.NotAfter.Format(time.RFC3339))
-		return settle(op, ev, StateCancelled), Recorded
+		settle(op, ev, StateCancelled)
+		return Recorded
 	}
 	op.WakeAt = later(ev.At, ev.Unconfirmed)
 	op.DueAt = later(op.DueAt, op.WakeAt)
-	return op, Later
+	return Later
 }
 
 // wakeBy returns when to wake an operation: at the given time, or earlier if it will have to be cancelled.
-func wakeBy(op Operation, at time.Time) time.Time {
+func wakeBy(op *Operation, at time.Time) time.Time {
 	if op.MayHaveRun || op.NotAfter.IsZero() {
 		return at
 	}
@@ -562,7 +568,7 @@ func wakeBy(op Operation, at time.Time) time.Time {
 
 // goesAhead reports whether a caller need not wait for the end of a pause of Onceward's own. That is so once in
 // Patience, over all callers and processes, and only if nothing may have run.
-func goesAhead(op Operation, ev Event) bool {
+func goesAhead(op *Operation, ev *Event) bool {
 	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
 }
@@ -579,7 +585,7 @@ func because(cause, reason string) string {
 }
 
 // hold begins a claim. From then on the operation counts as sent.
-func hold(op Operation, ev Event) Operation {
+func hold(op *Operation, ev *Event) {
 	op.Claim++
 	op.Asker = ev.Asker
 	op.Found = Found{State: op.State, MayHaveRun: op.MayHaveRun, Failed: op.Failed, FirstSentAt: op.FirstSentAt}
@@ -595,63 +601,64 @@ func hold(op Operation, ev Event) Operation {
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
 	op.Attention = ""
-	return op
 }
 
-func complete(op Operation, ev Event) (Operation, Decision, error) {
+func complete(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Answer == nil:
-		return op, Ignored, invalid(op, ev, "needs an answer")
+		return Ignored, invalid(op, ev, "needs an answer")
 	case ev.Claim < 1 || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
-		return op, Ignored, invalid(op, ev, "no such claim or generation")
+		return Ignored, invalid(op, ev, "no such claim or generation")
 	}
 	earlier := ev.Generation < op.Generation
 	switch {
 	case earlier && ev.Object != "" && op.Proves("", ev.Object):
-		return op, Ignored, nil // the provider took the two for one request
+		return Ignored, nil // the provider took the two for one request
 	case anotherObject(op, ev):
 		op.SecondEffects++
-		return alert(op, ev, twoObjects), SecondEffect, nil
+		alert(op, ev, twoObjects)
+		return SecondEffect, nil
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
-		return op, Replay, nil
+		return Replay, nil
 	case earlier && ev.Answer.Refused:
 		// It had no effect, as was said of that generation.
-		return op, Ignored, nil
+		return Ignored, nil
 	case earlier && op.MayHaveRun:
 		op.SecondEffects++
-		return alert(op, ev, tookTwice), SecondEffect, nil
+		alert(op, ev, tookTwice)
+		return SecondEffect, nil
 	case op.Tombstone:
-		return op, Gone, nil
+		return Gone, nil
 	case op.State == StateCompleted:
-		return op, Replay, nil
+		return Replay, nil
 	}
 	if ev.Answer.Refused && !refusalStands(op, ev) {
 		return refused(op, ev)
 	}
 	op.Attempts += ev.Attempts
-	op = sentAs(op, ev)
-	op = answered(op, ev)
+	sentAs(op, ev)
+	answered(op, ev)
 	if !ev.Taken {
 		op.Object = ev.Object
 	}
-	return conflicts(op, ev), Recorded, nil
+	conflicts(op, ev)
+	return Recorded, nil
 }
 
 // sentAs records the mode of the operation's first attempt.
-func sentAs(op Operation, ev Event) Operation {
+func sentAs(op *Operation, ev *Event) {
 	if op.Mode == "" && !ev.Unsent {
 		op.Mode = ev.Mode
 	}
 	if !ev.Unsent {
-		op = seenAs(op, ev)
+		seenAs(op, ev)
 	}
-	return op
 }
 
 // refusalStands reports whether a refusal decides the operation, and not only its attempt. If the provider does not
 // recognise the refused request, an earlier one that is still in flight is executed when it arrives. If an earlier
 // generation took effect, the operation was not refused.
-func refusalStands(op Operation, ev Event) bool {
+func refusalStands(op *Operation, ev *Event) bool {
 	if op.SecondEffects > 0 {
 		return false
 	}
@@ -660,57 +667,59 @@ func refusalStands(op Operation, ev Event) bool {
 }
 
 // refused ends a claim whose refusal does not stand. A refusal of an older claim says nothing.
-func refused(op Operation, ev Event) (Operation, Decision, error) {
+func refused(op *Operation, ev *Event) (Decision, error) {
 	if op.State != StateInFlight || ev.Claim != op.Claim {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
 	op.Attempts += ev.Attempts
-	op = sentAs(op, ev)
+	sentAs(op, ev)
 	op.MayHaveRun, op.LastEndedAt = true, later(ev.At, ev.Last)
-	if heard, is := weigh(op, ev); is {
-		return heard, Weighed, nil
+	if weigh(op, ev) {
+		return Weighed, nil
 	}
 	op.DueAt = ev.Due
 	op.Cause = "it was refused, but an earlier attempt may still take effect, and the provider remembers no refusals"
-	return settle(op, ev, StateUnknown), Recorded, nil
+	settle(op, ev, StateUnknown)
+	return Recorded, nil
 }
 
-func answered(op Operation, ev Event) Operation {
+func answered(op *Operation, ev *Event) {
 	answer := *ev.Answer
 	answer.Generation = ev.Generation
 	if op.State == StateCancelled || op.State == StateUnknown && op.Attention != "" {
-		ev.Session, ev.Delivered = "", false // a caller or hook has another outcome, and receives this one too
+		again := *ev // a caller or hook has another outcome, and receives this one too
+		again.Session, again.Delivered = "", false
+		ev = &again
 	}
-	op = settle(op, ev, StateCompleted)
+	settle(op, ev, StateCompleted)
 	op.Answer = &answer
 	op.MayHaveRun = true
 	op.Cause = ""
 	if op.SecondEffects > 0 && !answer.Refused {
-		return alert(op, ev, tookTwice)
+		alert(op, ev, tookTwice)
 	}
-	return op
 }
 
 // release ends a claim without an answer: park, doubt or cancel.
-func release(op Operation, ev Event) (Operation, Decision, error) {
+func release(op *Operation, ev *Event) (Decision, error) {
 	current := op.State == StateInFlight && op.Holder == ev.Session && op.Claim == ev.Claim
 	if ev.Kind == EventCancel && ev.Claim == 0 {
 		current = op.State == StateInFlight && op.Holder == ev.Session && op.Asker == ev.Asker && ev.Asker != 0
 	}
 	switch {
 	case ev.Open && ev.Unsent:
-		return op, Ignored, invalid(op, ev, "an attempt can't be unsent and open")
+		return Ignored, invalid(op, ev, "an attempt can't be unsent and open")
 	case op.State == StateCompleted && !op.Tombstone:
-		return op, Replay, nil
+		return Replay, nil
 	case !current:
-		return op, Stale, nil
+		return Stale, nil
 	}
 	if ev.Retention != 0 {
 		op.Terms.Retention = min(op.Terms.Retention, max(ev.Retention, 0))
 	}
 	doubted := ev.Kind == EventDoubt
 	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open || doubted, op.Found.Failed || ev.Failed || doubted
-	op = sentAs(op, ev)
+	sentAs(op, ev)
 	if ev.Unsent {
 		op.FirstSentAt = op.Found.FirstSentAt
 		if op.FirstSentAt.IsZero() {
@@ -726,22 +735,24 @@ func release(op Operation, ev Event) (Operation, Decision, error) {
 	} else if op.BusySince.IsZero() {
 		op.BusySince = later(ev.At, ev.Last)
 	}
-	op, heard := weigh(op, ev)
 	switch {
-	case heard:
-		return op, Weighed, nil
+	case weigh(op, ev):
+		return Weighed, nil
 	case doubted:
 		op.DueAt = ev.Due
-		return settle(op, ev, StateUnknown), Recorded, nil
+		settle(op, ev, StateUnknown)
+		return Recorded, nil
 	case ev.Kind == EventCancel && !op.MayHaveRun && !(ev.Claim == 0 && op.Found.State == StatePending):
-		return settle(op, ev, StateCancelled), Recorded, nil
+		settle(op, ev, StateCancelled)
+		return Recorded, nil
 	}
-	return park(op, ev), Recorded, nil
+	park(op, ev)
+	return Recorded, nil
 }
 
 // park leaves the operation pending, unless it could not be sent even then, or is unnamed and its caller has its error
 // and could not ask again.
-func park(op Operation, ev Event) Operation {
+func park(op *Operation, ev *Event) {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
 	op.Attention, op.LookAt = "", time.Time{}
 	if op.MayHaveRun {
@@ -749,7 +760,8 @@ func park(op Operation, ev Event) Operation {
 		op.Cause = because(op.Cause, p.Reason)
 		busyTooLong := !op.BusySince.IsZero() && passed(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
-			return settle(op, ev, StateUnknown)
+			settle(op, ev, StateUnknown)
+			return
 		}
 		op.DueAt = later(op.DueAt, p.At)
 	}
@@ -761,56 +773,52 @@ func park(op Operation, ev Event) Operation {
 		op.Attention = because("no attempt for a day has brought an outcome, or none could be made", op.Cause)
 	}
 	if op.Naming == Named && !op.BodyWithheld || !ev.Told {
-		return op
+		return
 	}
 	ends := callersWindow(op)
 	switch {
 	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && !over(op, ev)):
 		op.WakeAt = later(ends, ev.Unconfirmed)
-		return op
 	case op.MayHaveRun:
-		return settle(op, ev, StateUnknown)
+		settle(op, ev, StateUnknown)
+	default:
+		settle(op, ev, StateCancelled)
 	}
-	return settle(op, ev, StateCancelled)
 }
 
 // ofCancelled has the resolutions of a cancelled operation. Executed counts as a late answer, so that it is not sent
 // again.
 var ofCancelled = []Resolution{Executed, Unwanted}
 
-func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
+func resolve(op *Operation, live bool, ev *Event) (Decision, error) {
 	switch {
 	case op.State == StateAbsent:
-		return op, Ignored, invalid(op, ev, "there is no such operation")
+		return Ignored, invalid(op, ev, "there is no such operation")
 	case ev.Generation != op.Generation, ev.Claim != op.Claim && ev.Resolution != Executed:
-		return op, Stale, nil
+		return Stale, nil
 	case ev.Resolution == Wanted:
 		return want(op, ev)
 	case ev.Resolution == Executed && ev.Taken:
-		return op, Ignored, invalid(op, ev, "the object proves another operation")
+		return Ignored, invalid(op, ev, "the object proves another operation")
 	case op.State == StateCompleted && ev.Resolution == Executed && ev.Object == "":
 		return supply(op, ev)
 	case op.State == StateCancelled && slices.Contains(ofCancelled, ev.Resolution): // it continues like an unknown one
 	case op.State.Settled():
-		return op, Ignored, invalid(op, ev, "its outcome is known")
+		return Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:
-		return op, Wait, nil
+		return Wait, nil
 	case ev.Resolution == Release && !onHold(op):
-		return op, Ignored, invalid(op, ev, "it is not on hold")
+		return Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
-		return op, Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
+		return Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
-		return op, Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Wanted first")
-	}
-	heard := false
-	if op.State == StateInFlight {
-		op, heard = weigh(op, ev)
+		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Wanted first")
 	}
 	switch {
-	case heard:
-		return op, Weighed, nil
+	case op.State == StateInFlight && weigh(op, ev):
+		return Weighed, nil
 	case against(op, ev):
-		return op, Ignored, invalid(op, ev, "there is evidence that it took effect: read it, and force the decision if it is wrong")
+		return Ignored, invalid(op, ev, "there is evidence that it took effect: read it, and force the decision if it is wrong")
 	case ev.Resolution == Unwanted:
 		return withdraw(op, ev)
 	}
@@ -819,93 +827,94 @@ func resolve(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	switch ev.Resolution {
 	case Hold:
 		if op.State == StateInFlight {
-			op = orphan(op, ev)
+			orphan(op, ev)
 		}
 		op.Cause = "on hold"
 		ev.Delivered = true // to its holder
-		return settle(op, ev, StateUnknown), Recorded, nil
+		settle(op, ev, StateUnknown)
+		return Recorded, nil
 	case Release:
 		op.Cause = "released from hold"
 		op.SettledAt, op.Delivered = time.Time{}, false
 		ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
-		return park(op, ev), Recorded, nil
+		park(op, ev)
+		return Recorded, nil
 	case Executed:
 		if ev.Answer == nil {
 			ev.Answer = &Answer{Omitted: true}
 		}
-		op = answered(op, ev)
+		answered(op, ev)
 		op.Answer.ByHand, op.Object = true, ev.Object
-		return op, Recorded, nil
+		return Recorded, nil
 	case NotExecuted:
-		return notExecuted(op, ev, "resolved by hand as not executed"), Recorded, nil
+		notExecuted(op, ev, "resolved by hand as not executed")
+		return Recorded, nil
 	case SendAgain:
 		key := ev.Key
 		if op.Naming == Carried || op.Key == "" {
 			key = op.Key
 		} else if key == "" || key == op.Key {
-			return op, Ignored, invalid(op, ev, "needs the next generation's key")
+			return Ignored, invalid(op, ev, "needs the next generation's key")
 		}
-		op = generation(op, key, ev.Reference)
+		generation(op, key, ev.Reference)
 		op.NotAfter = time.Time{}           // the person who wants it sent again knows the time
 		due := earlier(ev.At, op.UpdatedAt) // at once, also by other clocks behind this one
 		op.State, op.DueAt, op.WakeAt = StatePending, due, due
 		op.SettledAt, op.Told, op.Delivered = time.Time{}, false, false
 		op.DueOwn = false
 		op.Cause = "resolved by hand to be sent again"
-		return op, Recorded, nil
+		return Recorded, nil
 	}
-	return op, Ignored, invalid(op, ev, "no such resolution")
+	return Ignored, invalid(op, ev, "no such resolution")
 }
 
 // notExecuted cancels the operation by a decision that it had no effect.
-func notExecuted(op Operation, ev Event, cause string) Operation {
-	op = settle(op, ev, StateCancelled)
+func notExecuted(op *Operation, ev *Event, cause string) {
+	settle(op, ev, StateCancelled)
 	op.MayHaveRun, op.ByHand, op.Cause = false, true, cause
-	return op
 }
 
-func resolved(ev Event) *Resolved {
+func resolved(ev *Event) *Resolved {
 	return &Resolved{Resolution: ev.Resolution, By: ev.By, Why: ev.Cause, At: ev.At, Generation: ev.Generation, Claim: ev.Claim}
 }
 
 // onHold reports whether the operation is unknown because a person holds it.
-func onHold(op Operation) bool {
+func onHold(op *Operation) bool {
 	return op.State == StateUnknown && op.Resolved != nil && op.Resolved.Resolution == Hold
 }
 
 // supply gives a completed operation a missing answer, or replaces one that was not the provider's. A recognised one
 // stands.
-func supply(op Operation, ev Event) (Operation, Decision, error) {
+func supply(op *Operation, ev *Event) (Decision, error) {
 	was := op.Answer
 	switch {
 	case op.Tombstone:
-		return op, Gone, nil
+		return Gone, nil
 	case ev.Answer == nil:
-		return op, Ignored, invalid(op, ev, "its outcome is known")
+		return Ignored, invalid(op, ev, "its outcome is known")
 	case !was.Omitted && !was.Cut && !ev.Unrecognised, was.ByHand && !was.Omitted:
-		return op, Ignored, invalid(op, ev, "its answer is known")
+		return Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
 	answer.ByHand = true
-	op = replaced(op, answer)
+	replaced(op, answer)
 	op.Resolved = resolved(ev)
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // replaced replaces the recorded answer, and keeps it if a provider sent it.
-func replaced(op Operation, answer Answer) Operation {
+func replaced(op *Operation, answer Answer) {
 	was := *op.Answer
 	answer.Generation, answer.Replaced = was.Generation, was.Replaced
 	if !was.ByHand {
 		answer.Replaced = &was
 	}
 	op.Answer = &answer
-	return op
 }
 
 // settle gives the operation an outcome: completed, cancelled or unknown. Its
 // session keeps it until the outcome is delivered.
-func settle(op Operation, ev Event, to State) Operation {
+func settle(op *Operation, ev *Event, to State) {
 	op.State = to
 	op.Holder, op.Delivered = ev.Session, ev.Delivered
 	if ev.Delivered {
@@ -925,23 +934,22 @@ func settle(op Operation, ev Event, to State) Operation {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
 	case to == StateUnknown && !onHold(op):
-		op = die(op, Event{}, "it was never sent, so there is nothing to look for")
+		die(op, false, "it was never sent, so there is nothing to look for")
 	}
-	return op
 }
 
-func deliver(op Operation, ev Event) (Operation, Decision, error) {
+func deliver(op *Operation, ev *Event) (Decision, error) {
 	if op.Delivered || op.State == StateAbsent || op.State == StatePending || op.State == StateInFlight {
-		return op, Ignored, nil
+		return Ignored, nil
 	}
 	if ev.Outcome != StateAbsent && (ev.Outcome != op.State || ev.Generation != op.Generation || ev.Attention != op.Attention) {
-		return op, Ignored, nil // another outcome has come since, or a contradiction
+		return Ignored, nil // another outcome has come since, or a contradiction
 	}
 	op.Delivered, op.Holder = true, ""
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
-func reap(op Operation, ev Event) (Operation, Decision, error) {
+func reap(op *Operation, ev *Event) (Decision, error) {
 	keep := max(ev.Keep, op.Terms.Retention)
 	goes := op.State == StateCancelled || op.Naming != Named // a tombstone is found by what it had
 	if len(op.Evidence) > 0 || goes && (op.Object != "" || op.Reference != "") {
@@ -949,18 +957,19 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 	}
 	switch {
 	case !op.State.Settled() || !op.Delivered || op.Tombstone:
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.State == StateCancelled && op.Unwanted != nil && op.Naming != Generated:
-		return op, Ignored, nil // without it, a caller by its name would send it
+		return Ignored, nil // without it, a caller by its name would send it
 	case op.SettledAt.Add(keep).After(passed(ev)):
-		return op, Ignored, nil
+		return Ignored, nil
 	case goes:
-		return Operation{}, Recorded, nil
+		*op = Operation{}
+		return Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
 	op.Compare = nil
 	op.Fingerprint = "" // nothing is left of the request, not even a digest
-	return op, Recorded, nil
+	return Recorded, nil
 }
 
 // adopt leaves an operation without an answer pending or unknown, by the rule.
@@ -968,43 +977,41 @@ func reap(op Operation, ev Event) (Operation, Decision, error) {
 // A cancelled operation becomes unknown, whatever the rule says. Its caller has heard that it had no effect, and
 // expects no effect any more. The name was free too, so the lost part of the journal may hold its next generation,
 // under a key that the rule does not know.
-func adopt(op Operation, live bool, ev Event) (Operation, Decision, error) {
+func adopt(op *Operation, live bool, ev *Event) (Decision, error) {
 	switch {
 	case op.State == StateAbsent || op.State == StateCompleted:
-		return op, Ignored, nil
+		return Ignored, nil
 	case op.State == StateInFlight && live:
-		return op, Wait, nil
+		return Wait, nil
 	}
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
 		op.sentFrom(earlier(op.CreatedAt, later(ev.At, ev.Last))) // an enqueued one need not have moved the journal's time
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
-	op = closeWindow(op, ev)
-	if op.State == StateInFlight {
-		var heard bool
-		if op, heard = weigh(op, ev); heard {
-			return op, Weighed, nil
-		}
+	closeWindow(op, ev)
+	if op.State == StateInFlight && weigh(op, ev) {
+		return Weighed, nil
 	}
 	op.Adopted = true
 	const missing = "the journal was restored, and an attempt that it lacks may have sent this"
 	switch op.State {
 	case StateUnknown:
-		return op, Recorded, nil
+		return Recorded, nil
 	case StateCancelled:
-		op = settle(op, ev, StateUnknown)
+		settle(op, ev, StateUnknown)
 		op.ByHand, op.Cause = false, missing
-		return op, Recorded, nil
+		return Recorded, nil
 	case StateInFlight:
-		op = orphan(op, ev)
+		orphan(op, ev)
 	}
 	op.Cause = missing
 	ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
-	return park(op, ev), Recorded, nil
+	park(op, ev)
+	return Recorded, nil
 }
 
-func question(op Operation, mayHaveRun bool, clock time.Time, ev Event) Question {
+func question(op *Operation, mayHaveRun bool, clock time.Time, ev *Event) Question {
 	q := op.Question(clock, ev.Last, ev.Unconfirmed)
 	q.MayHaveRun = mayHaveRun
 	return q
@@ -1017,8 +1024,8 @@ func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 		MayHaveRun:   op.MayHaveRun,
 		Failed:       op.Failed,
 		Terms:        op.Terms,
-		FirstSentAt:  sentSince(*op),
-		SentBy:       sentBy(*op),
+		FirstSentAt:  sentSince(op),
+		SentBy:       sentBy(op),
 		LastEndedAt:  op.LastEndedAt,
 		WindowClosed: op.WindowClosed,
 		Clock:        clock,
@@ -1029,7 +1036,7 @@ func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 	}
 }
 
-func invalid(op Operation, ev Event, reason string) error {
+func invalid(op *Operation, ev *Event, reason string) error {
 	return &EventError{Kind: ev.Kind, State: op.State, Reason: reason}
 }
 
