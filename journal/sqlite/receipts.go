@@ -140,7 +140,8 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 const (
 	selectStanding = "SELECT version, (SELECT max(seq) FROM onceward_log), EXISTS (SELECT 1 FROM onceward_outbox), " +
 		"max((SELECT removed FROM onceward_receipt_schema), (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 1, " +
-		format.ReceiptColumns + ", body FROM onceward_schema LEFT JOIN onceward_receipts ON scope = ?1 AND key = ?2"
+		"(SELECT handle FROM onceward_receipts WHERE scope = ?1 AND key = ?2) FROM onceward_schema"
+	selectOne     = sealed.SelectReceipts + " WHERE handle = ?"
 	insertReceipt = "INSERT INTO onceward_receipts (" + format.ReceiptColumns + ", body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	changeReceipt = "UPDATE onceward_receipts SET place = ?, state = ?, ends_at = ?, facts = ?, answer = ?, body = ? WHERE handle = ?"
 )
@@ -245,13 +246,16 @@ func (j *Journal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.R
 		return s, err
 	}
 	var version, seq int64
-	err = takeRow(tx.QueryRowContext(ctx, selectStanding, key.Scope, key.Key), 4+9, func(v []driver.Value) (err error) {
-		version, seq, s.marked, s.next = v[0].(int64), v[1].(int64), v[2] == int64(1), v[3].(int64)
-		s.receipt, err = sealed.Standing(v[4:])
-		return err
+	var handle driver.Value // nil: there is no receipt
+	err = takeRow(tx.QueryRowContext(ctx, selectStanding, key.Scope, key.Key), 5, func(v []driver.Value) error {
+		version, seq, s.marked, s.next, handle = v[0].(int64), v[1].(int64), v[2] == int64(1), v[3].(int64), v[4]
+		return nil
 	})
-	if err == nil || errors.Is(err, format.ErrDamaged) {
-		err = cmp.Or(j.mayWrite(version), err)
+	if err == nil {
+		err = j.mayWrite(version)
+	}
+	if err == nil && handle != nil {
+		s.receipt, err = receiptIn(ctx, tx, handle)
 	}
 	if err != nil {
 		return s, ended(ctx, err)
@@ -263,6 +267,18 @@ func (j *Journal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.R
 		})
 	})
 	return s, err
+}
+
+// receiptIn reads the receipt with that handle, which is there.
+func receiptIn(ctx context.Context, tx *sql.Tx, handle driver.Value) (r journal.Receipt, err error) {
+	err = takeRow(tx.QueryRowContext(ctx, selectOne, handle), 9, func(v []driver.Value) (err error) {
+		r, err = sealed.Receipt(v)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = format.ErrDamaged // an index has it
+	}
+	return r, err
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
@@ -279,20 +295,20 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 	return result, err
 }
 
-// readReceipt reads a receipt that is committed, the zero one where there is none.
+// readReceipt reads a receipt that is committed, and the clock that judges it. Both are zero if there is no receipt.
 func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, clock store.Clock, err error) {
 	if err := j.open(ctx); err != nil {
 		return r, clock, err
 	}
 	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
-		r = journal.Receipt{}
+		r, clock = journal.Receipt{}, store.Clock{}
 		var seq int64
 		err := rd.Each(sealed.SelectStanding, func(v []driver.Value) (err error) {
 			seq = v[0].(int64)
-			r, err = sealed.Standing(v[1:])
+			r, err = sealed.Receipt(v[1:])
 			return err
 		}, key.Scope, key.Key)
-		if err == nil {
+		if err == nil && r.State != journal.ReceiptAbsent {
 			clock, err = j.clock(seq, rd.Latest)
 		}
 		return err
@@ -433,11 +449,7 @@ func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.Recei
 	var archived store.ReceiptLines
 	var damaged error
 	for _, handle := range handles {
-		var r journal.Receipt
-		err := takeRow(tx.QueryRowContext(ctx, sealed.SelectReceipts+" WHERE handle = ?", handle), 9, func(v []driver.Value) (err error) {
-			r, err = sealed.Receipt(v)
-			return err
-		})
+		r, err := receiptIn(ctx, tx, handle)
 		if errors.Is(err, format.ErrDamaged) {
 			damaged = err
 			continue

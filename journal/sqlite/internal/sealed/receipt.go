@@ -27,19 +27,12 @@ func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
 // SelectReceipt selects what format.ReadReceipt reads.
 const SelectReceipt = "SELECT " + format.ReceiptColumns + " FROM onceward_receipts"
 
-// SelectReceipts selects what Receipt reads, and SelectStanding the latest row of the log and what Standing reads of a key's.
+// SelectReceipts selects what Receipt reads. SelectStanding selects the latest row of the log, and a key's receipt. If there
+// is no receipt, it reads one page of each level of an index, and no log.
 const (
 	SelectReceipts = "SELECT " + format.ReceiptColumns + ", body FROM onceward_receipts"
-	SelectStanding = "SELECT (SELECT max(seq) FROM onceward_log), " + format.ReceiptColumns + ", body FROM onceward_schema LEFT JOIN onceward_receipts ON scope = ?1 AND key = ?2"
+	SelectStanding = "SELECT (SELECT max(seq) FROM onceward_log), " + format.ReceiptColumns + ", body FROM onceward_receipts WHERE scope = ?1 AND key = ?2"
 )
-
-// Standing is Receipt for columns that are NULL if there is none. It returns the zero receipt then.
-func Standing(v []driver.Value) (journal.Receipt, error) {
-	if v[0] == nil {
-		return journal.Receipt{}, nil
-	}
-	return Receipt(v)
-}
 
 // Receipt reads format.ReceiptColumns with the body of the answer behind them.
 func Receipt(v []driver.Value) (journal.Receipt, error) {
