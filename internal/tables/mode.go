@@ -17,20 +17,29 @@ func Mode(p *providers.Provider, h http.Header) string {
 	if p == nil || len(p.CredentialModes) == 0 {
 		return ""
 	}
-	for _, line := range lines(h, "Authorization") {
-		user, password := credentialsOf(line)
-		if mode := cmp.Or(modeOf(p, user), modeOf(p, password)); mode != "" {
-			return mode
-		}
-	}
-	for _, name := range []string{"X-Api-Key", "Api-Key"} {
-		for _, line := range lines(h, name) {
-			if mode := modeOf(p, strings.TrimSpace(line)); mode != "" {
-				return mode
+	var authorization, xAPIKey, apiKey string
+	for spelt, values := range h {
+		switch {
+		case strings.EqualFold(spelt, "Authorization"):
+			for _, line := range values {
+				user, password := credentialsOf(line)
+				authorization = cmp.Or(authorization, modeOf(p, user), modeOf(p, password))
 			}
+		case strings.EqualFold(spelt, "X-Api-Key"):
+			xAPIKey = cmp.Or(xAPIKey, modeOfFirst(p, values))
+		case strings.EqualFold(spelt, "Api-Key"):
+			apiKey = cmp.Or(apiKey, modeOfFirst(p, values))
 		}
 	}
-	return ""
+	return cmp.Or(authorization, xAPIKey, apiKey)
+}
+
+// modeOfFirst returns the mode of the first bare key that has one.
+func modeOfFirst(p *providers.Provider, keys []string) (mode string) {
+	for _, key := range keys {
+		mode = cmp.Or(mode, modeOf(p, strings.TrimSpace(key)))
+	}
+	return mode
 }
 
 // credentialsOf returns what a line of Authorization may hold as a key. Only Basic has a password.

@@ -565,7 +565,8 @@ var (
 )
 
 func oneOf(names []string, name []byte) int {
-	return slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, string(name)) })
+	text := string(name)
+	return slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, text) })
 }
 
 // add notes a member of an object.
