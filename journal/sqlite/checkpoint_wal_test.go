@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
 // moveWAL makes another process move the WAL into the file, and waits for other checkpoints. SQLite does not wait for
@@ -108,8 +109,8 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 var writtenBefore uint32
 
 func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
-	tree := at[sqlite3.TBtree](at[sqlite3.TDb](at[sqlite3.Tsqlite3](db).FaDb).FpBt)
-	pager := at[sqlite3.TPager](at[sqlite3.TBtShared](tree.FpBt).FpPager)
+	tree := cmem.At[sqlite3.TBtree](cmem.At[sqlite3.TDb](cmem.At[sqlite3.Tsqlite3](db).FaDb).FpBt)
+	pager := cmem.At[sqlite3.TPager](cmem.At[sqlite3.TBtShared](tree.FpBt).FpPager)
 	pager.FaStat[sqlite3.SQLITE_DBSTATUS_CACHE_WRITE-sqlite3.SQLITE_DBSTATUS_CACHE_HIT] = writtenBefore
 	return sqlite3.SQLITE_OK
 }
@@ -120,8 +121,8 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	writtenBefore = 1<<31 - 1000
-	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](writtenEntry)))
-	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](writtenEntry))
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry)))
+	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry))
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
 	require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
+	"github.com/onceward/onceward/journal/sqlite/internal/vfs"
 )
 
 // file is one open file, shared by all Journals of this process that are on it.
@@ -78,7 +79,7 @@ func openFile(path string, opts Options) (f *file, err error) {
 	if err := sidecar.RefuseStale(path); err != nil {
 		return nil, err
 	}
-	main, err := conn.Dial(path, []conn.Pragma{conn.Patience})
+	main, err := conn.DialMode(path, "rw"+vfs.Parameter(), []conn.Pragma{conn.Patience})
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
@@ -163,7 +164,7 @@ func sweepLeftBehind(main *conn.Conn, path string) error {
 // start starts the writer on main, which then has compared the journal with its sidecar, the checkpointer and
 // the readers. After an error all of them have ended, and main is open.
 func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*file, error) {
-	background, err := conn.Dial(path, checkpointPragmas)
+	background, err := conn.DialMode(path, "rw"+vfs.Parameter(), checkpointPragmas)
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
 // breaker makes single statements fail, of connections that are opened while it exists. It interrupts reads
@@ -52,7 +54,7 @@ func newBreakerIn(t *testing.T, folder string) *breaker {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	// It stays registered. Other breakers need it, and without a breaker it does nothing.
-	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](breakerEntry)))
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, cmem.PointerTo[extensionEntry](breakerEntry)))
 	breakers.Lock()
 	defer breakers.Unlock()
 	breakers.numbered = append(breakers.numbered, b)
@@ -165,13 +167,13 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 		return sqlite3.SQLITE_NOMEM
 	}
 	defer libc.Xfree(tls, name)
-	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
+	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, cmem.PointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
 	b.Lock()
 	b.open++
 	b.Unlock()
-	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, pointerTo[traceCallback](breakOff), number)
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, cmem.PointerTo[traceCallback](breakOff), number)
 }
 
 // breakOff interrupts a statement that has just begun. It ends at its first jump.
@@ -206,7 +208,7 @@ func reads(statement string) bool {
 // refuses gets the verb and the table of a write.
 func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
-	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), true) {
+	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *cmem.At[uintptr](values))), true) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)

@@ -11,6 +11,8 @@ import (
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
 // The driver's own VFS hooks (modernc.org/sqlite/vfs) can only read. So the tests replace the default VFS by one with
@@ -76,29 +78,6 @@ var (
 	tables     sync.Map // of uintptr, a table of the default VFS's, to uintptr, ours
 )
 
-// at is the C memory at an address.
-func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
-
-// call returns the function behind a pointer in C memory.
-func call[F any](pointer uintptr) F {
-	holder := struct{ pointer uintptr }{pointer}
-	return *(*F)(unsafe.Pointer(&holder))
-}
-
-// pointerTo returns a pointer in C memory to a function. It must be one of the package's functions, since the collector
-// does not look there.
-func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
-
-// copyOf copies v to C memory, where it stays.
-func copyOf[T any](tls *libc.TLS, v *T) (uintptr, *T) {
-	address := sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*v)))
-	if address == 0 {
-		panic("out of memory")
-	}
-	*at[T](address) = *v
-	return address, at[T](address)
-}
-
 type (
 	openMethod     = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 	deleteMethod   = func(tls *libc.TLS, vfs, name uintptr, syncDir int32) int32
@@ -112,22 +91,22 @@ func replaceVFS() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	defaultAt = sqlite3.Xsqlite3_vfs_find(tls, 0)
-	defaultVFS = at[sqlite3.Tsqlite3_vfs](defaultAt)
-	address, vfs := copyOf(tls, defaultVFS)
+	defaultVFS = cmem.At[sqlite3.Tsqlite3_vfs](defaultAt)
+	address, vfs := cmem.CopyOf(tls, defaultVFS)
 	name, err := libc.CString("watched")
 	if err != nil {
 		panic(err)
 	}
 	vfs.FpNext, vfs.FzName = 0, name
-	vfs.FxOpen = pointerTo[openMethod](vfsOpen)
-	vfs.FxDelete = pointerTo[deleteMethod](vfsDelete)
+	vfs.FxOpen = cmem.PointerTo[openMethod](vfsOpen)
+	vfs.FxDelete = cmem.PointerTo[deleteMethod](vfsDelete)
 	if rc := sqlite3.Xsqlite3_vfs_register(tls, address, 1); rc != sqlite3.SQLITE_OK {
 		panic(fmt.Sprint("sqlite3_vfs_register: ", rc))
 	}
 }
 
 func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr) int32 {
-	rc := call[openMethod](defaultVFS.FxOpen)(tls, defaultAt, name, file, flags, outFlags)
+	rc := cmem.Call[openMethod](defaultVFS.FxOpen)(tls, defaultAt, name, file, flags, outFlags)
 	if rc != sqlite3.SQLITE_OK || name == 0 {
 		return rc
 	}
@@ -136,15 +115,15 @@ func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 	if w == nil {
 		return rc
 	}
-	table := at[sqlite3.Tsqlite3_file](file)
-	watched.Store(file, &watchedFile{watcher: w, name: path, methods: at[sqlite3.Tsqlite3_io_methods](table.FpMethods)})
+	table := cmem.At[sqlite3.Tsqlite3_file](file)
+	watched.Store(file, &watchedFile{watcher: w, name: path, methods: cmem.At[sqlite3.Tsqlite3_io_methods](table.FpMethods)})
 	ours, ok := tables.Load(table.FpMethods)
 	if !ok {
-		address, methods := copyOf(tls, at[sqlite3.Tsqlite3_io_methods](table.FpMethods))
-		methods.FxClose = pointerTo[closeMethod](vfsClose)
-		methods.FxWrite = pointerTo[writeMethod](vfsWrite)
-		methods.FxTruncate = pointerTo[truncateMethod](vfsTruncate)
-		methods.FxSync = pointerTo[syncMethod](vfsSync)
+		address, methods := cmem.CopyOf(tls, cmem.At[sqlite3.Tsqlite3_io_methods](table.FpMethods))
+		methods.FxClose = cmem.PointerTo[closeMethod](vfsClose)
+		methods.FxWrite = cmem.PointerTo[writeMethod](vfsWrite)
+		methods.FxTruncate = cmem.PointerTo[truncateMethod](vfsTruncate)
+		methods.FxSync = cmem.PointerTo[syncMethod](vfsSync)
 		ours, _ = tables.LoadOrStore(table.FpMethods, address)
 	}
 	table.FpMethods = ours.(uintptr)
@@ -153,7 +132,7 @@ func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 }
 
 func vfsDelete(tls *libc.TLS, _, name uintptr, syncDir int32) int32 {
-	do := func() int32 { return call[deleteMethod](defaultVFS.FxDelete)(tls, defaultAt, name, syncDir) }
+	do := func() int32 { return cmem.Call[deleteMethod](defaultVFS.FxDelete)(tls, defaultAt, name, syncDir) }
 	path := libc.GoString(name)
 	if w := watcherOf(path); w != nil {
 		return w.remove(path, do)
@@ -170,19 +149,19 @@ func vfsClose(tls *libc.TLS, file uintptr) int32 {
 	f := fileAt(file)
 	watched.Delete(file)
 	f.closed(file)
-	return call[closeMethod](f.methods.FxClose)(tls, file)
+	return cmem.Call[closeMethod](f.methods.FxClose)(tls, file)
 }
 
 func vfsWrite(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
 	f := fileAt(file)
-	return f.write(f.name, offset, unsafe.Slice(at[byte](data), size), func() int32 {
-		return call[writeMethod](f.methods.FxWrite)(tls, file, data, size, offset)
+	return f.write(f.name, offset, unsafe.Slice(cmem.At[byte](data), size), func() int32 {
+		return cmem.Call[writeMethod](f.methods.FxWrite)(tls, file, data, size, offset)
 	})
 }
 
 func vfsTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	f := fileAt(file)
-	return f.truncate(f.name, size, func() int32 { return call[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
+	return f.truncate(f.name, size, func() int32 { return cmem.Call[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
 }
 
 func vfsSync(_ *libc.TLS, file uintptr, _ int32) int32 {
