@@ -157,7 +157,7 @@ func (r *run) work(res *journal.Result) {
 	r.engine.Lifecycle.Begin(r)
 	defer r.engine.Lifecycle.End(r)
 	defer func() { // whatever hooks do meanwhile
-		if r.flight != nil {
+		if r.flight != nil && res.Operation.State == journal.StateCancelled { // those that have joined begin it anew
 			r.flight.RetryAfter = r.askedUntil()
 		}
 		r.engine.Singleflight.Finish(r.flight, &res.Operation)

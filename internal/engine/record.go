@@ -58,7 +58,7 @@ func (r *run) record(result *journal.Result) {
 	case e.answer != nil && r.attempt.judged.Verdict != providers.AnswerGone && r.engine.finder.LooksFor(r.route):
 		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
-	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete {
+	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
 	}
 	res, err := r.engine.Journal.Apply(context.WithoutCancel(r.ctx), ev)

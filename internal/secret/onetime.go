@@ -31,18 +31,20 @@ var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", 
 // number that is used once. A server rejects a request with only one of them renewed. It returns none if nothing in h
 // is a signature.
 func Dated(h http.Header) (names []string) {
-	signed := false
-	for name, values := range h {
+	for name := range h {
 		if judgedOf(name)&dated != 0 {
 			names = append(names, http.CanonicalHeaderKey(name))
-			continue
 		}
-		signed = signed || signs(name, values)
 	}
-	if !signed {
-		return nil
+	if len(names) == 0 {
+		return nil // as most have none, and the search for a signature takes longer
 	}
-	return names
+	for name, values := range h {
+		if judgedOf(name)&dated == 0 && signs(name, values) {
+			return names
+		}
+	}
+	return nil
 }
 
 // Signed reports whether a request with header h and an encoded query was signed by its caller, or carries its body's
