@@ -94,6 +94,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	case !leads:
 		return none, &RefusedError{inFlight}
 	}
+	r.absent = looked.Receipt.Handle == 0
 	result, err := do(ctx)
 	switch {
 	case r.replay != nil:

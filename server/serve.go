@@ -253,6 +253,7 @@ type run struct {
 	tenant   string
 	released atomic.Bool
 
+	absent     bool // the look has found no receipt
 	keyless    bool // there is no receipt
 	repeatable bool // there is no transaction
 	final      bool // a flow has ended: a 4xx is its outcome
@@ -334,6 +335,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 			return
 		}
 		if leads {
+			r.absent = looked.Receipt.Handle == 0
 			break
 		}
 		if same, _ := f.prints.equals(prints); !same {
@@ -526,8 +528,6 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 
 // commit records the answer in the request's transaction, or in one of its own, and commits it.
 func (r *run) commit(answer *journal.Answer, touched bool) (result journal.ReceiptResult, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.keyless {
 		result.Decision = journal.Recorded
 		if touched {
@@ -539,7 +539,7 @@ func (r *run) commit(answer *journal.Answer, touched bool) (result journal.Recei
 	if touched {
 		ev = r.event(journal.ReceiptComplete)
 		ev.Claim, ev.Reserved = r.receipt.Claim, &r.receipt
-	} else if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
+	} else if err = r.beginToRecord(); err != nil {
 		return result, err
 	}
 	ev.Answer = answer
@@ -547,6 +547,14 @@ func (r *run) commit(answer *journal.Answer, touched bool) (result journal.Recei
 		return result, err
 	}
 	return result, r.tx.Commit(r.ctx)
+}
+
+// beginToRecord begins a transaction for the answer of a handler that had none.
+func (r *run) beginToRecord() (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tx, err = r.server.opts.Begin(r.ctx)
+	return err
 }
 
 // settling is how long the server tries to find the result of a commit in doubt.

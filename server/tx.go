@@ -45,7 +45,8 @@ func runOf(ctx context.Context) (*run, error) {
 
 // Tx returns the request's transaction, as database/sql has it. It is begun when it is first asked for: validate the request
 // before that. The caller neither commits nor rolls back, and uses it in the handler's goroutine alone. The error wraps
-// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that.
+// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that. With
+// postgres.Begin, the transaction's first statement may return such an error instead.
 func Tx(ctx context.Context) (*sql.Tx, error) { return TxAs[*sql.Tx](ctx) }
 
 // TxAs is [Tx] for drivers with a transaction of another type, such as pgx.Tx.
@@ -111,7 +112,8 @@ func (r *run) begin() (journal.Tx, error) {
 	return r.tx, nil
 }
 
-// reserve begins the transaction and reserves the key. Its decision, unless it is to go on, is the request's answer.
+// reserve begins the transaction and reserves the key. The decision, unless it is to go on, is the request's answer. The caller
+// holds r.mu.
 func (r *run) reserve() (err error) {
 	r.timer = time.AfterFunc(r.held, r.cancel) // not every driver looks at the context in which a transaction began
 	if r.tx, err = r.server.opts.Begin(r.ctx); err != nil {
@@ -121,7 +123,23 @@ func (r *run) reserve() (err error) {
 	if r.keyless {
 		return nil
 	}
-	result, err := r.server.receipts.ReceiveTx(r.ctx, r.tx, r.event(journal.ReceiptReserve))
+	ev := r.event(journal.ReceiptReserve)
+	if r.absent {
+		ev.Decided = r.decideLater
+	}
+	return r.decide(r.server.receipts.ReceiveTx(r.ctx, r.tx, ev))
+}
+
+// decideLater is decide for a statement of the handler's, which fails with the error.
+func (r *run) decideLater(result journal.ReceiptResult, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = r.decide(result, err)
+	return r.failed
+}
+
+// decide acts on the decision about the reservation. The caller holds r.mu.
+func (r *run) decide(result journal.ReceiptResult, err error) error {
 	if err != nil {
 		r.problem = r.problemOf(err)
 		return err

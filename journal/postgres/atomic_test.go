@@ -205,7 +205,8 @@ func TestAtomicOnPostgreSQL(t *testing.T) {
 	verified(t, one)
 }
 
-// If the connection is cut at a COMMIT, at any byte, the service finds out whether it was committed.
+// If the connection is cut at a COMMIT, at any byte, the service finds out whether it was committed. If it is cut at BEGIN, which
+// goes with the reservation and the handler's first statement, nothing was.
 func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
@@ -213,17 +214,22 @@ func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 	j := openAt(t, cluster.URL(), opts)
 	ledger, rows := ledgerOf(t, cluster, opts)
 	keys := 0
-	for _, pgxTx := range []bool{false, true} {
+	for _, way := range []struct {
+		pgxTx     bool
+		statement string
+	}{{false, "commit"}, {true, "commit"}, {false, "begin"}} {
 		proxy, dsn := proxied(t, cluster)
 		p := serving(t, j, ledger, dsn, pgx.QueryExecModeCacheStatement)
-		p.pgx = pgxTx
+		p.pgx = way.pgxTx
 		cuts := map[int]int{}
 		cut := func(side pgproxy.Side, at int) (passed int) {
-			key := fmt.Sprintf("key-%v-%d-%d", pgxTx, side, at)
-			fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, "commit") }, Side: side, Byte: at})
+			key := fmt.Sprintf("key-%v-%s-%d-%d", way.pgxTx, way.statement, side, at)
+			fault := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool { return slices.Contains(e.SQL, way.statement) }, Side: side, Byte: at})
 			for fired := false; !fired; {
 				status, body, _ := p.ask(key, key)
-				assert.Contains(t, []int{http.StatusCreated, http.StatusServiceUnavailable}, status, body)
+				if way.statement == "commit" || status != http.StatusInternalServerError { // the handler's own, for its statement
+					assert.Contains(t, []int{http.StatusCreated, http.StatusServiceUnavailable}, status, body)
+				}
 				cuts[status]++
 				select {
 				case <-fault.Done():
@@ -235,12 +241,12 @@ func TestAtomicWithAnInterruptedCommit(t *testing.T) {
 			keys++
 			return fault.Passed()
 		}
-		cut(pgproxy.Request, 1) // of a commit that is prepared
+		cut(pgproxy.Request, 1) // of a statement that is prepared
 		for _, side := range []pgproxy.Side{pgproxy.Request, pgproxy.Answer} {
 			for at := 0; cut(side, at) == at; at += soak.Times(120, 3) {
 			}
 		}
-		assert.Positive(t, cuts[http.StatusCreated])
+		assert.True(t, way.statement == "begin" || cuts[http.StatusCreated] > 0)
 		assert.Positive(t, cuts[http.StatusServiceUnavailable])
 	}
 	oneEach(t, rows, ledger, opts, keys)
@@ -537,6 +543,100 @@ func asks(h http.Handler, key string) int {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code
+}
+
+// Two processes have looked, and found no receipt. Both handlers have their transaction before either sends a statement. One of them
+// takes effect, and the other one's request is answered as if it had asked for its transaction later.
+func TestHandlersThatReserveAtOnceOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	openAt(t, cluster.URL(), opts) // migrates
+	ledger, rows := ledgerOf(t, cluster, opts)
+	const answered, under = "the first is answered", "the first is being served"
+	type process struct {
+		http.Handler
+		began, goOn, wrote, end chan struct{}
+		heard                   error // of its first statement
+	}
+	start := func(t *testing.T, name, does string) *process {
+		p := &process{began: make(chan struct{}), goOn: make(chan struct{}), wrote: make(chan struct{}), end: make(chan struct{})}
+		j := openAt(t, cluster.URL(), opts)
+		p.Handler = atomicOn(t, j, postgres.Begin(poolAt(t, cluster.URL(), 2)), nil, func(w http.ResponseWriter, r *http.Request) {
+			tx, err := server.TxAs[pgx.Tx](r.Context())
+			if !assert.NoError(t, err) {
+				return
+			}
+			close(p.began)
+			<-p.goOn
+			if does != "sends no statement" {
+				_, p.heard = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ($1)", name)
+			}
+			if p.heard != nil && does == "fails" {
+				_, err := server.TxAs[pgx.Tx](r.Context())
+				assert.ErrorIs(t, p.heard, err, "if it asks for the transaction again")
+				http.Error(w, "booking failed", http.StatusInternalServerError)
+				return
+			}
+			close(p.wrote)
+			<-p.end
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, name)
+		})
+		return p
+	}
+	ask := func(p *process, key string) chan *httptest.ResponseRecorder {
+		done := make(chan *httptest.ResponseRecorder, 1)
+		go func() {
+			r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+			r.Header.Set("Idempotency-Key", key)
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			done <- w
+		}()
+		<-p.began
+		return done
+	}
+	keys := 0
+	for _, meanwhile := range []string{answered, under} {
+		for _, does := range []string{"fails", "overlooks the error", "sends no statement"} {
+			if meanwhile == under && does == "sends no statement" {
+				continue // it waits for the first one, which is tested elsewhere
+			}
+			t.Run(meanwhile+", and the second "+does, func(t *testing.T) {
+				one, two := start(t, "one", "pays"), start(t, "two", does)
+				keys++
+				key := fmt.Sprint("key-000", keys)
+				first, second := ask(one, key), ask(two, key)
+				close(one.goOn)
+				<-one.wrote
+				require.NoError(t, one.heard)
+				close(two.end)
+				if meanwhile == answered {
+					close(one.end)
+					assert.Equal(t, http.StatusCreated, (<-first).Code)
+				}
+				close(two.goOn)
+				got := <-second
+				if meanwhile == under {
+					require.ErrorIs(t, two.heard, server.ErrRefused)
+					assert.Equal(t, http.StatusConflict, got.Code)
+					assert.Contains(t, got.Body.String(), "is being served")
+					close(one.end)
+					assert.Equal(t, http.StatusCreated, (<-first).Code)
+				} else {
+					if does != "sends no statement" {
+						require.ErrorIs(t, two.heard, server.ErrReplayed)
+					}
+					assert.Equal(t, http.StatusCreated, got.Code)
+					assert.Equal(t, "one", got.Body.String())
+					assert.Equal(t, "true", got.Header().Get("Idempotent-Replayed"))
+				}
+			})
+		}
+	}
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger+" WHERE payee = 'one'"))
+	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger))
 }
 
 // The guarantees hold behind a pooler in transaction mode, by either protocol that works there.

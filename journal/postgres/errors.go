@@ -53,7 +53,7 @@ func explain(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &own), isJournals(err), err == context.Canceled, err == context.DeadlineExceeded:
+	case errors.As(err, &own), errors.As(err, new(decidedError)), isJournals(err), err == context.Canceled, err == context.DeadlineExceeded:
 		return err
 	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
 		return err
@@ -62,6 +62,11 @@ func explain(doing string, err error) error {
 	}
 	return &Error{Doing: doing, Reason: pgerr.ConnectionReason(err)}
 }
+
+// decidedError is an error of ReceiptEvent.Decided. It is the caller's own, and needs no explanation.
+type decidedError struct{ error }
+
+func (e decidedError) Unwrap() error { return e.error }
 
 // isJournals reports whether the error is one of the journal's own, which says what to do.
 func isJournals(err error) bool {

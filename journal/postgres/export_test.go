@@ -93,7 +93,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	id := record.ReceiptID(receipt.ReceiptKey)
 	names, values := record.ReceiptArgs(receipt)
 	reserved := append(append(append([]any{id}, names...), values...), *j.id.Load(), nil, j.receiptLock(id))
-	completed := receiptChange(record.ReceiptRow{Receipt: receipt, Facts: record.FactsOf(receipt)}, &receipt)
+	completed := receiptChange(id, record.ReceiptRow{Receipt: receipt, Facts: record.FactsOf(receipt)}, &receipt)
 	all := map[string]Statement{
 		"claim: count due operations":               {dueCount, []any{by, fewDue + 1}},
 		"claim: few are due":                        {dueFew, []any{nil, 1, 100, by}},
@@ -120,7 +120,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"receipt by its key: look":                  {record.WholeReceipt + "WHERE identity = $1", []any{id}},
 		"receipt by its key: reserve":               {j.sql.receipts.insertAnywhere, reserved},
 		"receipt by its key: locked":                {receiptHere, []any{id}},
-		"receipt: complete":                         {j.sql.receipts.complete, completed},
+		"receipt by its key: complete":              {j.sql.receipts.complete, completed},
 		"receipt: reap":                             {endedReceipts, []any{by, 100}},
 		"steps":                                     {record.StepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}

@@ -40,9 +40,11 @@ const (
 		SELECT $1::bytea, pg_catalog.pg_current_xact_id(), $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea
 		FROM {{schema}}.journal WHERE id = $10 AND restored IS NULL AND promoted IS NULL AND $11::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12)
 		ON CONFLICT (identity) DO NOTHING`
-	updateReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
-		WHERE handle = $1 AND facts = $2`
-	completeReceipt = updateReceipt + ` AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
+	setReceipt = `UPDATE {{schema}}.receipts SET written_in = pg_catalog.pg_current_xact_id(), place = $3, state = $4, ends_at = $5, facts = $6, answer = $7, body = $8
+		WHERE facts = $2`
+	updateReceipt = setReceipt + ` AND handle = $1`
+	// The transaction that has reserved the key need not know the handle.
+	completeReceipt = setReceipt + ` AND identity = $1 AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
 	returning       = ` RETURNING handle` + soundly
 	deleteReceipt   = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2`
 	endedReceipts   = record.WholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
@@ -55,22 +57,31 @@ const (
 type receiptStatements struct {
 	insert, insertAnywhere   string // the latter if no server tells when it was started
 	update, complete, remove string
-	completeAtCommit         string // divides by zero unless it completes one
+	// The statements of a batch divide by zero unless they write a receipt, so that the server skips those behind them.
+	insertAtBegin, insertAtBeginAnywhere, completeAtCommit string
 }
 
 func newReceiptStatements(in func(string) string) receiptStatements {
+	insert := in(strings.Replace(newReceipt, "{{start}}", check.StartSQL, 1) + returning)
+	anywhere := in(strings.Replace(newReceipt, "{{start}}", noStart, 1) + returning)
+	complete := in(completeReceipt + returning)
+	must := func(write string) string {
+		return "WITH done AS (" + write + ") SELECT 1 / count(*), max(sound) FROM done"
+	}
 	return receiptStatements{
-		insert:           in(strings.Replace(newReceipt, "{{start}}", check.StartSQL, 1) + returning),
-		insertAnywhere:   in(strings.Replace(newReceipt, "{{start}}", noStart, 1) + returning),
-		update:           in(updateReceipt + returning),
-		complete:         in(completeReceipt + returning),
-		remove:           in(deleteReceipt + returning),
-		completeAtCommit: in("WITH done AS (" + completeReceipt + returning + ") SELECT 1 / count(*), max(sound) FROM done"),
+		insert: insert, insertAtBegin: must(insert),
+		insertAnywhere: anywhere, insertAtBeginAnywhere: must(anywhere),
+		complete: complete, completeAtCommit: must(complete),
+		update: in(updateReceipt + returning),
+		remove: in(deleteReceipt + returning),
 	}
 }
 
 // errEndedBefore means that the transaction was committed between the reservation and the answer.
 var errEndedBefore = errors.New("postgres: receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
+
+// errNotReserved is the error of a statement whose transaction has not reserved the key.
+var errNotReserved = errors.New("postgres: receive a request: another transaction has reserved the key meanwhile: roll this one back")
 
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
 func (j *Journal) receiptLock(id []byte) int64 {
@@ -117,13 +128,18 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 // ReceiveTx applies ev within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx. Its decision is Wait while
 // another open transaction works on the key. It is Wait, too, if tx reads by a snapshot (REPEATABLE READ or SERIALIZABLE) that was taken
 // before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
-// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone.
+// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone. With ev.Decided, a key is reserved
+// there with the first statement.
 func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
 	defer leave()
+	return j.receiveTx(ctx, tx, ev)
+}
+
+func (j *Journal) receiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	if err := j.refusal(); err != nil {
 		return journal.ReceiptResult{}, err
 	}
@@ -155,8 +171,14 @@ func (t *tx) notReceived(ev *journal.ReceiptEvent, err error) (journal.ReceiptRe
 // then written nothing.
 func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, done bool, err error) {
 	var was journal.Receipt
+	pooled, _ := t.conn.(*apptx.Pooled)
 	switch {
 	case ev.Kind == journal.ReceiptComplete && ev.Reserved != nil:
+		if pooled != nil && pooled.HasFirst() { // the handler has sent no statement
+			if err := pooled.Start(t.ctx); err != nil {
+				return result, false, explainTheirs(t.ctx, "receive a request", err)
+			}
+		}
 		was = *ev.Reserved
 	case ev.Kind == journal.ReceiptComplete, ev.Kind == journal.ReceiptResolve:
 		return result, false, nil
@@ -167,11 +189,15 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	}
 	if ev.Kind == journal.ReceiptComplete {
 		row := record.ReceiptRow{Receipt: was, Facts: record.FactsOf(was)}
-		if pooled, is := t.conn.(*apptx.Pooled); is && pooled.Defers(t.j.sql.receipts.completeAtCommit, receiptChange(row, &result.Receipt)) {
+		change := receiptChange(record.ReceiptID(ev.ReceiptKey), row, &result.Receipt)
+		if pooled != nil && pooled.Defers(t.j.sql.receipts.completeAtCommit, change) {
 			return result, true, nil
 		}
-		done, err = t.putReceipt(t.j.sql.receipts.complete, row, &result.Receipt)
+		done, err = t.putReceipt(t.j.sql.receipts.complete, change)
 	} else {
+		if pooled != nil && ev.Decided != nil && t.reservesLater(pooled, &ev, &result.Receipt) {
+			return result, true, nil
+		}
 		done, err = t.newReceipt(&ev, &result.Receipt)
 	}
 	if err != nil {
@@ -183,19 +209,52 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 // newReceipt writes a receipt. It reports false if the key has one or is locked by another transaction, or if the
 // journal's database is not what it was.
 func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written bool, err error) {
-	names, values := record.ReceiptArgs(*r)
-	id := record.ReceiptID(ev.ReceiptKey)
-	args := append(append([]any{id}, names...), values...)
-	sql, started := t.j.sql.receipts.insert, t.j.started.Load()
-	if started == nil {
-		sql = t.j.sql.receipts.insertAnywhere
-	}
 	var sound *string
-	err = t.conn.QueryRow(t.ctx, sql, append(args, *t.j.id.Load(), started, t.j.receiptLock(id))...).Scan(&r.Handle, &sound)
+	sql := &t.j.sql.receipts
+	insert, args := t.insertion(ev, r, sql.insert, sql.insertAnywhere)
+	err = t.conn.QueryRow(t.ctx, insert, args...).Scan(&r.Handle, &sound)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// insertion returns the one of two statements that suits the server, with its arguments.
+func (t *tx) insertion(ev *journal.ReceiptEvent, r *journal.Receipt, insert, anywhere string) (sql string, args []any) {
+	names, values := record.ReceiptArgs(*r)
+	id := record.ReceiptID(ev.ReceiptKey)
+	started := t.j.started.Load()
+	if started == nil {
+		insert = anywhere
+	}
+	args = append(append([]any{id}, names...), values...)
+	return insert, append(args, *t.j.id.Load(), started, t.j.receiptLock(id))
+}
+
+// reservesLater reports whether the reservation is written with the first statement of the transaction. If it can't be, the
+// transaction begins anew, and ev is applied as if it had come then.
+func (t *tx) reservesLater(pooled *apptx.Pooled, ev *journal.ReceiptEvent, r *journal.Receipt) bool {
+	sql := &t.j.sql.receipts
+	first := new(apptx.First)
+	first.SQL, first.Args = t.insertion(ev, r, sql.insertAtBegin, sql.insertAtBeginAnywhere)
+	decided, anew := ev.Decided, *ev
+	anew.Decided = nil
+	first.Failed = func(ctx context.Context, err error) error {
+		var result journal.ReceiptResult
+		if pgerr.Code(err) == pgerr.DivisionByZero {
+			result, err = t.j.receiveTx(ctx, pooled, anew)
+		} else {
+			result, err = t.notReceived(&anew, err)
+		}
+		switch told := decided(result, err); {
+		case told != nil:
+			return decidedError{told}
+		case result.Decision != journal.Execute:
+			return errNotReserved
+		}
+		return nil
+	}
+	return pooled.BeginsWith(first)
 }
 
 // receiveAnew applies ev to the receipt as it is. Its decision is Wait if there is none: another transaction works on the
@@ -219,7 +278,7 @@ func (t *tx) receiveAnew(ev journal.ReceiptEvent) (journal.ReceiptResult, error)
 	if result.Receipt.State == journal.ReceiptAbsent {
 		change = t.j.sql.receipts.remove
 	}
-	switch written, err := t.putReceipt(change, r, &result.Receipt); {
+	switch written, err := t.putReceipt(change, receiptChange(r.Handle, r, &result.Receipt)); {
 	case err != nil:
 		return t.notReceived(&ev, err)
 	case !written:
@@ -264,18 +323,19 @@ func (t *tx) receipt(ev *journal.ReceiptEvent) (r record.ReceiptRow, locked bool
 }
 
 // putReceipt writes the change of a receipt, and reports false if the row is not as it was read any more.
-func (t *tx) putReceipt(change string, was record.ReceiptRow, next *journal.Receipt) (written bool, err error) {
+func (t *tx) putReceipt(change string, args []any) (written bool, err error) {
 	var handle int64
 	var sound *string
-	if err = t.conn.QueryRow(t.ctx, change, receiptChange(was, next)...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
+	if err = t.conn.QueryRow(t.ctx, change, args...).Scan(&handle, &sound); errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// receiptChange returns the arguments of updateReceipt, completeReceipt and deleteReceipt.
-func receiptChange(was record.ReceiptRow, next *journal.Receipt) []any {
-	args := []any{was.Handle, was.Facts}
+// receiptChange returns the arguments of updateReceipt, completeReceipt and deleteReceipt. of is the handle, or the identity for
+// completeReceipt.
+func receiptChange(of any, was record.ReceiptRow, next *journal.Receipt) []any {
+	args := []any{of, was.Facts}
 	if next.State != journal.ReceiptAbsent {
 		_, values := record.ReceiptArgs(*next)
 		args = append(args, values...)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -429,6 +430,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 		return false
 	}})
 	serve := func(begin func(context.Context) (journal.Tx, error), key string, altered bool) (all int64) {
+		t.Helper()
 		trips.Store(0)
 		tx, err := begin(t.Context())
 		require.NoError(t, err)
@@ -460,7 +462,273 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 	serve(begins(pool), "altered", true)
 	serve(postgres.Begin(pool), "third", false)
 	assert.EqualValues(t, 2, serve(postgres.Begin(pool), "fourth", false), "BEGIN goes with the first statement, and the answer with COMMIT")
+
+	ctx := t.Context()
+	isFree := func(journal.ReceiptResult, error) error { return errors.New("the key is free") }
+	for name, way := range waysToWrite(ctx, `SELECT $1::text`, "line") {
+		for _, first := range []bool{true, false} { // the first time, its statement is prepared
+			key := fmt.Sprint("with ", name, first)
+			trips.Store(0)
+			tx, own, promised := reservedLater(t, j, pool, key, isFree)
+			assert.Zero(t, trips.Load(), "nothing is sent before the handler's first statement")
+			require.NoError(t, way(own))
+			decides(t, j, tx, answeredBy(promised), journal.Recorded)
+			require.NoError(t, tx.Commit(ctx))
+			if !first && (name == "Exec" || name == "QueryRow") {
+				assert.EqualValues(t, 2, trips.Load(), "%s: BEGIN, the reservation and the statement; the answer and COMMIT", name)
+			}
+			stands(t, j, key, journal.Replay)
+		}
+	}
+	tx, _, promised := reservedLater(t, j, pool, "without a statement", isFree)
+	decides(t, j, tx, answeredBy(promised), journal.Recorded)
+	require.NoError(t, tx.Commit(ctx))
+	stands(t, j, "without a statement", journal.Replay)
 	verified(t, j)
+}
+
+// waysToWrite are ways to send a statement with one argument as a transaction's first.
+func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx pgx.Tx) error {
+	return map[string]func(tx pgx.Tx) error{
+		"Exec": func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, statement, arg)
+			return err
+		},
+		"Exec without arguments": func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, strings.ReplaceAll(statement, "$1", "'"+arg+"'"))
+			return err
+		},
+		"Exec in a mode of its own": func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, statement, pgx.QueryExecModeExec, arg)
+			return err
+		},
+		"Query": func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, statement, arg)
+			if err == nil {
+				rows.Close()
+				err = rows.Err()
+			}
+			return err
+		},
+		"QueryRow": func(tx pgx.Tx) error {
+			var line string
+			return tx.QueryRow(ctx, statement, arg).Scan(&line)
+		},
+		"QueryRow with a result's format": func(tx pgx.Tx) error {
+			var line string
+			return tx.QueryRow(ctx, statement, pgx.QueryResultFormats{pgx.TextFormatCode}, arg).Scan(&line)
+		},
+		"SendBatch": func(tx pgx.Tx) error {
+			b := new(pgx.Batch)
+			b.Queue(statement, arg)
+			return tx.SendBatch(ctx, b).Close()
+		},
+		"Prepare": func(tx pgx.Tx) error {
+			_, err := tx.Prepare(ctx, "line", statement)
+			if err == nil {
+				_, err = tx.Exec(ctx, "line", arg)
+			}
+			return err
+		},
+		"Begin": func(tx pgx.Tx) error {
+			inner, err := tx.Begin(ctx)
+			if err == nil {
+				if _, err = inner.Exec(ctx, statement, arg); err == nil {
+					err = inner.Commit(ctx)
+				}
+			}
+			return err
+		},
+		"Conn": func(tx pgx.Tx) error {
+			_, err := tx.Conn().Exec(ctx, statement, arg)
+			return err
+		},
+	}
+}
+
+// reservedLater begins a transaction in pool that reserves the key with its first statement.
+func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key string, decided func(journal.ReceiptResult, error) error) (tx journal.Tx, own pgx.Tx, promised journal.Receipt) {
+	t.Helper()
+	tx, err := postgres.Begin(pool)(t.Context())
+	require.NoError(t, err)
+	ev := reserve(key)
+	ev.Decided = decided
+	result := receive(t, j, tx, ev)
+	require.Equal(t, journal.Execute.String(), result.Decision.String())
+	return tx, tx.Driver().(pgx.Tx), result.Receipt
+}
+
+// The look has found no receipt, and meanwhile another transaction has reserved the key, or has recorded an answer. Then the first
+// statement of a handler fails with the error that Decided returns, and so do all others. Nothing of them is kept, even if the
+// handler overlooks that.
+func TestReservedMeanwhile(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	ctx := t.Context()
+	pool := poolAt(t, server.URL(), 1)
+	errTold := errors.New("the handler is told")
+	other, err := j.BeginTx(ctx)
+	require.NoError(t, err)
+	begun := receive(t, j, other, reserve("key"))
+	require.Equal(t, journal.Execute, begun.Decision)
+	for _, want := range []journal.Decision{journal.Wait, journal.Replay} {
+		for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
+			for _, commits := range []bool{true, false} {
+				var told []string
+				tx, own, _ := reservedLater(t, j, pool, "key", func(result journal.ReceiptResult, err error) error {
+					require.NoError(t, err)
+					if told = append(told, result.Decision.String()); result.Decision == journal.Replay {
+						assert.Equal(t, "paid", string(result.Receipt.Answer.Body))
+					}
+					return errTold
+				})
+				for range 2 {
+					if err := way(own); name == "Conn" { // a connection has no place for that error
+						require.Error(t, err)
+					} else {
+						require.ErrorIs(t, err, errTold, name)
+					}
+				}
+				assert.Equal(t, []string{want.String()}, told, name)
+				if commits {
+					require.ErrorIs(t, tx.Commit(ctx), errTold, name)
+				} else {
+					_ = tx.Rollback(ctx)
+				}
+			}
+		}
+		if want == journal.Wait {
+			tells := func(journal.ReceiptResult, error) error { return errTold }
+			tx, _, promised := reservedLater(t, j, pool, "key", tells)
+			_, err = j.ReceiveTx(ctx, tx, answeredBy(promised))
+			require.ErrorIs(t, err, errTold, "the handler has sent no statement")
+			require.NoError(t, tx.Rollback(ctx))
+
+			tx, _, _ = reservedLater(t, j, pool, "key", tells)
+			_, err = j.EnqueueTx(ctx, tx, now(j, enqueue("order")))
+			require.ErrorIs(t, err, errTold, "its first statement is the journal's")
+			require.NoError(t, tx.Rollback(ctx))
+
+			tx, own, _ := reservedLater(t, j, pool, "key", func(journal.ReceiptResult, error) error { return nil })
+			_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
+			require.ErrorContains(t, err, "another transaction has reserved the key", "whatever Decided says")
+			require.NoError(t, tx.Rollback(ctx))
+
+			decides(t, j, other, answeredBy(begun.Receipt), journal.Recorded)
+			require.NoError(t, other.Commit(ctx))
+		}
+	}
+	var n int
+	require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
+	assert.Zero(t, n)
+	verified(t, j)
+}
+
+// The key may be free although it has a receipt, one of an earlier life. Then the statement goes on, in one commit with the
+// reservation that Decided has got.
+func TestReservedOtherwiseThanExpected(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	ctx := t.Context()
+	pool := poolAt(t, server.URL(), 1)
+	for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
+		server.Exec(t, "DELETE FROM "+table)
+		early := reserve(name)
+		early.Kind, early.Keep, early.Refuse = journal.ReceiptRecord, time.Millisecond, 0
+		early.Answer = &journal.Answer{Status: http.StatusCreated, Body: []byte("of its first life")}
+		tx, err := j.BeginTx(ctx)
+		require.NoError(t, err)
+		decides(t, j, tx, early, journal.Recorded)
+		require.NoError(t, tx.Commit(ctx))
+
+		var reserved journal.ReceiptResult
+		for looked := journal.Replay; looked != journal.Execute; { // until the answer has expired
+			result, err := j.LookReceipt(ctx, reserve(name))
+			require.NoError(t, err)
+			looked = result.Decision
+		}
+		tx, own, _ := reservedLater(t, j, pool, name, func(result journal.ReceiptResult, err error) error {
+			reserved = result
+			return err
+		})
+		require.NoError(t, way(own), name)
+		require.True(t, reserved.Again)
+		decides(t, j, tx, answeredBy(reserved.Receipt), journal.Recorded)
+		require.NoError(t, tx.Commit(ctx))
+		looked, err := j.LookReceipt(ctx, reserve(name))
+		require.NoError(t, err)
+		require.Equal(t, journal.Replay.String(), looked.Decision.String())
+		assert.Equal(t, "paid", string(looked.Receipt.Answer.Body))
+		var n int
+		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
+		assert.Equal(t, 1, n, name)
+	}
+	verified(t, j)
+}
+
+// A statement that can't be sent, or a connection that breaks, ends the transaction: a handler that overlooks that commits
+// nothing.
+func TestFirstStatementThatFails(t *testing.T) {
+	t.Parallel()
+	j, server, schema := receiving(t)
+	table := schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	ctx := t.Context()
+	pool := poolAt(t, server.URL(), 1)
+	for name, statement := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"of a missing table": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO missing VALUES ($1)", "a")
+			return err
+		},
+		"with too few arguments": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1 || $2)", "a")
+			return err
+		},
+		"that the server refuses": func(ctx context.Context, tx pgx.Tx) error {
+			var n int
+			return tx.QueryRow(ctx, "SELECT 1 / $1::int", 0).Scan(&n)
+		},
+		"under a context that is over": func(ctx context.Context, tx pgx.Tx) error {
+			over, cancel := context.WithCancel(ctx)
+			cancel()
+			_, err := tx.Exec(over, "INSERT INTO "+table+" VALUES ($1)", "a")
+			return err
+		},
+		"on a connection that was ended": func(ctx context.Context, tx pgx.Tx) error {
+			server.Exec(t, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'fails at its first statement'")
+			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
+			return err
+		},
+	} {
+		_, err := pool.Exec(ctx, "SET application_name = 'fails at its first statement'")
+		require.NoError(t, err)
+		told := 0
+		tx, own, promised := reservedLater(t, j, pool, name, func(_ journal.ReceiptResult, err error) error {
+			told++
+			assert.Error(t, err)
+			return err
+		})
+		require.Error(t, statement(ctx, own), name)
+		_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "b")
+		require.Error(t, err, name)
+		if _, err = j.ReceiveTx(ctx, tx, answeredBy(promised)); err == nil {
+			require.Error(t, tx.Commit(ctx), name)
+		}
+		require.NoError(t, tx.Rollback(ctx))
+		if strings.Contains(name, "connection") {
+			assert.Equal(t, 1, told, "the store has failed, and not the handler")
+		} else {
+			assert.Zero(t, told, name)
+		}
+		stands(t, j, name, journal.Execute)
+		var n int
+		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
+		assert.Zero(t, n, name)
+	}
 }
 
 // A journal that was restored starts, and gives the answers that it has. It executes nothing before it is adopted, also for a
@@ -571,40 +839,13 @@ func TestTransactionOfBegin(t *testing.T) {
 	table := schema + ".lines"
 	server.Exec(t, "CREATE TABLE "+table+" (line text)")
 	ctx := t.Context()
-	ways := map[string]func(tx pgx.Tx) error{
-		"Exec": func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
-			return err
-		},
-		"Query": func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, "INSERT INTO "+table+" VALUES ('a') RETURNING line")
-			if err == nil {
-				rows.Close()
-				err = rows.Err()
-			}
-			return err
-		},
-		"QueryRow": func(tx pgx.Tx) error {
-			var line string
-			return tx.QueryRow(ctx, "INSERT INTO "+table+" VALUES ('a') RETURNING line").Scan(&line)
-		},
-		"SendBatch": func(tx pgx.Tx) error {
-			b := new(pgx.Batch)
-			b.Queue("INSERT INTO " + table + " VALUES ('a')")
-			return tx.SendBatch(ctx, b).Close()
-		},
+	ways := waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a")
+	maps.Copy(ways, map[string]func(tx pgx.Tx) error{
 		"CopyFrom": func(tx pgx.Tx) error {
 			_, err := tx.CopyFrom(ctx, pgx.Identifier{strings.Trim(schema, `"`), "lines"}, []string{"line"}, pgx.CopyFromRows([][]any{{"a"}}))
 			return err
 		},
-		"Prepare": func(tx pgx.Tx) error {
-			if _, err := tx.Prepare(ctx, "line", "INSERT INTO "+table+" VALUES ('a')"); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, "line")
-			return err
-		},
-		"Begin": func(tx pgx.Tx) error {
+		"savepoints": func(tx pgx.Tx) error {
 			for _, commits := range []bool{true, false} {
 				inner, err := tx.Begin(ctx)
 				if err != nil {
@@ -634,11 +875,7 @@ func TestTransactionOfBegin(t *testing.T) {
 			}
 			return err
 		},
-		"Conn": func(tx pgx.Tx) error {
-			_, err := tx.Conn().Exec(ctx, "INSERT INTO "+table+" VALUES ('a')")
-			return err
-		},
-	}
+	})
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			for _, commits := range []bool{false, true} {
@@ -694,12 +931,15 @@ func TestTransactionOfBeginOnADeadConnection(t *testing.T) {
 	server.Exec(t, "CREATE TABLE "+table+" (line text)")
 	for _, overlooks := range []string{"BEGIN", "a statement"} {
 		t.Run(overlooks, func(t *testing.T) {
+			var pid int
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
 			tx, err := postgres.Begin(pool)(t.Context())
 			require.NoError(t, err)
 			if overlooks == "a statement" {
-				tx.Driver()
+				_, err = tx.Driver().(pgx.Tx).Exec(t.Context(), "SELECT 1")
+				require.NoError(t, err)
 			}
-			_, _ = tx.(interface{ Conn() *pgx.Conn }).Conn().Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())")
+			server.Exec(t, fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", pid))
 			_, err = tx.Driver().(pgx.Tx).Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
 			require.Error(t, err)
 			require.Error(t, tx.Commit(t.Context()))

@@ -3,6 +3,8 @@ package apptx
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -17,20 +19,44 @@ type Pooled struct {
 	ctx    context.Context // of Begin
 	pooled *pgxpool.Conn
 	conn   *pgx.Conn
+	simple bool             // its connection has the simple protocol, and so a statement may be several
 	begun  pgx.Tx           // as the driver has it; nil if BEGIN is not sent yet
+	first  *First           // goes between BEGIN and the first statement; nil for none
 	last   *pgx.QueuedQuery // goes with COMMIT, and divides by zero if COMMIT must not be done; nil for none
+	failed error            // why no statement is sent any more
 	over   atomic.Bool      // the pool has the connection again
+}
+
+// First is a statement that has to succeed before any other one of its transaction.
+type First struct {
+	SQL  string
+	Args []any
+	// Failed is called if it fails, or if the connection breaks before it is done. The transaction has not begun then. Failed
+	// may do in it what the statement should have done, and return nil. Its error is the one of the statement behind it.
+	Failed func(context.Context, error) error
 }
 
 var _ pgx.Tx = (*Pooled)(nil)
 
 // NewPooled returns a transaction that is not begun yet, on a connection that goes back to its pool at the end.
-func NewPooled(ctx context.Context, conn *pgxpool.Conn) *Pooled {
-	return &Pooled{ctx: ctx, pooled: conn, conn: conn.Conn()}
+func NewPooled(ctx context.Context, conn *pgxpool.Conn, mode pgx.QueryExecMode) *Pooled {
+	return &Pooled{ctx: ctx, pooled: conn, conn: conn.Conn(), simple: mode == pgx.QueryExecModeSimpleProtocol}
 }
 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
+
+// BeginsWith reports whether a statement is sent with the next one, the first of the transaction.
+func (t *Pooled) BeginsWith(first *First) bool {
+	if t.begun != nil || t.first != nil || t.failed != nil || t.over.Load() {
+		return false
+	}
+	t.first = first
+	return true
+}
+
+// HasFirst reports whether the statement of BeginsWith is not sent yet.
+func (t *Pooled) HasFirst() bool { return t.first != nil }
 
 // Defers reports whether a statement is sent with COMMIT, or before it with the next one.
 func (t *Pooled) Defers(sql string, args []any) bool {
@@ -41,72 +67,102 @@ func (t *Pooled) Defers(sql string, args []any) bool {
 	return true
 }
 
-// batch begins a batch with the statements that are due before any other. Its caller has to call sent with the
-// batch's results.
-func (t *Pooled) batch() (b *pgx.Batch, sent func(pgx.BatchResults) error) {
-	b = new(pgx.Batch)
-	if t.begun == nil {
+// send sends the statements that are due, and the given ones behind them. The caller reads the results of these.
+func (t *Pooled) send(ctx context.Context, behind ...*pgx.QueuedQuery) (pgx.BatchResults, error) {
+	switch {
+	case t.over.Load():
+		return nil, pgx.ErrTxClosed
+	case t.failed != nil:
+		return nil, t.failed
+	}
+	b := new(pgx.Batch)
+	begins, first, last := t.begun == nil, t.first, t.last
+	t.first, t.last = nil, nil
+	if begins {
 		b.BeginTx(pgx.TxOptions{})
 	}
-	if t.last != nil {
-		b.Queue(t.last.SQL, t.last.Arguments...)
-		t.last = nil
+	if first != nil {
+		b.Queue(first.SQL, first.Args...)
 	}
-	n := b.Len()
-	return b, func(results pgx.BatchResults) error {
-		for range n {
-			if _, err := results.Exec(); pgerr.Code(err) == pgerr.DivisionByZero {
-				return errEnded
-			} else if err != nil {
-				return err
+	if last != nil {
+		b.Queue(last.SQL, last.Arguments...)
+	}
+	before := b.Len()
+	for _, q := range behind {
+		b.Queue(q.SQL, q.Arguments...)
+	}
+	results := t.conn.SendBatch(ctx, b)
+	done := 0
+	for ; done < before; done++ {
+		_, err := results.Exec()
+		if err == nil {
+			continue
+		}
+		_ = results.Close()
+		switch {
+		case last != nil && pgerr.Code(err) == pgerr.DivisionByZero:
+			err = errEnded
+		case first != nil && ctx.Err() == nil && (done > 0 || t.broke(err)):
+			if err = t.insteadOf(ctx, first, err); err == nil {
+				return t.send(ctx, behind...)
 			}
 		}
-		if t.begun == nil {
-			t.begun = results.Tx()
+		if begins { // else the server has broken the transaction off
+			t.failed = err
 		}
+		return nil, err
+	}
+	if begins {
+		t.begun = results.Tx()
+	}
+	return results, nil
+}
+
+// broke reports whether the connection broke. The driver also closes it if it can't encode an argument.
+func (t *Pooled) broke(err error) bool {
+	var unsent pgx.ErrPreprocessingBatch
+	return t.conn.IsClosed() && !(errors.As(err, &unsent) && strings.Contains(unsent.Error(), "(build)")) // its words, without a type
+}
+
+// insteadOf calls first.Failed in a transaction that is not begun.
+func (t *Pooled) insteadOf(ctx context.Context, first *First, err error) error {
+	if !t.conn.IsClosed() {
+		if _, err := t.conn.Exec(ctx, "rollback"); err != nil {
+			return err
+		}
+	}
+	return first.Failed(ctx, err)
+}
+
+// Start sends the statements that are due before any other.
+func (t *Pooled) Start(ctx context.Context) error {
+	if t.begun != nil && t.last == nil && t.failed == nil && !t.over.Load() {
 		return nil
 	}
+	results, err := t.send(ctx)
+	if err != nil {
+		return err
+	}
+	return results.Close()
 }
 
-// start sends the statements that are due before any other.
-func (t *Pooled) start(ctx context.Context) error {
-	if t.over.Load() {
-		return pgx.ErrTxClosed
-	}
-	if t.begun != nil && t.last == nil {
-		return nil
-	}
-	b, sent := t.batch()
-	results := t.conn.SendBatch(ctx, b)
-	err := sent(results)
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	return err
-}
+// Driver returns the transaction as the application has it.
+func (t *Pooled) Driver() any { return t }
 
-// Driver begins the transaction, since its caller may use the connection. If that fails, the caller's next statement tries again.
-func (t *Pooled) Driver() any {
-	_ = t.start(t.ctx)
-	return t
-}
-
-// Commit sends BEGIN too if that failed or was not needed before, so that it fails on a dead connection. If the statement
+// Commit sends BEGIN too if no statement was sent, so that it fails on a dead connection. If the statement
 // fails that goes with COMMIT, the server skips COMMIT.
 func (t *Pooled) Commit(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed
 	}
 	defer t.release()
-	b, sent := t.batch()
-	b.Queue("commit")
-	results := t.conn.SendBatch(ctx, b)
-	err := sent(results)
-	if err == nil {
-		var tag pgconn.CommandTag
-		if tag, err = results.Exec(); err == nil && tag.String() == "ROLLBACK" {
-			err = pgx.ErrTxCommitRollback
-		}
+	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: "commit"})
+	if err != nil {
+		return err
+	}
+	tag, err := results.Exec()
+	if err == nil && tag.String() == "ROLLBACK" {
+		err = pgx.ErrTxCommitRollback
 	}
 	if closing := results.Close(); err == nil {
 		err = closing
@@ -132,19 +188,30 @@ func (t *Pooled) release() {
 	t.pooled.Release()
 }
 
+// alone reports whether a statement is sent by itself: no other is due, or it can't be in a batch with one.
+func (t *Pooled) alone(sql string, args []any) bool {
+	if t.begun != nil && t.last == nil || sql == "" || t.simple {
+		return true
+	}
+	return slices.ContainsFunc(args, func(arg any) bool {
+		switch arg.(type) {
+		case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID:
+			return true
+		}
+		return false
+	})
+}
+
 // QueryRow is one round trip, also if it is the first statement.
 func (t *Pooled) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if t.over.Load() {
-		return failedRow{pgx.ErrTxClosed}
-	}
-	if t.begun != nil && t.last == nil {
+	if t.alone(sql, args) {
+		if err := t.Start(ctx); err != nil {
+			return failedRow{err}
+		}
 		return t.conn.QueryRow(ctx, sql, args...)
 	}
-	b, sent := t.batch()
-	b.Queue(sql, args...)
-	results := t.conn.SendBatch(ctx, b)
-	if err := sent(results); err != nil {
-		_ = results.Close()
+	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
+	if err != nil {
 		return failedRow{err}
 	}
 	return batchRow{results}
@@ -165,22 +232,34 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
+// Exec is one round trip, also if it is the first statement and has arguments.
 func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := t.start(ctx); err != nil {
+	if len(args) == 0 || t.alone(sql, args) { // without arguments it may be several statements
+		if err := t.Start(ctx); err != nil {
+			return pgconn.CommandTag{}, err
+		}
+		return t.conn.Exec(ctx, sql, args...)
+	}
+	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
+	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
-	return t.conn.Exec(ctx, sql, args...)
+	tag, err := results.Exec()
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	return tag, err
 }
 
 func (t *Pooled) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := t.start(ctx); err != nil {
+	if err := t.Start(ctx); err != nil {
 		return nil, err
 	}
 	return t.conn.Query(ctx, sql, args...)
 }
 
 func (t *Pooled) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := t.start(ctx); err != nil {
+	if err := t.Start(ctx); err != nil {
 		return failedBatch{err: err}
 	}
 	return t.conn.SendBatch(ctx, b)
@@ -198,31 +277,38 @@ func (b failedBatch) Close() error                     { return b.err }
 func (b failedBatch) Tx() pgx.Tx                       { return nil }
 
 func (t *Pooled) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, from pgx.CopyFromSource) (int64, error) {
-	if err := t.start(ctx); err != nil {
+	if err := t.Start(ctx); err != nil {
 		return 0, err
 	}
 	return t.conn.CopyFrom(ctx, table, columns, from)
 }
 
 func (t *Pooled) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := t.start(ctx); err != nil {
+	if err := t.Start(ctx); err != nil {
 		return nil, err
 	}
 	return t.conn.Prepare(ctx, name, sql)
 }
 
-func (t *Pooled) Conn() *pgx.Conn { return t.conn }
+// Conn begins the transaction, since its caller may use the connection by itself. If that fails, Conn closes the connection, so
+// that nothing is written outside of the transaction.
+func (t *Pooled) Conn() *pgx.Conn {
+	if !t.over.Load() && t.Start(t.ctx) != nil {
+		_ = t.conn.Close(context.WithoutCancel(t.ctx))
+	}
+	return t.conn
+}
 
 // Begin begins a savepoint.
 func (t *Pooled) Begin(ctx context.Context) (pgx.Tx, error) {
-	if err := t.start(ctx); err != nil {
+	if err := t.Start(ctx); err != nil {
 		return nil, err
 	}
 	return t.begun.Begin(ctx)
 }
 
 func (t *Pooled) LargeObjects() pgx.LargeObjects {
-	if t.start(t.ctx) != nil {
+	if t.Start(t.ctx) != nil {
 		return pgx.LargeObjects{} // there is nothing to do with them
 	}
 	return t.begun.LargeObjects()
