@@ -1,14 +1,18 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/vfs"
 )
 
 // walWrites counts the writes to a journal's WAL and its syncs. It does both.
@@ -48,4 +52,65 @@ func TestCommitIsOneWriteAndOneSync(t *testing.T) {
 		assert.EqualValues(t, 1, w.writes.Load())
 		assert.EqualValues(t, 1, w.syncs.Load())
 	}
+}
+
+// spill begins a transaction in a new file, on a connection that writes as the journal's writer does. It writes more rows than
+// SQLite's cache holds, and the disk is full afterwards.
+func spill(t *testing.T) (d *full, path string, c *sql.Conn) {
+	path = filepath.Join(t.TempDir(), "data.db")
+	d = &full{careless: careless{filepath.Dir(path)}}
+	d.left.Store(1 << 40)
+	t.Cleanup(watch(d))
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)"+vfs.Parameter())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	c, err = db.Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	for _, query := range []string{"CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT UNIQUE)",
+		"PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA cache_size=5", "BEGIN IMMEDIATE"} {
+		_, err = c.ExecContext(t.Context(), query)
+		require.NoError(t, err)
+	}
+	for i := range 3 {
+		_, err = c.ExecContext(t.Context(), "INSERT INTO rows VALUES (?, ?)", i, strings.Repeat(fmt.Sprint(i), 5000))
+		require.NoError(t, err)
+	}
+	d.left.Store(0)
+	return d, path, c
+}
+
+// whole checks that there are so many rows, and that the file is sound, as another process sees it.
+func whole(t *testing.T, path string, rows int) {
+	t.Helper()
+	other := anotherProcess(t, path)
+	for query, want := range map[string]string{"PRAGMA integrity_check": "ok", "SELECT count(*) FROM rows": fmt.Sprint(rows)} {
+		var v string
+		require.NoError(t, other.QueryRowContext(t.Context(), query).Scan(&v))
+		assert.Equal(t, want, v)
+	}
+}
+
+// A full disk may undo a statement that reads, and leave its transaction open. Its earlier writes are not lost.
+func TestFullDiskInAReadLosesNothingOfTheTransaction(t *testing.T) {
+	d, path, c := spill(t)
+	_, err := c.ExecContext(t.Context(), "UPDATE rows SET body = body || 'x'")
+	require.ErrorContains(t, err, "full")
+	d.left.Store(1 << 40)
+	_, err = c.ExecContext(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	whole(t, path, 3)
+}
+
+// A rollback on a full disk leaves nothing behind that comes to the WAL later, in place of another process's commit.
+func TestRollbackOnAFullDiskLeavesItsPlaceInTheWALToOthers(t *testing.T) {
+	d, path, c := spill(t)
+	_, err := c.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	d.left.Store(1 << 40)
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "INSERT INTO rows VALUES (100, ?)", strings.Repeat("another", 5000))
+	require.NoError(t, err)
+	_, err = c.ExecContext(t.Context(), "INSERT INTO rows VALUES (101, 'after it')")
+	require.NoError(t, err)
+	whole(t, path, 2)
 }

@@ -152,14 +152,17 @@ func fileAt(address uintptr) *file {
 	return f.(*file)
 }
 
-// put writes to the file what is held.
+// put writes to the file what is held. After an error it still is, since the transaction may go on: a full disk undoes the one
+// statement that read the WAL.
 func (f *file) put(tls *libc.TLS) int32 {
 	if len(f.held) == 0 {
 		return sqlite3.SQLITE_OK
 	}
-	data := f.held
-	f.held = f.held[:0]
-	return cmem.Call[writeMethod](f.methods.FxWrite)(tls, f.address, uintptr(unsafe.Pointer(&data[0])), int32(len(data)), f.offset)
+	rc := cmem.Call[writeMethod](f.methods.FxWrite)(tls, f.address, uintptr(unsafe.Pointer(&f.held[0])), int32(len(f.held)), f.offset)
+	if rc == sqlite3.SQLITE_OK {
+		f.held = f.held[:0]
+	}
+	return rc
 }
 
 func closeFile(tls *libc.TLS, address uintptr) int32 {
@@ -236,8 +239,9 @@ func syncFile(tls *libc.TLS, address uintptr, flags int32) int32 {
 // lock puts what is held before the lock on the WAL is given up, as after a rollback: the next process writes in its place.
 func lock(tls *libc.TLS, address uintptr, offset, n, flags int32) int32 {
 	f := fileAt(address)
-	if f.log != nil && flags == sqlite3.SQLITE_SHM_UNLOCK|sqlite3.SQLITE_SHM_EXCLUSIVE {
+	if f.log != nil && offset == sqlite3.WAL_WRITE_LOCK && flags == sqlite3.SQLITE_SHM_UNLOCK|sqlite3.SQLITE_SHM_EXCLUSIVE {
 		_ = f.log.put(tls) // it is of no commit
+		f.log.held = f.log.held[:0]
 	}
 	return cmem.Call[lockMethod](f.methods.FxShmLock)(tls, address, offset, n, flags)
 }
