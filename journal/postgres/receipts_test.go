@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -474,7 +475,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 			require.NoError(t, way(own))
 			decides(t, j, tx, answeredBy(promised), journal.Recorded)
 			require.NoError(t, tx.Commit(ctx))
-			if !first && (name == "Exec" || name == "QueryRow") {
+			if !first && slices.Contains([]string{"Exec", "QueryRow", "Query", "collected rows"}, name) {
 				assert.EqualValues(t, 2, trips.Load(), "%s: BEGIN, the reservation and the statement; the answer and COMMIT", name)
 			}
 			stands(t, j, key, journal.Replay)
@@ -508,6 +509,40 @@ func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx 
 				rows.Close()
 				err = rows.Err()
 			}
+			return err
+		},
+		"Query without an end": func(tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, statement, arg)
+			for rows.Next() {
+				values, err := rows.Values()
+				if err != nil || len(values) != len(rows.FieldDescriptions()) || len(values) != len(rows.RawValues()) {
+					return fmt.Errorf("%v: %w", values, err)
+				}
+			}
+			if rows.CommandTag().RowsAffected() != 1 && rows.Err() == nil {
+				return fmt.Errorf("the tag is %s", rows.CommandTag())
+			}
+			return rows.Err()
+		},
+		"collected rows": func(tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, statement, arg)
+			_, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOf[string])
+			return err
+		},
+		"a row that is not scanned": func(tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, statement, arg)
+			if rows.Next() {
+				if err := rows.Scan(new(time.Time)); err == nil {
+					return errors.New("a text was read as a time")
+				}
+			} else if err := rows.Scan(new(time.Time)); !errors.Is(err, rows.Err()) {
+				return fmt.Errorf("it is scanned: %w", err)
+			} else if values, err := rows.Values(); err == nil || len(values)+len(rows.FieldDescriptions())+len(rows.RawValues()) > 0 || rows.Conn() != nil || rows.CommandTag().String() != "" {
+				return fmt.Errorf("it has values: %w", err)
+			} else {
+				return rows.Err()
+			}
+			_, err := tx.Exec(ctx, "SELECT 1") // the driver has closed the rows, so that the connection is free
 			return err
 		},
 		"QueryRow": func(tx pgx.Tx) error {

@@ -206,13 +206,13 @@ func (t *Pooled) alone(sql string, args []any) bool {
 func (t *Pooled) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if t.alone(sql, args) {
 		if err := t.Start(ctx); err != nil {
-			return failedRow{err}
+			return failedRows{err: err}
 		}
 		return t.conn.QueryRow(ctx, sql, args...)
 	}
 	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
 	if err != nil {
-		return failedRow{err}
+		return failedRows{err: err}
 	}
 	return batchRow{results}
 }
@@ -228,9 +228,56 @@ func (r batchRow) Scan(dest ...any) error {
 	return err
 }
 
-type failedRow struct{ err error }
+// failedRows are the rows of a statement that was not sent. Callers may overlook the error of Query, since rows have it too.
+type failedRows struct {
+	pgx.Rows // nil
+	err      error
+}
 
-func (r failedRow) Scan(...any) error { return r.err }
+func (failedRows) Close()                                       {}
+func (failedRows) Next() bool                                   { return false }
+func (failedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
+func (failedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
+func (failedRows) RawValues() [][]byte                          { return nil }
+func (failedRows) Conn() *pgx.Conn                              { return nil }
+func (r failedRows) Err() error                                 { return r.err }
+func (r failedRows) Scan(...any) error                          { return r.err }
+func (r failedRows) Values() ([]any, error)                     { return nil, r.err }
+
+// batchRows are the last rows of a batch. Their end is the batch's.
+type batchRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+	err     error
+}
+
+func (r *batchRows) Close() {
+	r.Rows.Close()
+	r.err = r.results.Close()
+}
+
+func (r *batchRows) Next() bool {
+	next := r.Rows.Next()
+	if !next {
+		r.Close()
+	}
+	return next
+}
+
+func (r *batchRows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil { // the driver has closed the rows
+		r.Close()
+	}
+	return err
+}
+
+func (r *batchRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
 
 // Exec is one round trip, also if it is the first statement and has arguments.
 func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -251,30 +298,32 @@ func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return tag, err
 }
 
+// Query is one round trip, also if it is the first statement.
 func (t *Pooled) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := t.Start(ctx); err != nil {
-		return nil, err
+	if t.alone(sql, args) {
+		if err := t.Start(ctx); err != nil {
+			return failedRows{err: err}, err
+		}
+		return t.conn.Query(ctx, sql, args...)
 	}
-	return t.conn.Query(ctx, sql, args...)
+	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
+	if err != nil {
+		return failedRows{err: err}, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		_ = results.Close()
+		return rows, err
+	}
+	return &batchRows{Rows: rows, results: results}, nil
 }
 
 func (t *Pooled) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := t.Start(ctx); err != nil {
-		return failedBatch{err: err}
+		return pgx.FailedBatchResults(b, err)
 	}
 	return t.conn.SendBatch(ctx, b)
 }
-
-type failedBatch struct {
-	pgx.BatchResults // nil: it began no transaction
-	err              error
-}
-
-func (b failedBatch) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, b.err }
-func (b failedBatch) Query() (pgx.Rows, error)         { return nil, b.err }
-func (b failedBatch) QueryRow() pgx.Row                { return failedRow{b.err} }
-func (b failedBatch) Close() error                     { return b.err }
-func (b failedBatch) Tx() pgx.Tx                       { return nil }
 
 func (t *Pooled) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, from pgx.CopyFromSource) (int64, error) {
 	if err := t.Start(ctx); err != nil {
