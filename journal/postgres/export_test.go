@@ -130,19 +130,32 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"unknown, newest": {States: []journal.State{journal.StateUnknown}, Newest: true},
 		"undelivered":     {Undelivered: true}, "needs attention": {NeedsAttention: time.Now()}, "by wake": {ByWake: true}, "woken before": {WakeBefore: time.UnixMilli(by)},
 	} {
-		sql, args := reader.ListSQL(filter)
-		all["list: "+name] = Statement{sql, args}
+		all["list: "+name] = readBy(func(read reader.Reader) {
+			for range read.List(context.Background(), filter) {
+			}
+		})
 	}
 	for name, filter := range map[string]journal.FlowFilter{
 		"all": {}, "due": {ByDue: true}, "of a function, open": {States: []journal.FlowState{journal.FlowStateRunning, journal.FlowStateWaiting}, Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}},
 	} {
-		sql, args := reader.FlowsSQL(filter)
-		all["list flows: "+name] = Statement{sql, args}
+		all["list flows: "+name] = readBy(func(read reader.Reader) {
+			for range read.ListFlows(context.Background(), filter) {
+			}
+		})
 	}
 	for name, s := range all {
 		all[name] = Statement{j.in(s.SQL), s.Args}
 	}
 	return all
+}
+
+// readBy returns the last statement of a list of an empty journal.
+func readBy(list func(reader.Reader)) (last Statement) {
+	list(func(_ context.Context, _ func(record.Scanner) error, query string, args ...any) error {
+		last = Statement{query, args}
+		return nil
+	})
+	return last
 }
 
 // Change replaces the stored fields of an operation, as a release with other fields would.

@@ -74,8 +74,3 @@ func flowPage(where string, args []any) (string, []any) {
 	}
 	return record.SelectFlow + where, args
 }
-
-// FlowsSQL returns the statement of a first page of ListFlows.
-func FlowsSQL(filter journal.FlowFilter) (query string, args []any) {
-	return flowPage(store.FlowPage(filter, 1, 1, pageSize))
-}

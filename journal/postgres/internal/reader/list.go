@@ -207,8 +207,3 @@ func (p *page) window(ctx context.Context, read Reader) (from, to int64, err err
 	}
 	return p.from, *last, nil
 }
-
-// ListSQL returns the statement of a first page of List.
-func ListSQL(filter journal.Filter) (query string, args []any) {
-	return newPage(filter).statement(1, math.MaxInt64, pageSize)
-}
