@@ -19,10 +19,11 @@ type box struct {
 	finish   func()
 }
 
-func newBox() *box {
+// newBox starts a box. unstarted makes its server.
+func newBox(unstarted func(providers.Provider, http.Handler) *providertest.Server) *box {
 	b := &box{finished: make(chan struct{})}
 	b.finish = sync.OnceFunc(func() { close(b.finished) })
-	b.Server = providertest.NewUnstartedServer(providers.Adyen(""), http.HandlerFunc(b.pay))
+	b.Server = unstarted(providers.Adyen(""), http.HandlerFunc(b.pay))
 	b.RetryAfter = -1 // a client that waits by its own policy
 	b.Start()
 	return b

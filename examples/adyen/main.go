@@ -24,10 +24,11 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 func main() {
-	b := newBox()
+	b := newBox(providertest.NewUnstartedServer)
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -79,8 +80,9 @@ func live(ctx context.Context, path string, b *box, out io.Writer, name string, 
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	client, err := onceward.New(onceward.Config{
-		Journal:   j,
-		Providers: []providers.Provider{b.Provider()}, // in earnest: providers.Adyen(prefix)
+		Journal:    j,
+		HTTPClient: b.Client(),
+		Providers:  []providers.Provider{b.Provider()}, // in earnest: providers.Adyen(prefix)
 		Authorize: func(req *http.Request) error {
 			req.Header.Set("X-API-Key", os.Getenv("ADYEN_API_KEY"))
 			return nil

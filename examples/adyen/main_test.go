@@ -4,14 +4,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 // An invoice is paid once through a transient error, a payment in flight and a restart.
-func TestInvoiceIsPaidOnce(t *testing.T) {
-	b := newBox()
+func TestInvoiceIsPaidOnce(t *testing.T) { synctest.Test(t, invoiceIsPaidOnce) }
+
+func invoiceIsPaidOnce(t *testing.T) {
+	b := newBox(providertest.NewUnstartedServerInMemory)
 	defer b.Close()
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), b, &out))
