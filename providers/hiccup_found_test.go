@@ -198,6 +198,7 @@ func (h hiccup) limited() *http.Response {
 // The table of docs/providers.md shows the state of an operation ten virtual minutes after one hiccup, without
 // Config.Reconcile and with it. Every settled operation agrees with the provider's ledger.
 func TestDocumentedHiccups(t *testing.T) {
+	t.Parallel()
 	s := all(t)
 	var table strings.Builder
 	table.WriteString("| `POST` | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n")

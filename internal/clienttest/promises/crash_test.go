@@ -371,6 +371,7 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 
 // An undelivered outcome goes to OnSettled until that accepts it.
 func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		contract
 		point
@@ -414,6 +415,7 @@ func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 // A process is killed around each commit of a look-up, and while it reads. The next process finds the operation once,
 // and sends nothing.
 func TestKilledDuringALookup(t *testing.T) {
+	t.Parallel()
 	for _, at := range []point{
 		oncetest.BeforeEvent(journal.EventLook), oncetest.AfterEvent(journal.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
 		oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence),
@@ -451,6 +453,7 @@ func TestKilledDuringALookup(t *testing.T) {
 
 // A process is killed around the commit of an event. The event is delivered again, and counts once.
 func TestKilledDuringAWebhook(t *testing.T) {
+	t.Parallel()
 	for _, at := range []point{oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence)} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
@@ -628,6 +631,7 @@ func TestTwoProcessesStartTogether(t *testing.T) {
 }
 
 func TestPausedProcessKeepsItsOperations(t *testing.T) {
+	t.Parallel()
 	for _, at := range []point{oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.BeforeEvent(journal.EventComplete)} {
 		t.Run("paused "+string(at), func(t *testing.T) {
 			t.Parallel()

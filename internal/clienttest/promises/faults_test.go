@@ -55,6 +55,7 @@ var faults = []struct {
 }
 
 func TestFaultsAndTheCallersResult(t *testing.T) {
+	t.Parallel()
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel() // they wait for disks and networks

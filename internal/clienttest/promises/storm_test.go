@@ -27,6 +27,7 @@ func FuzzStormOfFaultsLeavesOneEffect(f *testing.F) {
 	f.Add(uint64(2), byte(0), byte(0), byte(90), byte(0))
 	f.Add(uint64(3), byte(0), byte(0), byte(0), byte(95))
 	f.Fuzz(func(t *testing.T, seed uint64, dropBefore, dropAfter, cut, status byte) {
+		t.Parallel()
 		odds := func(b byte) float64 { return float64(b%100) / 100 }
 		mix := providertest.Mix{
 			DropBefore: odds(dropBefore), DropAfter: odds(dropAfter), Cut: odds(cut),
