@@ -201,6 +201,7 @@ func crashFlows(t *testing.T, crashes []flowCrash, id string, inbound bool) []cr
 
 // A flow finishes with one effect per step, wherever its process is killed.
 func TestKilledAnywhereAFlowFinishes(t *testing.T) {
+	t.Parallel()
 	crashes := flowCrashes()
 	outcomes := crashFlows(t, crashes, "ride-1", false)
 	for i, c := range crashes {
@@ -243,6 +244,7 @@ func inboundCrashes() (all []flowCrash) {
 // A process is killed anywhere in the handler of an inbound request. A flow that is given up still has each effect
 // once, and takes each back once.
 func TestKilledAnywhereInAHandler(t *testing.T) {
+	t.Parallel()
 	crashes := inboundCrashes()
 	outcomes := crashFlows(t, crashes, "order-1", true)
 	once := map[string]int{}
@@ -269,6 +271,7 @@ func TestKilledAnywhereInAHandler(t *testing.T) {
 
 // Two processes that resume together make no step twice.
 func TestTwoProcessesResumeTogether(t *testing.T) {
+	t.Parallel()
 	const many = 30
 	servers := newRideServers()
 	defer servers.close()
@@ -302,6 +305,7 @@ func TestTwoProcessesResumeTogether(t *testing.T) {
 // TestStormOfKillsLeavesOneEffectAStep kills a process that runs flows
 // through faults again and again, after a number of requests. The seed decides on faults and kills, but not on the scheduling.
 func TestStormOfKillsLeavesOneEffectAStep(t *testing.T) {
+	t.Parallel()
 	const perLife = 10
 	kills, seed := soak.Times(4, 100), soak.Seed(t, 4711)
 	random := rand.New(rand.NewPCG(seed, 1))

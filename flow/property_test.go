@@ -154,6 +154,7 @@ func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memo
 
 // A flow that runs again from any recorded prefix issues the same keys.
 func TestRunAgainFromAnyPrefixHasTheSameKeys(t *testing.T) {
+	t.Parallel()
 	prefixes, first := 0, soak.Seed(t, 0)
 	for i := range soak.Times(12, 300) {
 		seed := first + uint64(i)
@@ -214,6 +215,7 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 
 // A step that charges another card in each run charges at most one, and none after the end of its flow.
 func TestStepThatChangesItsCardChargesOne(t *testing.T) {
+	t.Parallel()
 	first := soak.Seed(t, 0)
 	for i := range soak.Times(30, 600) {
 		seed := first + uint64(i)

@@ -83,6 +83,7 @@ func (j *failsAt) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit in
 // A journal fails at any write of a flow. Each step is made once all the same, whether this process goes on or the
 // next one.
 func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
+	t.Parallel()
 	cases := 0
 	for _, declines := range []bool{false, true} {
 		for _, lands := range []bool{false, true} {

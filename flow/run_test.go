@@ -25,6 +25,7 @@ import (
 // Stopping Run, as a deploy does, leaves each flow as it was. No flow counts a failure, finishes or gives up because
 // of it.
 func TestStoppingRunDoesNotFailFlows(t *testing.T) {
+	t.Parallel()
 	cases := 0
 	for _, row := range []struct {
 		name    string

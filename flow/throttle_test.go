@@ -62,6 +62,7 @@ func (p *process) finished() (n int) {
 
 // A provider that is down gets only probes, however many flows wait for it. The flows go on once it is back.
 func TestThrottledFlowsBesideAnOutage(t *testing.T) {
+	t.Parallel()
 	own := []option{with("Authorization", "Bearer s3cr3t")} // which Run has not
 	for _, row := range []struct {
 		name    string
