@@ -205,7 +205,7 @@ func (k Key) Without(m Message) (Message, error) {
 	case providers.KeyJSONField:
 		err = k.clearJSON(&m)
 	case providers.KeyGraphQL:
-		err = k.clearGraphQL(&m)
+		err = k.setGraphQL(&m, "")
 	}
 	for name := range m.Header {
 		if k.InHeader(name) {

@@ -197,18 +197,6 @@ func (r *gqlRequest) uses(variable string) (n int) {
 	return n - 1
 }
 
-func (k Key) inGraphQL(m Message) (gqlRequest, gqlPlace, error) {
-	r, problem := readGraphQL(m)
-	if problem != "" {
-		return r, gqlPlace{}, k.invalid("%s", problem)
-	}
-	place, problem := r.find(k.Name)
-	if problem != "" {
-		return r, place, k.invalid("%s", problem)
-	}
-	return r, place, nil
-}
-
 // variable finds a variable's value in the body. Variables that are null are none.
 func (k Key) variable(body []byte, path []string) (jsonPlace, error) {
 	place, problem := locate(body, path)
@@ -221,12 +209,19 @@ func (k Key) variable(body []byte, path []string) (jsonPlace, error) {
 	return place, nil
 }
 
+// setGraphQL puts the key in its place. An empty key clears it, and a document without the argument stays as it is.
 func (k Key) setGraphQL(m *Message, key string) error {
-	r, place, err := k.inGraphQL(*m)
-	if err != nil {
-		return err
+	var place gqlPlace
+	r, problem := readGraphQL(*m)
+	if problem == "" {
+		place, problem = r.find(k.Name)
 	}
-	if place.variables == nil {
+	switch {
+	case problem == gqlNoArgument && key == "":
+		return nil
+	case problem != "":
+		return k.invalid("%s", problem)
+	case place.variables == nil:
 		m.Body = r.withLiteral(place, key)
 		return nil
 	}
@@ -293,26 +288,6 @@ func (k Key) carriedGraphQL(m Message) (key string, present bool, err error) {
 		return "", true, k.invalid("variables: %s", notAString)
 	}
 	return unquote(m.Body[at.value.from:at.value.to]), true, nil
-}
-
-// clearGraphQL puts an empty string for the key. A document without the argument
-// stays as it is.
-func (k Key) clearGraphQL(m *Message) error {
-	r, problem := readGraphQL(*m)
-	if problem != "" {
-		return k.invalid("%s", problem)
-	}
-	place, problem := r.find(k.Name)
-	switch {
-	case problem == gqlNoArgument:
-		return nil
-	case problem != "":
-		return k.invalid("%s", problem)
-	case place.variables == nil:
-		m.Body = r.withLiteral(place, "")
-		return nil
-	}
-	return k.setVariable(m, place.variables, "")
 }
 
 // textOf returns what a string literal says, if that is what stands in it.
