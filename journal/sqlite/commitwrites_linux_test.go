@@ -19,6 +19,7 @@ import (
 type walWrites struct {
 	path          string
 	writes, syncs atomic.Int64
+	synced        atomic.Int64 // the writes before the last sync
 }
 
 func (w *walWrites) watches(name string) bool { return name == w.path+"-wal" }
@@ -31,6 +32,7 @@ func (w *walWrites) write(_ string, _ int64, _ []byte, do func() int32) int32 {
 func (w *walWrites) truncate(_ string, _ int64, do func() int32) int32 { return do() }
 func (w *walWrites) sync(uintptr, string) int32 {
 	w.syncs.Add(1)
+	w.synced.Store(w.writes.Load())
 	return sqlite3.SQLITE_OK
 }
 func (w *walWrites) remove(_ string, do func() int32) int32 { return do() }
@@ -51,6 +53,23 @@ func TestCommitIsOneWriteAndOneSync(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, w.writes.Load())
 		assert.EqualValues(t, 1, w.syncs.Load())
+	}
+}
+
+// So it is for a transaction of the application's, with the receipt of a request.
+func TestTransactionIsOneWriteAndOneSync(t *testing.T) {
+	w := &walWrites{path: filepath.Join(t.TempDir(), "journal.db")}
+	t.Cleanup(watch(w))
+	j := open(t, w.path)
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	serve(t, j, "key-0") // the first sync of a connection is SQLite's own
+	for i := range 5 {
+		w.writes.Store(0)
+		w.syncs.Store(0)
+		serve(t, j, fmt.Sprint("key-", i+1))
+		assert.EqualValues(t, 1, w.writes.Load())
+		assert.EqualValues(t, 1, w.syncs.Load())
+		assert.EqualValues(t, 1, w.synced.Load())
 	}
 }
 

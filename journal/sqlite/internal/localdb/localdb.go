@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
+	"github.com/onceward/onceward/journal/sqlite/internal/vfs"
 )
 
 // Database is a database/sql handle on the open file, for transactions that hold the application's writes beside a
@@ -39,7 +40,7 @@ func (d *Database) Begin(ctx context.Context, path string, lock Lock, timeout ti
 			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		var base driver.Connector
-		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
+		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode() + vfs.Parameter()); d.err == nil {
 			d.db = sql.OpenDB(guards{base, lock, timeout})
 		}
 	})
