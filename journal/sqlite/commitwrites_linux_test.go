@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -71,6 +72,59 @@ func TestTransactionIsOneWriteAndOneSync(t *testing.T) {
 		assert.EqualValues(t, 1, w.syncs.Load())
 		assert.EqualValues(t, 1, w.synced.Load())
 	}
+}
+
+// seenAtWrite is a disk that calls look before each write to a WAL, while looking is set.
+type seenAtWrite struct {
+	careless
+	look    func()
+	looking atomic.Bool
+}
+
+func (d *seenAtWrite) write(name string, _ int64, _ []byte, do func() int32) int32 {
+	if d.looking.Load() && strings.HasSuffix(name, "-wal") {
+		d.look()
+	}
+	return do()
+}
+
+// A handler may end its transaction by SQL, and turn syncs off. Even then SQLite publishes a commit, by the first of the two
+// headers of the -shm, only once its frames are in the WAL (https://sqlite.org/walformat.html, section 2.1).
+func TestCommitWithoutASyncIsInTheWALBeforeItIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	d := &seenAtWrite{careless: careless{dir}}
+	t.Cleanup(watch(d))
+	var shm *os.File
+	t.Cleanup(func() { _ = shm.Close() }) // once the journal is closed, since it would drop the journal's locks
+	j := open(t, path)
+	var err error
+	shm, err = os.Open(path + "-shm")
+	require.NoError(t, err)
+	published := func() []byte {
+		header := make([]byte, 48)
+		_, err := shm.ReadAt(header, 0)
+		assert.NoError(t, err)
+		return header
+	}
+	tx, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	for _, query := range []string{"CREATE TABLE notes (note TEXT)", "COMMIT", "PRAGMA synchronous=OFF"} {
+		_, err = tx.ExecContext(t.Context(), query)
+		require.NoError(t, err)
+	}
+	before, writes := published(), 0
+	d.look = func() {
+		writes++
+		assert.Equal(t, before, published())
+	}
+	d.looking.Store(true)
+	_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES ('one')")
+	d.looking.Store(false)
+	require.NoError(t, err)
+	assert.Positive(t, writes)
+	assert.NotEqual(t, before, published())
+	_ = tx.Rollback()
 }
 
 // spill begins a transaction in a new file, on a connection that writes as the journal's writer does. It writes more rows than

@@ -84,6 +84,7 @@ type (
 	sizeMethod     = func(tls *libc.TLS, file, size uintptr) int32
 	controlMethod  = func(tls *libc.TLS, file uintptr, op int32, arg uintptr) int32
 	lockMethod     = func(tls *libc.TLS, file uintptr, offset, n, flags int32) int32
+	barrierMethod  = func(tls *libc.TLS, file uintptr)
 )
 
 // open has the default VFS open a file, and puts our methods in place of some of its own.
@@ -137,6 +138,7 @@ func methodsOf(tls *libc.TLS, beneath uintptr, wal bool) uintptr {
 		methods.FxFileSize = cmem.PointerTo[sizeMethod](fileSize)
 	} else {
 		methods.FxShmLock = cmem.PointerTo[lockMethod](lock)
+		methods.FxShmBarrier = cmem.PointerTo[barrierMethod](barrier)
 		methods.FxFileControl = cmem.PointerTo[controlMethod](control)
 	}
 	address, _ := cmem.CopyOf(tls, &methods)
@@ -244,6 +246,16 @@ func lock(tls *libc.TLS, address uintptr, offset, n, flags int32) int32 {
 		f.log.held = f.log.held[:0]
 	}
 	return cmem.Call[lockMethod](f.methods.FxShmLock)(tls, address, offset, n, flags)
+}
+
+// barrier puts what is held before SQLite publishes a commit. It does so after the commit's sync, unless the application turned
+// syncs off on its connection.
+func barrier(tls *libc.TLS, address uintptr) {
+	f := fileAt(address)
+	if f.log != nil {
+		_ = f.log.put(tls)
+	}
+	cmem.Call[barrierMethod](f.methods.FxShmBarrier)(tls, address)
 }
 
 // control has the system begin to write back what a checkpoint wrote to the file. The writer syncs the file when the WAL starts
