@@ -174,11 +174,6 @@ func (t *tx) receive(ev journal.ReceiptEvent) (result journal.ReceiptResult, don
 	pooled, _ := t.conn.(*apptx.Pooled)
 	switch {
 	case ev.Kind == journal.ReceiptComplete && ev.Reserved != nil:
-		if pooled != nil && pooled.HasFirst() { // the handler has sent no statement
-			if err := pooled.Start(t.ctx); err != nil {
-				return result, false, explainTheirs(t.ctx, "receive a request", err)
-			}
-		}
 		was = *ev.Reserved
 	case ev.Kind == journal.ReceiptComplete, ev.Kind == journal.ReceiptResolve:
 		return result, false, nil

@@ -481,8 +481,10 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 			stands(t, j, key, journal.Replay)
 		}
 	}
+	trips.Store(0)
 	tx, _, promised := reservedLater(t, j, pool, "without a statement", isFree)
 	decides(t, j, tx, answeredBy(promised), journal.Recorded)
+	assert.EqualValues(t, 1, trips.Load(), "BEGIN, the reservation and the answer")
 	require.NoError(t, tx.Commit(ctx))
 	stands(t, j, "without a statement", journal.Replay)
 	verified(t, j)
@@ -590,6 +592,7 @@ func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key st
 	ev.Decided = decided
 	result := receive(t, j, tx, ev)
 	require.Equal(t, journal.Execute.String(), result.Decision.String())
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // else the pool would wait for a test that has failed
 	return tx, tx.Driver().(pgx.Tx), result.Receipt
 }
 

@@ -55,9 +55,6 @@ func (t *Pooled) BeginsWith(first *First) bool {
 	return true
 }
 
-// HasFirst reports whether the statement of BeginsWith is not sent yet.
-func (t *Pooled) HasFirst() bool { return t.first != nil }
-
 // Defers reports whether a statement is sent with COMMIT, or before it with the next one.
 func (t *Pooled) Defers(sql string, args []any) bool {
 	if t.begun == nil || t.last != nil || t.over.Load() {
