@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/onceward/onceward/providers"
 )
 
@@ -97,21 +99,8 @@ func (k Key) allows(c byte) bool {
 
 // isUUID reports whether a key is the text of a UUID of a version, RFC 9562 section 4.
 func isUUID(key string, version int) bool {
-	if len(key) != 36 {
-		return false
-	}
-	for i := range len(key) {
-		c := key[i]
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'):
-			return false
-		}
-	}
-	return key[14] == '0'+byte(version) && strings.IndexByte("89abAB", key[19]) >= 0
+	id, err := uuid.Parse(key)
+	return err == nil && len(key) == 36 && int(id.Version()) == version && id.Variant() == uuid.RFC4122 // Parse reads other forms too
 }
 
 func inQuotes(s string) bool {
