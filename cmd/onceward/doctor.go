@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,15 +91,6 @@ func (x *examination) failed(check string, err error) {
 	x.finds(levelWarn, check, "the check could not be made: "+err.Error(), "", "")
 }
 
-func (x *examination) has(level string) bool {
-	for _, k := range x.Checks {
-		if k.Level == level {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *command) doctorCommand() *cobra.Command {
 	x := &examination{}
 	cmd := &cobra.Command{
@@ -126,7 +118,7 @@ func (c *command) doctorCommand() *cobra.Command {
 			if err := c.say(x); err != nil {
 				return err
 			}
-			if x.has(levelFail) {
+			if slices.ContainsFunc(x.Checks, func(k checked) bool { return k.Level == levelFail }) {
 				return errFindings
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
@@ -46,12 +47,7 @@ var errFindings = errors.New("there are findings")
 func codeOf(err error) int {
 	var e *exit
 	is := func(targets ...error) bool {
-		for _, target := range targets {
-			if errors.Is(err, target) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	switch {
 	case err == nil:

@@ -129,12 +129,7 @@ func literal(same providers.Same) bool {
 
 // states reports whether the event says what the rule asks of it whatever the request.
 func states(rule *providers.EventRule, texts tables.Texts) bool {
-	for _, same := range rule.Also {
-		if literal(same) && !says(texts, same, same.Is) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rule.Also, func(same providers.Same) bool { return literal(same) && !says(texts, same, same.Is) })
 }
 
 func says(texts tables.Texts, same providers.Same, want string) bool {

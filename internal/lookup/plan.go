@@ -86,12 +86,7 @@ type Item struct {
 // Shared reports whether the look-up's requests ask for a window and nothing of one
 // operation, so that one sweep serves every operation that is in its window.
 func Shared(look *providers.Lookup) bool {
-	for _, name := range asks(look) {
-		if name != "since" && name != "until" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(asks(look), func(name string) bool { return name != "since" && name != "until" })
 }
 
 // asks returns the placeholders of a look-up's request.

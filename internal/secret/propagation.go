@@ -1,6 +1,9 @@
 package secret
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // propagated are the fields, in lower case, that carry a trace from a caller to the server that it calls, with the
 // source of each. They belong to one call alone.
@@ -38,15 +41,6 @@ var propagatedPrefixes = []string{
 // out with its caller's own call only. It is neither written nor sent with another call, since it is true of no
 // other.
 func Propagated(name string) bool {
-	for _, p := range propagatedPrefixes {
-		if len(name) > len(p) && strings.EqualFold(name[:len(p)], p) {
-			return true
-		}
-	}
-	for _, p := range propagated {
-		if len(name) == len(p) && strings.EqualFold(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(propagatedPrefixes, func(p string) bool { return len(name) > len(p) && strings.EqualFold(name[:len(p)], p) }) ||
+		slices.ContainsFunc(propagated, func(p string) bool { return len(name) == len(p) && strings.EqualFold(name, p) })
 }

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +79,7 @@ func (r Reference) Set(m *Message, reference string) error {
 
 // parted reports whether the body is of several parts, by any of its types.
 func (m Message) parted() bool {
-	for _, line := range lines(m.Header, "Content-Type") {
-		if strings.HasPrefix(mediaType(line), "multipart/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines(m.Header, "Content-Type"), func(line string) bool { return strings.HasPrefix(mediaType(line), "multipart/") })
 }
 
 // setJSON puts the reference into a JSON body, with the objects on the way to it that are missing.

@@ -191,12 +191,9 @@ func partsFields(r rune) bool { return r == '[' || r == ']' || r == '.' }
 
 // isAt reports whether a path ends where the names of at lead.
 func isAt(paths [][][]byte, at [][]byte) bool {
-	for _, path := range paths {
-		if len(path) <= len(at) && slices.EqualFunc(path, at[len(at)-len(path):], bytes.EqualFold) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(path [][]byte) bool {
+		return len(path) <= len(at) && slices.EqualFunc(path, at[len(at)-len(path):], bytes.EqualFold)
+	})
 }
 
 // secretSearch is one search through a body.
