@@ -227,15 +227,12 @@ func (c *console) find(w http.ResponseWriter, r *http.Request, _ string) error {
 // attention lists everything that needs attention, oldest first.
 func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) error {
 	p, now := &page{Heading: "Needs attention", List: &list{}}, c.now()
-	for op, err := range c.Journal.List(r.Context(), journal.Filter{NeedsAttention: now, Limit: perPage*4 + 1}) {
-		if err != nil {
-			return err
-		}
-		if len(p.List.Rows) == perPage*4 {
-			p.List.Next = "operations?order=oldest&show=attention"
-			break
-		}
-		p.List.Rows = append(p.List.Rows, op)
+	rows, more, err := shown.Page(c.Journal.List(r.Context(), journal.Filter{NeedsAttention: now, Limit: perPage*4 + 1}), perPage*4, nil, itself)
+	if err != nil {
+		return err
+	}
+	if p.List.Rows = rows; more {
+		p.List.Next = "operations?order=oldest&show=attention"
 	}
 	if c.flows != nil {
 		if err := p.addFlows(shown.AttentionFlows(r.Context(), c.flows, now)); err != nil {
@@ -250,18 +247,12 @@ func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) er
 }
 
 // addFlows adds flows up to a page.
-func (p *page) addFlows(flows iter.Seq2[journal.Flow, error]) error {
-	for f, err := range flows {
-		if err != nil {
-			return err
-		}
-		if p.More = len(p.Flows) == perPage*4; p.More {
-			break
-		}
-		p.Flows = append(p.Flows, f)
-	}
-	return nil
+func (p *page) addFlows(flows iter.Seq2[journal.Flow, error]) (err error) {
+	p.Flows, p.More, err = shown.Page(flows, perPage*4, nil, itself)
+	return err
 }
+
+func itself[T any](one *T) T { return *one }
 
 func (c *console) flowList(w http.ResponseWriter, r *http.Request, _ string) error {
 	q := r.URL.Query()

@@ -182,19 +182,13 @@ func (c *console) reserved(ctx context.Context, p *page) error {
 	if err != nil || n == nil || n.Reserved == 0 {
 		return err
 	}
-	l := &receiptList{}
-	for r, err := range c.receipts.ListReceipts(ctx, journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}, Limit: perPage*4 + 1}) {
-		if err != nil {
-			return err
-		}
-		if len(l.Rows) == perPage*4 {
-			l.Next = "receipts?state=reserved&order=oldest"
-			break
-		}
-		l.Rows = append(l.Rows, receiptOf(&r))
+	reserved := journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}, Limit: perPage*4 + 1}
+	rows, more, err := shown.Page(c.receipts.ListReceipts(ctx, reserved), perPage*4, nil, receiptOf)
+	if err != nil || len(rows) == 0 {
+		return err
 	}
-	if len(l.Rows) > 0 {
-		p.Receipts = l
+	if p.Receipts = (&receiptList{Rows: rows}); more {
+		p.Receipts.Next = "receipts?state=reserved&order=oldest"
 	}
 	return nil
 }

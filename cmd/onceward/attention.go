@@ -66,10 +66,10 @@ func (c *command) attentionCommand() *cobra.Command {
 			now := c.at(s)
 			all, more := &attention{}, false
 			var err error
-			if all.Operations, all.More, err = page(s.List(ctx, journal.Filter{NeedsAttention: now}), maxAttention, always, c.operationOf); err != nil {
+			if all.Operations, all.More, err = shown.Page(s.List(ctx, journal.Filter{NeedsAttention: now}), maxAttention, nil, c.operationOf); err != nil {
 				return err
 			}
-			if all.Flows, more, err = page(shown.AttentionFlows(ctx, s, now), maxAttention, always, c.flowOf); err != nil {
+			if all.Flows, more, err = shown.Page(shown.AttentionFlows(ctx, s, now), maxAttention, nil, c.flowOf); err != nil {
 				return err
 			}
 			all.More = all.More || more
@@ -79,7 +79,7 @@ func (c *command) attentionCommand() *cobra.Command {
 			}
 			if n != nil && n.Reserved > 0 {
 				reserved := journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}
-				if all.Receipts, more, err = page(s.ListReceipts(ctx, reserved), maxAttention, always, c.receiptOf); err != nil {
+				if all.Receipts, more, err = shown.Page(s.ListReceipts(ctx, reserved), maxAttention, nil, c.receiptOf); err != nil {
 					return err
 				}
 				all.More = all.More || more
@@ -128,7 +128,7 @@ func (c *command) looksCommand() *cobra.Command {
 			all := &looks{}
 			var err error
 			unknown := s.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Limit: maxAttention + 1})
-			all.Looks, all.More, err = page(unknown, maxAttention, always, func(op *journal.Operation) look {
+			all.Looks, all.More, err = shown.Page(unknown, maxAttention, nil, func(op *journal.Operation) look {
 				one := look{operation: c.operationOf(op)}
 				if d := c.detailOf(op, false); len(d.Evidence) > 0 {
 					one.Latest = &d.Evidence[len(d.Evidence)-1]

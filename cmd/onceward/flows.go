@@ -169,7 +169,7 @@ func (c *command) flowsCommand() *cobra.Command {
 			}
 			return c.using(cmd.Context(), access{}, func(s store) error {
 				said := &flows{}
-				said.Flows, said.More, err = page(s.ListFlows(cmd.Context(), filter), limit, func(f *journal.Flow) bool {
+				said.Flows, said.More, err = shown.Page(s.ListFlows(cmd.Context(), filter), limit, func(f *journal.Flow) bool {
 					return inboundKey == "" || shown.InboundKey(f.Parent, true) == shown.Text(inboundKey)
 				}, c.flowOf)
 				if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,25 +103,6 @@ func listed[S fmt.Stringer](all []S, last string) string {
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
-// page returns the rows of what fits, at most limit. more reports whether others follow.
-func page[T, R any](list iter.Seq2[T, error], limit int, fits func(*T) bool, row func(*T) R) (rows []R, more bool, err error) {
-	rows = []R{}
-	for one, err := range list {
-		switch {
-		case err != nil:
-			return nil, false, err
-		case !fits(&one):
-		case len(rows) == limit:
-			return rows, true, nil
-		default:
-			rows = append(rows, row(&one))
-		}
-	}
-	return rows, false, nil
-}
-
-func always[T any](*T) bool { return true }
-
 // selection has the flags that select operations.
 type selection struct {
 	states      []string
@@ -179,7 +159,7 @@ func (c *command) list(ctx context.Context, s store, filter journal.Filter, of s
 			filter.Before = handle
 		}
 	}
-	list, more, err := page(s.List(ctx, filter), of.limit, func(op *journal.Operation) bool {
+	list, more, err := shown.Page(s.List(ctx, filter), of.limit, func(op *journal.Operation) bool {
 		return (before.IsZero() || op.CreatedAt.Before(before)) && (!of.undelivered || op.Undelivered()) && of.steps.Has(op)
 	}, c.operationOf)
 	if err != nil {

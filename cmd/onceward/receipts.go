@@ -184,7 +184,7 @@ func (c *command) receiptPage(ctx context.Context, s store, filter journal.Recei
 		return said, err
 	}
 	before, more := c.at(s).Add(-of.older), false
-	said.Receipts, more, err = page(s.ListReceipts(ctx, filter), of.limit, func(r *journal.Receipt) bool { return of.older <= 0 || r.CreatedAt.Before(before) }, c.receiptOf)
+	said.Receipts, more, err = shown.Page(s.ListReceipts(ctx, filter), of.limit, func(r *journal.Receipt) bool { return of.older <= 0 || r.CreatedAt.Before(before) }, c.receiptOf)
 	if more {
 		said.Next = said.Receipts[of.limit-1].Handle
 	}
