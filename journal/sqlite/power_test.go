@@ -395,13 +395,6 @@ func TestPowerLossWhereNothingIsSynced(t *testing.T) {
 	}
 }
 
-// The tests notice a loss of power if no commit is synced. No test runs beside this one, since its commits would not be
-// synced either.
-func TestPowerLossWhereNoCommitIsSynced(t *testing.T) {
-	t.Cleanup(sqlite.SyncNormally())
-	record(t, filepath.Join(t.TempDir(), "journal.db")).losesSomething(t)
-}
-
 // losesSomething runs lives on a disk that does not sync everything. After a loss of power, an acknowledged event is
 // missing.
 func (d *disk) losesSomething(t *testing.T) {

@@ -7,6 +7,8 @@
 package vfs
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -42,12 +44,18 @@ func Parameter() string {
 // size is that of the memory of an open file, or 0 if the VFS could not be registered.
 var size int32
 
+// refusal is the error of a connection that turns syncs off, in C memory.
+var refusal uintptr
+
 var register = sync.OnceFunc(func() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	own := *cmem.At[sqlite3.Tsqlite3_vfs](sqlite3.Xsqlite3_vfs_find(tls, 0))
 	text, err := libc.CString(name)
 	if err != nil {
+		return
+	}
+	if refusal, err = libc.CString("the connection of a journal keeps synchronous=FULL"); err != nil {
 		return
 	}
 	own.FpNext, own.FzName, own.FxOpen = 0, text, cmem.PointerTo[openMethod](open)
@@ -84,7 +92,6 @@ type (
 	sizeMethod     = func(tls *libc.TLS, file, size uintptr) int32
 	controlMethod  = func(tls *libc.TLS, file uintptr, op int32, arg uintptr) int32
 	lockMethod     = func(tls *libc.TLS, file uintptr, offset, n, flags int32) int32
-	barrierMethod  = func(tls *libc.TLS, file uintptr)
 )
 
 // open has the default VFS open a file, and puts our methods in place of some of its own.
@@ -138,7 +145,6 @@ func methodsOf(tls *libc.TLS, beneath uintptr, wal bool) uintptr {
 		methods.FxFileSize = cmem.PointerTo[sizeMethod](fileSize)
 	} else {
 		methods.FxShmLock = cmem.PointerTo[lockMethod](lock)
-		methods.FxShmBarrier = cmem.PointerTo[barrierMethod](barrier)
 		methods.FxFileControl = cmem.PointerTo[controlMethod](control)
 	}
 	address, _ := cmem.CopyOf(tls, &methods)
@@ -248,22 +254,25 @@ func lock(tls *libc.TLS, address uintptr, offset, n, flags int32) int32 {
 	return cmem.Call[lockMethod](f.methods.FxShmLock)(tls, address, offset, n, flags)
 }
 
-// barrier puts what is held before SQLite publishes a commit. It does so after the commit's sync, unless the application turned
-// syncs off on its connection.
-func barrier(tls *libc.TLS, address uintptr) {
-	f := fileAt(address)
-	if f.log != nil {
-		_ = f.log.put(tls)
-	}
-	cmem.Call[barrierMethod](f.methods.FxShmBarrier)(tls, address)
-}
-
 // control has the system begin to write back what a checkpoint wrote to the file. The writer syncs the file when the WAL starts
 // over, and then waits for less.
+//
+// It refuses a connection without synchronous=FULL (https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html, FCNTL_PRAGMA).
+// Such a commit is published without a sync, so its frames would not be in the WAL yet.
 func control(tls *libc.TLS, address uintptr, op int32, argument uintptr) int32 {
 	f := fileAt(address)
-	if op == sqlite3.SQLITE_FCNTL_CKPT_DONE && f.data {
-		_ = unix.SyncFileRange(int(cmem.At[sqlite3.TunixFile](address).Fh), 0, 0, unix.SYNC_FILE_RANGE_WRITE) // the sync will have its error
+	switch op {
+	case sqlite3.SQLITE_FCNTL_PRAGMA:
+		// The name is an argument, and so is the value. It is 0 if the pragma is read.
+		if pragma := cmem.At[[3]uintptr](argument); pragma[2] != 0 && strings.EqualFold(libc.GoString(pragma[1]), "synchronous") &&
+			!slices.Contains([]string{"full", "2", "extra", "3"}, strings.ToLower(libc.GoString(pragma[2]))) {
+			pragma[0] = sqlite3.Xsqlite3_mprintf(tls, refusal, 0)
+			return sqlite3.SQLITE_ERROR
+		}
+	case sqlite3.SQLITE_FCNTL_CKPT_DONE:
+		if f.data {
+			_ = unix.SyncFileRange(int(cmem.At[sqlite3.TunixFile](address).Fh), 0, 0, unix.SYNC_FILE_RANGE_WRITE) // the sync will have its error
+		}
 	}
 	return cmem.Call[controlMethod](f.methods.FxFileControl)(tls, address, op, argument)
 }
