@@ -111,15 +111,9 @@ func counted(n int64, one, many string) string {
 
 // twice returns the newest operations with a proven second effect.
 func (c *console) twice(ctx context.Context) (ops []journal.Operation, err error) {
-	for op, err := range c.Journal.List(ctx, journal.Filter{Newest: true, Limit: mostRecent}) {
-		if err != nil {
-			return nil, err
-		}
-		if op.SecondEffects > 0 {
-			ops = append(ops, op)
-		}
-	}
-	return ops, nil
+	ops, _, err = shown.Page(c.Journal.List(ctx, journal.Filter{Newest: true, Limit: mostRecent}), mostRecent,
+		func(op *journal.Operation) bool { return op.SecondEffects > 0 }, itself)
+	return ops, err
 }
 
 // closing counts the oldest pending operations whose window ends soon.

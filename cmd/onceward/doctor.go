@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,21 +240,15 @@ func (x *examination) windows(ctx context.Context, s store) {
 
 // seconds finds operations with a proven second effect.
 func (x *examination) seconds(ctx context.Context, s store) {
-	n, first := 0, ""
-	for op, err := range s.List(ctx, journal.Filter{Newest: true, Limit: maxExamined}) {
-		if err != nil {
-			x.failed("second-effect", err)
-			return
-		}
-		if op.SecondEffects > 0 {
-			if n == 0 {
-				first = handleOf(op.Handle)
-			}
-			n++
-		}
+	twice, _, err := shown.Page(s.List(ctx, journal.Filter{Newest: true, Limit: maxExamined}), maxExamined,
+		func(op *journal.Operation) bool { return op.SecondEffects > 0 }, func(op *journal.Operation) string { return handleOf(op.Handle) })
+	if err != nil {
+		x.failed("second-effect", err)
+		return
 	}
-	x.judge(n == 0, fmt.Sprintf("none among the newest %d operations", maxExamined), checked{"second-effect", levelFail,
-		fmt.Sprintf("%d operations took effect twice, the latest is %s", n, first), "show prints the evidence of each: refund the second one at the provider", "second-effect"})
+	x.judge(len(twice) == 0, fmt.Sprintf("none among the newest %d operations", maxExamined), checked{"second-effect", levelFail,
+		fmt.Sprintf("%d operations took effect twice, the latest is %s", len(twice), cmp.Or(twice...)),
+		"show prints the evidence of each: refund the second one at the provider", "second-effect"})
 }
 
 // cards looks for bodies with card numbers.
