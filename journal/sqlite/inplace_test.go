@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,14 +157,16 @@ func TestOlderCopyWrittenOverTheFileDuringACheckpoint(t *testing.T) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	alter(t, path, "CREATE TABLE notes (note BLOB)")
 	goOn(t, j, "before")
 	moveWAL(t, path, "FULL")
 	goOn(t, j, "known to be in the file")
 
 	d.armed.Store(true)
-	writeNote(t, j, 3<<20)
-	writeNote(t, j, 1) // this wakes the checkpointer
+	large := begin("this wakes the checkpointer", s)
+	large.Intent.Request.Body = make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large.Intent.Request.Body) // it can't be compressed
+	_, err = j.Apply(t.Context(), large)
+	require.NoError(t, err)
 	<-written
 	_, err = j.Apply(t.Context(), begin("meanwhile", s))
 	require.NoError(t, err)
