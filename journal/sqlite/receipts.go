@@ -255,7 +255,9 @@ func (j *Journal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.R
 		err = j.mayWrite(version)
 	}
 	if err == nil && handle != nil {
-		s.receipt, err = receiptIn(ctx, tx, handle)
+		if s.receipt, err = receiptIn(ctx, tx, handle); err == nil && s.receipt.ReceiptKey != key {
+			err = format.ErrDamaged // an index leads to another receipt
+		}
 	}
 	if err != nil {
 		return s, ended(ctx, err)

@@ -278,6 +278,36 @@ func TestReceiptThatOnlyAnIndexHas(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
+// An index whose entry was changed leads to the receipt of another key. Its answer is no answer to this one.
+func TestReceiptToWhichAnotherKeyLeads(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path, other := filepath.Join(folder, "journal.db"), filepath.Join(folder, "other.db")
+	for path, key := range map[string]string{path: "key-1", other: "key-2"} { // each has the same handle
+		j := open(t, path)
+		require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+		serve(t, j, key)
+		require.NoError(t, j.Close())
+	}
+	for _, statement := range []string{
+		"CREATE TABLE hidden AS SELECT * FROM sqlite_schema WHERE name = 'onceward_receipts_key'; " +
+			"PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'onceward_receipts_key'",
+		"ATTACH '" + other + "' AS other; REPLACE INTO onceward_receipts SELECT * FROM other.onceward_receipts",
+		"PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM hidden",
+		"DROP TABLE hidden",
+	} {
+		alter(t, path, statement)
+	}
+	j := open(t, path)
+	_, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
+	require.ErrorIs(t, err, format.ErrDamaged)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-1"))
+	require.ErrorIs(t, err, format.ErrDamaged)
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
 // A damaged receipt that ended first keeps no other from being reaped.
 func TestDamagedReceiptIsPassedOver(t *testing.T) {
 	t.Parallel()
