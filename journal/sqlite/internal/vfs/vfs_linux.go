@@ -27,22 +27,20 @@ const name = "onceward"
 const maxHeld = 1<<17 - 1
 
 // Parameter returns what the URI of a connection with synchronous=FULL needs in order to use the VFS, beginning with &.
-// It is empty if the connection can't use it.
+// It is empty if the connection can't use it, as once the application has replaced the default VFS.
 func Parameter() string {
-	if register(); size == 0 {
-		return ""
-	}
+	register()
 	tls := libc.NewTLS()
 	defer tls.Close()
-	// The memory of an open file has our size, and the default VFS may be an application's.
-	if cmem.At[sqlite3.Tsqlite3_vfs](sqlite3.Xsqlite3_vfs_find(tls, 0)).FszOsFile > size {
+	if beneath == 0 || sqlite3.Xsqlite3_vfs_find(tls, 0) != beneath {
 		return ""
 	}
 	return "&vfs=" + name
 }
 
-// size is that of the memory of an open file, or 0 if the VFS could not be registered.
-var size int32
+// beneath is the VFS that was the default one when ours was registered, or 0 if that failed. The memory of an open file has
+// its size.
+var beneath uintptr
 
 // refusal is the error of a connection that turns syncs off, in C memory.
 var refusal uintptr
@@ -50,7 +48,8 @@ var refusal uintptr
 var register = sync.OnceFunc(func() {
 	tls := libc.NewTLS()
 	defer tls.Close()
-	own := *cmem.At[sqlite3.Tsqlite3_vfs](sqlite3.Xsqlite3_vfs_find(tls, 0))
+	found := sqlite3.Xsqlite3_vfs_find(tls, 0)
+	own := *cmem.At[sqlite3.Tsqlite3_vfs](found)
 	text, err := libc.CString(name)
 	if err != nil {
 		return
@@ -60,7 +59,7 @@ var register = sync.OnceFunc(func() {
 	}
 	own.FpNext, own.FzName, own.FxOpen = 0, text, cmem.PointerTo[openMethod](open)
 	if address, _ := cmem.CopyOf(tls, &own); address != 0 && sqlite3.Xsqlite3_vfs_register(tls, address, 0) == sqlite3.SQLITE_OK {
-		size = own.FszOsFile
+		beneath = found
 	}
 })
 
@@ -94,9 +93,8 @@ type (
 	lockMethod     = func(tls *libc.TLS, file uintptr, offset, n, flags int32) int32
 )
 
-// open has the default VFS open a file, and puts our methods in place of some of its own.
+// open has the VFS beneath open a file, and puts our methods in place of some of its own.
 func open(tls *libc.TLS, _, name, address uintptr, flags int32, outFlags uintptr) int32 {
-	beneath := sqlite3.Xsqlite3_vfs_find(tls, 0)
 	vfs := cmem.At[sqlite3.Tsqlite3_vfs](beneath)
 	rc := cmem.Call[openMethod](vfs.FxOpen)(tls, beneath, name, address, flags, outFlags)
 	if rc != sqlite3.SQLITE_OK || flags&(sqlite3.SQLITE_OPEN_MAIN_DB|sqlite3.SQLITE_OPEN_WAL) == 0 {
