@@ -649,7 +649,13 @@ func TestReservedMeanwhile(t *testing.T) {
 			require.ErrorIs(t, err, errTold, "its first statement is the journal's")
 			require.NoError(t, tx.Rollback(ctx))
 
-			tx, own, _ := reservedLater(t, j, pool, "key", func(journal.ReceiptResult, error) error { return nil })
+			tx, own, _ := reservedLater(t, j, pool, "key", tells)
+			objects := own.LargeObjects()
+			_, err = objects.Create(ctx, 0)
+			require.ErrorIs(t, err, pgx.ErrTxClosed, "it is the first to write")
+			require.NoError(t, tx.Rollback(ctx))
+
+			tx, own, _ = reservedLater(t, j, pool, "key", func(journal.ReceiptResult, error) error { return nil })
 			_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
 			require.ErrorContains(t, err, "another transaction has reserved the key", "whatever Decided says")
 			require.NoError(t, tx.Rollback(ctx))

@@ -354,8 +354,10 @@ func (t *Pooled) Begin(ctx context.Context) (pgx.Tx, error) {
 }
 
 func (t *Pooled) LargeObjects() pgx.LargeObjects {
-	if t.Start(t.ctx) != nil {
-		return pgx.LargeObjects{} // there is nothing to do with them
+	if err := t.Start(t.ctx); err != nil {
+		b := new(pgx.Batch)
+		b.BeginTx(pgx.TxOptions{})
+		return pgx.FailedBatchResults(b, err).Tx().LargeObjects() // of a transaction that is over
 	}
 	return t.begun.LargeObjects()
 }
