@@ -194,6 +194,9 @@ func (t *Pooled) alone(sql string, args []any) bool {
 		switch arg.(type) {
 		case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID:
 			return true
+		case pgx.NamedArgs, pgx.StrictNamedArgs:
+		case pgx.QueryRewriter: // it gets the connection, and may write by it
+			return true
 		}
 		return false
 	})
