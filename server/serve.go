@@ -442,6 +442,9 @@ func (r *run) end() {
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
 	touched := r.returned()
+	if r.replay != nil || r.problem != nil {
+		r.end() // a caller that reads slowly holds no connection of the database
+	}
 	switch keeps := receipts.Kept(answer.status, touched || r.final) && !r.released.Load(); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,55 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/server"
 )
+
+// watching is an answer whose first write looks at something.
+type watching struct {
+	*httptest.ResponseRecorder
+	looks func()
+}
+
+func (w watching) Write(b []byte) (int, error) {
+	w.looks()
+	return w.ResponseRecorder.Write(b)
+}
+
+// A handler's first statement has found that another process has answered. That answer may be long, and its caller slow. No
+// connection is held meanwhile.
+func TestReplayWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	openAt(t, cluster.URL(), opts) // migrates
+	ask := func(h http.Handler, w http.ResponseWriter) {
+		r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+		r.Header.Set("Idempotency-Key", "key-0001")
+		h.ServeHTTP(w, r)
+	}
+	other := atomicOn(t, openAt(t, cluster.URL(), opts), nil, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, err := server.TxAs[pgx.Tx](r.Context())
+		assert.NoError(t, err)
+		_, _ = io.WriteString(w, "a long answer")
+	})
+	pool := poolAt(t, cluster.URL(), 1)
+	h := atomicOn(t, openAt(t, cluster.URL(), opts), postgres.Begin(pool), nil, func(_ http.ResponseWriter, r *http.Request) {
+		tx, err := server.TxAs[pgx.Tx](r.Context())
+		if !assert.NoError(t, err) {
+			return
+		}
+		ask(other, httptest.NewRecorder())
+		_, err = tx.Exec(r.Context(), "SELECT $1::int", 1)
+		assert.ErrorIs(t, err, server.ErrReplayed)
+	})
+	looked := false
+	w := watching{ResponseRecorder: httptest.NewRecorder(), looks: func() {
+		looked = true
+		assert.Zero(t, pool.Stat().AcquiredConns())
+	}}
+	ask(h, w)
+	assert.True(t, looked)
+	assert.Equal(t, "a long answer", w.Body.String())
+	assert.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
+}
 
 // writing is a rewriter of a query that writes by the connection.
 type writing struct{ sql string }
