@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -156,4 +157,44 @@ func TestRollbackOnAFullDiskLeavesItsPlaceInTheWALToOthers(t *testing.T) {
 	_, err = c.ExecContext(t.Context(), "INSERT INTO rows VALUES (101, 'after it')")
 	require.NoError(t, err)
 	whole(t, path, 2)
+}
+
+// refusing is a disk that is full for one write.
+type refusing struct {
+	careless
+	next atomic.Bool
+}
+
+func (d *refusing) write(_ string, _ int64, _ []byte, do func() int32) int32 {
+	if d.next.Swap(false) {
+		return sqlite3.SQLITE_FULL
+	}
+	return do()
+}
+
+// A commit that failed since the disk was full is not in the WAL afterwards, although the disk has room again. A recovery would
+// make it a success.
+func TestFailedCommitIsNotRecovered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data.db")
+	d := &refusing{careless: careless{filepath.Dir(path)}}
+	t.Cleanup(watch(d))
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)"+vfs.Parameter())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT UNIQUE)")
+	require.NoError(t, err)
+	d.next.Store(true)
+	// The rows need new pages, so the first page changes, and the rollback reads it in the WAL.
+	_, err = db.ExecContext(t.Context(), "INSERT INTO rows VALUES (1, ?)", strings.Repeat("failed", 5000))
+	require.ErrorContains(t, err, "full")
+	require.False(t, d.next.Load())
+
+	killed := filepath.Join(t.TempDir(), "data.db")
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(killed+suffix, data, 0o600))
+	}
+	whole(t, killed, 0)
+	whole(t, path, 0)
 }

@@ -174,7 +174,6 @@ func (f *file) put(tls *libc.TLS) int32 {
 func closeFile(tls *libc.TLS, address uintptr) int32 {
 	f := fileAt(address)
 	if f.main != nil {
-		_ = f.put(tls) // of a commit there is nothing
 		f.main.log = nil
 	}
 	files.Delete(address)
@@ -223,6 +222,7 @@ func fileSize(tls *libc.TLS, address, size uintptr) int32 {
 func syncFile(tls *libc.TLS, address uintptr, flags int32) int32 {
 	f := fileAt(address)
 	if rc := f.put(tls); rc != sqlite3.SQLITE_OK {
+		f.held = f.held[:0] // the commit fails. Its rollback may read the WAL
 		return rc
 	}
 	if !f.synced || !f.data {
@@ -242,11 +242,11 @@ func syncFile(tls *libc.TLS, address uintptr, flags int32) int32 {
 	}
 }
 
-// lock puts what is held before the lock on the WAL is given up, as after a rollback: the next process writes in its place.
+// lock forgets what is held when the lock on the WAL is given up, as after a rollback: the next process writes in its place. A
+// commit that failed must not come to the WAL either, since a recovery would find it there.
 func lock(tls *libc.TLS, address uintptr, offset, n, flags int32) int32 {
 	f := fileAt(address)
 	if f.log != nil && offset == sqlite3.WAL_WRITE_LOCK && flags == sqlite3.SQLITE_SHM_UNLOCK|sqlite3.SQLITE_SHM_EXCLUSIVE {
-		_ = f.log.put(tls) // it is of no commit
 		f.log.held = f.log.held[:0]
 	}
 	return cmem.Call[lockMethod](f.methods.FxShmLock)(tls, address, offset, n, flags)
