@@ -28,6 +28,6 @@ func Ordinary(text []byte) int {
 
 const each = 0x0101010101010101 // eight bytes of 1
 
-// below sets the high bit of the first byte that is less than n, which is at most 128. What it sets above that bit
-// means nothing.
+// below sets the high bit of the first byte that is less than n, which is at most 128. The bits above that one
+// mean nothing.
 func below(eight, n uint64) uint64 { return (eight - each*n) &^ eight & (each << 7) }

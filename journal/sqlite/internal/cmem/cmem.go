@@ -21,7 +21,7 @@ func Call[F any](pointer uintptr) F {
 // not look there.
 func PointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
-// CopyOf copies v to C memory, where it stays. It returns 0 and nil if no memory is left.
+// CopyOf copies v to C memory, for good. It returns 0 and nil if no memory is left.
 func CopyOf[T any](tls *libc.TLS, v *T) (uintptr, *T) {
 	address := sqlite3.Xsqlite3_malloc(tls, int32(unsafe.Sizeof(*v)))
 	if address == 0 {

@@ -1,8 +1,8 @@
-// Package vfs makes a commit cheaper than SQLite's own access to files does: it writes all frames of a commit by one system
+// Package vfs makes a commit cheaper than SQLite's own access to files does. It writes all frames of a commit by one system
 // call instead of two a frame, and syncs by fdatasync instead of fsync. A checkpoint's pages are on their way to the disk
 // before the sync that waits for them.
 //
-// It knows the methods by which SQLite uses a file, and calls those of the default VFS. It must not know what is in a file.
+// It knows SQLite's methods of a file, and calls those of the default VFS. It must not know what is in a file.
 // Outside Linux it does nothing.
 package vfs
 
@@ -71,7 +71,7 @@ type file struct {
 	log     *file // of a journal: its WAL, if it is open
 	main    *file // of a WAL: its journal
 
-	// What was written to a WAL, and is not in the file yet: held, which begins at offset. No other connection reads it, since
+	// held was written to a WAL, and is not in the file yet. It begins at offset there. No other connection reads it, since
 	// SQLite publishes a commit after its sync. Nor does one write there before SQLite gives up its lock on the WAL.
 	held    []byte
 	offset  int64
