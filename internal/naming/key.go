@@ -25,10 +25,12 @@ const (
 	referenceLabel = "onceward reference v1"
 )
 
-// NewKey returns a random key: a UUID of version 4.
+// NewKey returns a random key: a UUID of version 4, which IsRandom tells from a derived one.
 func NewKey() string {
 	var id uuid.UUID // filled in here, since uuid.New has one on the heap
-	rand.Read(id[:]) // never fails
+	for ok := false; !ok; ok = [2]byte(id[14:]) != derivedMark {
+		rand.Read(id[:]) // never fails
+	}
 	return stamped(id, randomVersion)
 }
 
@@ -151,7 +153,8 @@ func IsLikeMade(key string) bool {
 	return err == nil
 }
 
-// IsRandom reports whether a key is one of NewKey's and no derived one. Of 65,536 random keys, one is taken for derived.
+// IsRandom reports whether a key is one of NewKey's and no derived one. Of 65,536 keys that earlier releases made, one is
+// taken for derived.
 func IsRandom(key string) bool {
 	id, err := uuid.Parse(key)
 	return err == nil && id.Version() == randomVersion && [2]byte(id[14:]) != derivedMark

@@ -27,6 +27,16 @@ func TestNewKeyIsALowerCaseRandomUUID(t *testing.T) {
 	}
 }
 
+// A key that is derived in the form of a random one ends with 0de8. No random key does: its operation would be taken for one
+// whose key may come back, and an event without a time would not settle it.
+func TestNewKeyHasNotTheMarkOfADerivedOne(t *testing.T) {
+	for range 1 << 20 {
+		if key := onceward.NewKey(); strings.HasSuffix(string(key), "0de8") {
+			t.Fatal(key)
+		}
+	}
+}
+
 // The keys in the two golden tables were computed by a separate program from the published construction. They must
 // never change, because a changed child key is a second effect at the provider.
 
