@@ -28,10 +28,12 @@ const (
 // NewKey returns a random key: a UUID of version 4, which IsRandom tells from a derived one.
 func NewKey() string {
 	var id uuid.UUID // filled in here, since uuid.New has one on the heap
-	for ok := false; !ok; ok = [2]byte(id[14:]) != derivedMark {
+	for {
 		rand.Read(id[:]) // never fails
+		if [2]byte(id[14:]) != derivedMark {
+			return stamped(id, randomVersion)
+		}
 	}
-	return stamped(id, randomVersion)
 }
 
 // Child returns the key of one step under a key, within a scope, so that one parent in two scopes has two children. The

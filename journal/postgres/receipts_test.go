@@ -54,6 +54,15 @@ func receiving(t *testing.T) (*postgres.Journal, *postgrestest.Cluster, string) 
 	return j, server, `"` + opts.Schema + `"`
 }
 
+// withLines is receiving with a table of the application's, of lines.
+func withLines(t *testing.T) (j *postgres.Journal, server *postgrestest.Cluster, table string) {
+	t.Helper()
+	j, server, schema := receiving(t)
+	table = schema + ".lines"
+	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	return j, server, table
+}
+
 func receive(t *testing.T, j *postgres.Journal, tx journal.Tx, ev journal.ReceiptEvent) journal.ReceiptResult {
 	t.Helper()
 	result, err := j.ReceiveTx(t.Context(), tx, ev)
@@ -539,7 +548,7 @@ func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx 
 				}
 			} else if err := rows.Scan(new(time.Time)); !errors.Is(err, rows.Err()) {
 				return fmt.Errorf("it is scanned: %w", err)
-			} else if values, err := rows.Values(); err == nil || len(values)+len(rows.FieldDescriptions())+len(rows.RawValues()) > 0 || rows.Conn() != nil || rows.CommandTag().String() != "" {
+			} else if values, err := rows.Values(); err == nil || len(values)+len(rows.FieldDescriptions())+len(rows.RawValues()) > 0 || rows.Conn() != nil || rows.TypeMap() != nil || rows.CommandTag().String() != "" {
 				return fmt.Errorf("it has values: %w", err)
 			} else {
 				return rows.Err()
@@ -601,9 +610,7 @@ func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key st
 // handler overlooks that.
 func TestReservedMeanwhile(t *testing.T) {
 	t.Parallel()
-	j, server, schema := receiving(t)
-	table := schema + ".lines"
-	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	j, server, table := withLines(t)
 	ctx := t.Context()
 	pool := poolAt(t, server.URL(), 1)
 	errTold := errors.New("the handler is told")
@@ -674,9 +681,7 @@ func TestReservedMeanwhile(t *testing.T) {
 // reservation that Decided has got.
 func TestReservedOtherwiseThanExpected(t *testing.T) {
 	t.Parallel()
-	j, server, schema := receiving(t)
-	table := schema + ".lines"
-	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	j, server, table := withLines(t)
 	ctx := t.Context()
 	pool := poolAt(t, server.URL(), 1)
 	for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
@@ -718,9 +723,7 @@ func TestReservedOtherwiseThanExpected(t *testing.T) {
 // nothing.
 func TestFirstStatementThatFails(t *testing.T) {
 	t.Parallel()
-	j, server, schema := receiving(t)
-	table := schema + ".lines"
-	server.Exec(t, "CREATE TABLE "+table+" (line text)")
+	j, server, table := withLines(t)
 	ctx := t.Context()
 	pool := poolAt(t, server.URL(), 1)
 	for name, statement := range map[string]func(ctx context.Context, tx pgx.Tx) error{
@@ -964,15 +967,13 @@ func TestTransactionOfBegin(t *testing.T) {
 // A handler may overlook that the connection is dead. Nothing of it is there, and the commit says so.
 func TestTransactionOfBeginOnADeadConnection(t *testing.T) {
 	t.Parallel()
-	_, server, schema := receiving(t)
+	_, server, table := withLines(t)
 	cfg, err := pgxpool.ParseConfig(server.URL())
 	require.NoError(t, err)
 	cfg.MaxConns, cfg.ShouldPing = 1, func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	table := schema + ".lines"
-	server.Exec(t, "CREATE TABLE "+table+" (line text)")
 	for _, overlooks := range []string{"BEGIN", "a statement"} {
 		t.Run(overlooks, func(t *testing.T) {
 			var pid int
@@ -995,10 +996,8 @@ func TestTransactionOfBeginOnADeadConnection(t *testing.T) {
 // the handler's later writes are rolled back.
 func TestTransactionOfBeginThatWasEnded(t *testing.T) {
 	t.Parallel()
-	j, server, schema := receiving(t)
+	j, server, table := withLines(t)
 	pool := poolAt(t, server.URL(), 1)
-	table := schema + ".lines"
-	server.Exec(t, "CREATE TABLE "+table+" (line text)")
 	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
 		for _, goesOn := range []bool{false, true} {
 			key := fmt.Sprint(statement, goesOn)

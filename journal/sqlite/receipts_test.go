@@ -251,6 +251,20 @@ func TestReceiptThatIsDamaged(t *testing.T) {
 	}
 }
 
+// withoutIndex alters the receipts behind the back of their index, which keeps its entries.
+func withoutIndex(t *testing.T, path, statement string) {
+	t.Helper()
+	for _, statement := range []string{
+		"CREATE TABLE hidden AS SELECT * FROM sqlite_schema WHERE name = 'onceward_receipts_key'; " +
+			"PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'onceward_receipts_key'",
+		statement,
+		"PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM hidden",
+		"DROP TABLE hidden",
+	} {
+		alter(t, path, statement)
+	}
+}
+
 // A receipt whose row is gone, while an index has it, does not count as absent.
 func TestReceiptThatOnlyAnIndexHas(t *testing.T) {
 	t.Parallel()
@@ -259,15 +273,7 @@ func TestReceiptThatOnlyAnIndexHas(t *testing.T) {
 	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
 	serve(t, j, "key-1")
 	require.NoError(t, j.Close())
-	for _, statement := range []string{
-		"CREATE TABLE hidden AS SELECT * FROM sqlite_schema WHERE name = 'onceward_receipts_key'; " +
-			"PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'onceward_receipts_key'",
-		"DELETE FROM onceward_receipts",
-		"PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM hidden",
-		"DROP TABLE hidden",
-	} {
-		alter(t, path, statement)
-	}
+	withoutIndex(t, path, "DELETE FROM onceward_receipts")
 	j = open(t, path)
 	_, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
 	require.Error(t, err)
@@ -289,15 +295,7 @@ func TestReceiptToWhichAnotherKeyLeads(t *testing.T) {
 		serve(t, j, key)
 		require.NoError(t, j.Close())
 	}
-	for _, statement := range []string{
-		"CREATE TABLE hidden AS SELECT * FROM sqlite_schema WHERE name = 'onceward_receipts_key'; " +
-			"PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'onceward_receipts_key'",
-		"ATTACH '" + other + "' AS other; REPLACE INTO onceward_receipts SELECT * FROM other.onceward_receipts",
-		"PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM hidden",
-		"DROP TABLE hidden",
-	} {
-		alter(t, path, statement)
-	}
+	withoutIndex(t, path, "ATTACH '"+other+"' AS other; REPLACE INTO onceward_receipts SELECT * FROM other.onceward_receipts")
 	j := open(t, path)
 	_, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
 	require.ErrorIs(t, err, format.ErrDamaged)

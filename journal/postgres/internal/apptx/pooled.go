@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -206,13 +207,13 @@ func (t *Pooled) alone(sql string, args []any) bool {
 func (t *Pooled) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if t.alone(sql, args) {
 		if err := t.Start(ctx); err != nil {
-			return failedRows{err: err}
+			return failedRows{err}
 		}
 		return t.conn.QueryRow(ctx, sql, args...)
 	}
 	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
 	if err != nil {
-		return failedRows{err: err}
+		return failedRows{err}
 	}
 	return batchRow{results}
 }
@@ -229,10 +230,7 @@ func (r batchRow) Scan(dest ...any) error {
 }
 
 // failedRows are the rows of a statement that was not sent. Callers may overlook the error of Query, since rows have it too.
-type failedRows struct {
-	pgx.Rows // nil
-	err      error
-}
+type failedRows struct{ err error }
 
 func (failedRows) Close()                                       {}
 func (failedRows) Next() bool                                   { return false }
@@ -240,6 +238,7 @@ func (failedRows) CommandTag() pgconn.CommandTag                { return pgconn.
 func (failedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
 func (failedRows) RawValues() [][]byte                          { return nil }
 func (failedRows) Conn() *pgx.Conn                              { return nil }
+func (failedRows) TypeMap() *pgtype.Map                         { return nil }
 func (r failedRows) Err() error                                 { return r.err }
 func (r failedRows) Scan(...any) error                          { return r.err }
 func (r failedRows) Values() ([]any, error)                     { return nil, r.err }
@@ -302,13 +301,13 @@ func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 func (t *Pooled) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if t.alone(sql, args) {
 		if err := t.Start(ctx); err != nil {
-			return failedRows{err: err}, err
+			return failedRows{err}, err
 		}
 		return t.conn.Query(ctx, sql, args...)
 	}
 	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
 	if err != nil {
-		return failedRows{err: err}, err
+		return failedRows{err}, err
 	}
 	rows, err := results.Query()
 	if err != nil {
