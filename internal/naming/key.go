@@ -138,8 +138,11 @@ const randomVersion = 4
 // AsVersion returns a key that was made here in the form of a UUID of the version that a provider asks for; 0 asks for
 // none. A key that has the version already stays as it is.
 func AsVersion(key string, version int) string {
+	if version == 0 {
+		return key
+	}
 	id, err := uuid.Parse(key)
-	if err != nil || version == 0 || int(id.Version()) == version {
+	if err != nil || int(id.Version()) == version {
 		return key
 	}
 	id[6] = id[6]&0x0f | byte(version)<<4

@@ -40,7 +40,9 @@ var propagatedPrefixes = []string{
 // Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. It goes
 // out with its caller's own call only. It is neither written nor sent with another call, since it is true of no
 // other.
-func Propagated(name string) bool {
+func Propagated(name string) bool { return judgedOf(name)&propagates != 0 }
+
+func isPropagated(name string) bool {
 	return slices.ContainsFunc(propagatedPrefixes, func(p string) bool { return len(name) > len(p) && strings.EqualFold(name[:len(p)], p) }) ||
 		slices.ContainsFunc(propagated, func(p string) bool { return len(name) == len(p) && strings.EqualFold(name, p) })
 }

@@ -26,9 +26,10 @@ func Query(name string) bool { return judgedOf(name)&withheld != 0 }
 type judgement uint8
 
 const (
-	withheld judgement = 1 << iota // it is never written
-	dated                          // it is renewed with a signature
-	signing                        // it is a signature
+	withheld   judgement = 1 << iota // it is never written
+	dated                            // it is renewed with a signature
+	signing                          // it is a signature
+	propagates                       // it says which trace a call belongs to
 )
 
 // judgedOf returns the judgement of a name.
@@ -67,6 +68,9 @@ func judge(name string) (is judgement) {
 	}
 	if isSigning(words) {
 		is |= signing
+	}
+	if isPropagated(name) {
+		is |= propagates
 	}
 	return is
 }
