@@ -86,7 +86,11 @@ func (r Resolution) String() string { return words.Of("Resolution", resolutionNa
 
 // Intent is the request of a Begin to record an operation.
 type Intent struct {
-	Naming      Naming
+	Naming        Naming
+	BodyWithheld  bool // Request lacks its body, a secret
+	KeyCarried    bool // the request already had Key
+	ReferenceOurs bool // see Reference
+
 	Provider    string
 	Endpoint    string
 	Fingerprint string
@@ -95,9 +99,6 @@ type Intent struct {
 	Credential  string
 	Mode        string // of the credential; "" if not known
 	Form        string // of the key on the wire
-
-	// BodyWithheld says that Request lacks its body, a secret.
-	BodyWithheld bool
 
 	// Alias is the second name of an operation whose caller brings a key along. If another operation has it as its Ref
 	// or Alias, the Begin is Misuse.
@@ -129,7 +130,6 @@ type Intent struct {
 	// place and name of its field. If ReferenceOurs is set, the client makes it and puts it into the request at the
 	// attempt. Otherwise the caller's request has it.
 	Reference, ReferenceName string
-	ReferenceOurs            bool
 	// NextReference makes the reference of an operation with that key in the given generation, if ReferenceOurs is
 	// set. Nil keeps Reference.
 	NextReference func(key string, generation int) string
@@ -147,9 +147,8 @@ type Intent struct {
 	// Key is the key of a first generation, or "" if the endpoint takes none. NextKey makes the key of a later
 	// generation. Nil keeps Key. It also makes the key of generation 0 if Key was carried and the operation lacks
 	// Alias, since its endpoint took no key when it began.
-	Key        string
-	KeyCarried bool
-	NextKey    func(generation int) string
+	Key     string
+	NextKey func(generation int) string
 }
 
 // Aliases returns the second names of the intent: Alias and FormerAliases, or none without an Alias. A Begin is

@@ -90,11 +90,17 @@ type Operation struct {
 	Handle int64 // the store's own, to find the row without a look-up; 0 before the first Apply
 
 	Ref
-	Naming      Naming
+	State      State
+	Naming     Naming
+	KeyCarried bool // the request already had the key, which the caller made
+	// BodyWithheld says that the request's body is a secret and not kept. Only a caller who brings the body can have
+	// the operation sent.
+	BodyWithheld  bool
+	ReferenceOurs bool // see Reference
+
 	Provider    string // name of the contract under which it began
 	Endpoint    string // pattern of the endpoint within it
 	Key         string // as sent; "" if the endpoint takes none
-	KeyCarried  bool   // the request already had the key, which the caller made
 	Generation  int    // counts from 0
 	Fingerprint string
 	Terms       Terms
@@ -108,11 +114,7 @@ type Operation struct {
 	// Form is the place and form of the key in the latest claim's requests. It is "" in a record from before forms
 	// were kept.
 	Form string
-	// BodyWithheld says that the request's body is a secret and not kept. Only a caller who brings the body can have
-	// the operation sent.
-	BodyWithheld bool
 
-	State  State
 	Holder string // the session that holds it, or its undelivered outcome; else ""
 	Claim  int64  // number of the latest claim; 0 before the first
 	Asker  int64  // Event.Asker of the Begin or Claim that made the latest claim, or received the undelivered outcome; 0 if there is none
@@ -124,11 +126,11 @@ type Operation struct {
 	// matters if the provider forgets failures (providers.SuccessesLostAnswers).
 	MayHaveRun   bool
 	Failed       bool
+	WindowClosed bool // a clock that ran ahead set FirstSentAt: never resent by window
 	FirstSentAt  time.Time
 	SentSince    time.Time // the earliest possible FirstSentAt, if a clock that was never confirmed set it; else zero
 	Found        Found
 	LastEndedAt  time.Time // when the last attempt ended or, after a takeover, the takeover
-	WindowClosed bool      // a clock that ran ahead set FirstSentAt: never resent by window
 	BusySince    time.Time // since when the provider has been answering "in flight"
 	// ParkedSince is when its first claim was parked since it was begun or a person had it sent. It is zero if none was
 	// parked, or if it has an outcome.
@@ -139,8 +141,8 @@ type Operation struct {
 	UpdatedAt time.Time
 	SettledAt time.Time // when it got its present outcome
 	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this, or sent once it is released
-	DueOwn    bool      // Onceward chose DueAt, not the provider or the caller
 	WakeAt    time.Time // pending: when Resume and Run look at it next
+	DueOwn    bool      // Onceward chose DueAt, not the provider or the caller
 	Enqueued  bool      // it was recorded by EventEnqueue; Claim is 0 until it is first claimed
 	// InboundEndpoint names the endpoint of the inbound request that the operation is a step of. Empty if it has none,
 	// or if it was begun before endpoints were recorded.
@@ -163,6 +165,7 @@ type Operation struct {
 	ByHand        bool // a person cancelled it: the next Begin starts a generation
 	Delivered     bool // a caller or hook has its outcome
 	Tombstone     bool // completed, and its answer was reaped
+	Adopted       bool // this generation was in a journal that was restored, and adopted
 	SecondEffects int  // answers of earlier generations that prove a second effect
 
 	Resolved *Resolved // who last recorded a decision about it; nil if no one did
@@ -176,7 +179,6 @@ type Operation struct {
 	// the place and name of its field. ReferenceOurs says that the client made it for this generation. Otherwise the
 	// caller made it, and it may repeat.
 	Reference, ReferenceName string
-	ReferenceOurs            bool
 	Compare                  []Field // parts of the request that such an object must agree with
 	Rounds                   []Round // earlier generations, the latest of them, oldest first
 
@@ -193,7 +195,6 @@ type Operation struct {
 	Evidence  []Evidence // the first and the latest, oldest first; kept with a tombstone
 
 	Unwanted *Resolved // who withdrew it; nil if no one did
-	Adopted  bool      // this generation was in a journal that was restored, and adopted
 
 	// Newer holds fields of a newer release, in the store's encoding. A later write of the operation keeps them. Nil
 	// means that there are none.

@@ -22,14 +22,14 @@ type attempt struct {
 	ctx     *wire.AttemptContext // nil: it was not made
 	traced  context.Context      // made of ctx by Trace.AttemptStarted; nil: it was not
 	local   error                // it was not made, because of this
-	lost    bool                 // it was not made, because another process has the claim by now
 	err     error                // the transport's own
-	unsent  bool                 // with err: proven that nothing left
 	resp    *http.Response
 	body    []byte // the part of the response's body that was read
-	partial bool   // body is only its beginning: it is over the limit
 	whole   []byte // partial: the part that was read to judge the answer
 	cut     error  // why the body ended early
+	lost    bool   // it was not made, because another process has the claim by now
+	unsent  bool   // with err: proven that nothing left
+	partial bool   // body is only its beginning: it is over the limit
 	open    bool   // its missing or unreadable part may change the verdict
 	closed  bool   // the rest of a partial body was given up
 	judged  tables.Judgement

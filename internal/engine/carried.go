@@ -133,7 +133,7 @@ func (k *call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
 		return k.engine.Journal.Get(ctx, k.ref)
 	}
-	return k.engine.getByKey(ctx, append([]journal.Ref{k.ref, k.alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
+	return k.engine.getByKey(ctx, append([]journal.Ref{k.ref, k.intent.Alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
 // getByKey looks for an operation by its key. It tries first the reference that it has without a name, and then its

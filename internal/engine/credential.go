@@ -15,7 +15,15 @@ import (
 
 // compose makes the request of one attempt, if its credential is the operation's.
 func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
-	return r.admit(r.requests.Compose(ctx, sent, to))
+	requests := r.composer()
+	return r.admit(requests.Compose(ctx, sent, to))
+}
+
+// composer makes the requests of the run's attempts.
+func (r *run) composer() wire.Composer {
+	c := r.engine.Composer(r.caller, r.query, r.route, &r.op.Request)
+	c.Key, c.FirstSent, c.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
+	return c
 }
 
 // admit takes the results of the composer. It returns an error for a request with another credential than the
@@ -38,7 +46,7 @@ func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.engine.finder.CheckAccount(&r.pauses, r.caller, r.requests.Query, req, &r.op, r.route, r.target); err != nil {
+	if err := r.engine.finder.CheckAccount(&r.pauses, r.caller, r.query, req, &r.op, *r.route, r.target); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -86,7 +94,7 @@ func (k *call) sign() error {
 	defer cancel()
 	defer context.AfterFunc(k.engine.Lifecycle.Life(), func() { end(context.Cause(k.engine.Lifecycle.Life())) })()
 	requests := k.composer()
-	req, err := requests.Compose(ctx, ctx, &k.clean)
+	req, err := requests.Compose(ctx, ctx, k.clean)
 	switch {
 	case err != nil && k.engine.Lifecycle.Life().Err() != nil:
 		return k.fail(fault.ErrShutdown, nil)
@@ -119,5 +127,5 @@ func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 		return journal.OwnCredential
 	}
 	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, &k.clean), journal.OwnCredential)
+	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, k.clean), journal.OwnCredential)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
 	"github.com/onceward/onceward/journal"
 )
@@ -131,11 +132,11 @@ func (k *call) ask() (a Answer, err error) {
 // answer.
 func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
 	r := newRun(ctx, e, &claimed, f, e.Now().Add(e.MaxWait))
-	r.target, r.permit = core.Parsed(r.op.Request.URL), permit
+	r.target, r.route, r.permit = core.Parsed(r.op.Request.URL), new(tables.Route), permit
 	var problem error
 	if r.target == nil {
 		problem = core.ErrUnreadable
-	} else if r.route = e.Contract(&r.op.Request, r.target); !core.SameContract(&r.op, r.route) {
+	} else if *r.route = e.Contract(&r.op.Request, r.target); !core.SameContract(&r.op, *r.route) {
 		problem = core.ErrContractGone
 	}
 	if problem != nil {

@@ -23,11 +23,12 @@ func (r *run) fetch() {
 	}
 	ctx := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
 	defer ctx.Cancel(errEnded)
-	req := r.requests.Frame(ctx, http.MethodGet, to)
+	requests := r.composer()
+	req := requests.Frame(ctx, http.MethodGet, to)
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.admit(r.requests.AddCredentials(ctx, req, nil))
+	req, err := r.admit(requests.AddCredentials(ctx, req, nil))
 	if err != nil {
 		return
 	}

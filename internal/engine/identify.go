@@ -25,14 +25,13 @@ type call struct {
 	route   tables.Route
 	name    naming.Naming
 	ref     journal.Ref
-	alias   journal.Ref // where it is found by its carried key; zero: it has none
 	account http.Header // the headers that name the account of the request
 	carried string      // the key that the request already had
 
 	intent   journal.Intent
 	print    fingerprint.Print // the request's meaning
 	secrets  tables.Secrets    // of its body
-	clean    url.URL           // the request's, without withheld query parameters
+	clean    *url.URL          // the request's, without withheld query parameters
 	query    string            // the rest of its query
 	withheld [1]string         // room for the name of most requests' only withheld header
 	body     []byte
@@ -130,22 +129,19 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 	switch {
 	case k.name.Named:
 		in.Naming = journal.Named
-		first := key
-		in.NextKey = func(generation int) string {
-			return naming.LaterKey(k.engine.Secret, k.ref, first, generation, version)
-		}
+		in.NextKey = k.nextKey
 	case isCarried:
 		in.Naming = journal.Carried
 	default:
 		in.Naming = journal.Generated
 	}
 	if !k.name.Named || in.KeyCarried {
-		var unnamed journal.Ref
-		if unnamed, k.alias = naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, k.account, key); !k.name.Named {
+		unnamed, alias := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, k.account, key)
+		if !k.name.Named {
 			k.ref = unnamed
 		}
 		if in.KeyCarried {
-			in.Alias = k.alias
+			in.Alias = alias
 		}
 	}
 	if k.route.Endpoint.Key.Place == providers.KeyNone {
@@ -153,6 +149,11 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 	}
 	in.Key = key
 	return tables.Key(k.route.Endpoint.Key).OfAnyVersion().Check(in.Key)
+}
+
+// nextKey is journal.Intent.NextKey.
+func (k *call) nextKey(generation int) string {
+	return naming.LaterKey(k.engine.Secret, k.ref, k.intent.Key, generation, k.route.Endpoint.Key.UUIDVersion)
 }
 
 func closeBody(req *http.Request) {

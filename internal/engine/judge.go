@@ -31,9 +31,9 @@ func (r *run) classify() {
 		switch {
 		case a.cut != nil:
 		case a.partial:
-			answer, read = wire.Legible(answer, a.whole, r.route)
+			answer, read = wire.Legible(answer, a.whole, *r.route)
 		default:
-			answer, read = wire.Legible(answer, a.body, r.route)
+			answer, read = wire.Legible(answer, a.body, *r.route)
 		}
 		a.judged = r.route.Classify(answer)
 		if d, ok := r.route.Declared(answer); ok && d < r.op.Terms.Retention {
@@ -91,7 +91,7 @@ func (r *run) judge() {
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.engine.Budget(r.route).Success(r.tally.ended)
+		r.engine.Budget(*r.route).Success(r.tally.ended)
 		if a.cut != nil {
 			r.tally.mayHaveRun = true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
@@ -104,7 +104,7 @@ func (r *run) judge() {
 			r.doubt(a.status()+": an earlier request under this key took effect, and it was not one of this operation", nil)
 			return
 		}
-		r.engine.Budget(r.route).Success(r.tally.ended)
+		r.engine.Budget(*r.route).Success(r.tally.ended)
 		r.end = &ending{kind: journal.EventComplete, answer: &journal.Answer{Omitted: true}}
 	case providers.Rejected:
 		if a.judged.Credential {
@@ -304,7 +304,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end.own, r.end.wake = !asked, wake
 		return
 	}
-	if ok, _ := r.engine.Budget(r.route).Take(now); !ok {
+	if ok, _ := r.engine.Budget(*r.route).Take(now); !ok {
 		// It was local: the provider was not asked. It does not come back as soon as the
 		// budget has a retry again, since all that wait for one would, and first attempts
 		// are free.
@@ -454,6 +454,6 @@ func (r *run) lookForIt(actor string) (object string, answer *journal.Answer) {
 	}
 	op := r.op
 	op.LastEndedAt = r.tally.ended
-	l := &reconcile.Pass{Caller: r.caller, Query: r.requests.Query, Actor: actor, Ends: r.ends}
+	l := &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}
 	return r.engine.finder.Find(&r.pauses, l, &op)
 }

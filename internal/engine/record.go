@@ -55,7 +55,7 @@ func (r *run) record(result *journal.Result) {
 	switch {
 	case e.found:
 		ev.Object = e.object
-	case e.answer != nil && r.attempt.judged.Verdict != providers.AnswerGone && r.engine.finder.LooksFor(r.route):
+	case e.answer != nil && r.attempt.judged.Verdict != providers.AnswerGone && r.engine.finder.LooksFor(*r.route):
 		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
@@ -81,7 +81,7 @@ func (r *run) record(result *journal.Result) {
 		res.Operation.Answer = e.answer
 	}
 	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
-		r.engine.finder.Completed(&r.op, res.Operation.Account, r.route, r.target, ev.Object)
+		r.engine.finder.Completed(&r.op, res.Operation.Account, *r.route, r.target, ev.Object)
 	}
 	*result = res
 	r.recorded(result)

@@ -33,11 +33,11 @@ type run struct {
 	notAfter    time.Time // until when it may be sent first: by the operation, or by who asks for it; zero: at any time
 
 	// Its requests.
-	route    tables.Route
+	route    *tables.Route
 	target   *url.URL        // where the operation is sent to
+	query    string          // the caller's withheld query parameters, encoded
 	secrets  *tables.Secrets // of its body, which an answer may repeat; nil in the background
 	replaced bool            // the journal's key goes out instead of the one the request had
-	requests wire.Composer
 
 	// Its attempts.
 	pauses   core.PauseContext                   // between two of them
@@ -85,23 +85,21 @@ func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight,
 	r := &run{engine: e, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.idleSince = e.Idle.Since(&r.op, r.began)
 	r.pauses = e.Lifecycle.NewPauses(ctx)
-	r.requests = e.Composer(nil, "", &r.route, &r.op.Request) // whose request it is, is filled in
-	r.requests.Key, r.requests.FirstSent, r.requests.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return r
 }
 
 // ending is the end of a run, as it is recorded and returned to the caller.
 type ending struct {
 	kind    journal.EventKind
-	due     time.Time
-	own     bool      // due is a pause of our own making
-	wake    time.Time // Run and Resume leave it alone until then, if that is later than due
 	busy    bool
-	errKind error // kind of Error instead of the response; nil: as the operation stands
+	own     bool // due is a pause of our own making
+	found   bool // answer is not the attempt's own: the provider refused that since it has an earlier one
+	due     time.Time
+	wake    time.Time // Run and Resume leave it alone until then, if that is later than due
+	errKind error     // kind of Error instead of the response; nil: as the operation stands
 	cause   string
 	err     error
 	answer  *journal.Answer
-	found   bool   // answer is not the attempt's own: the provider refused that since it has an earlier one
 	object  string // found: kind and id of what was there already
 }
 

@@ -67,7 +67,7 @@ func (r *run) seen() {
 	a, now, more := &r.attempt, r.engine.Now(), false
 	switch {
 	case r.permit == nil:
-		more = a.works() && r.engine.Throttle.Answered(core.SiteOf(r.route, r.target.Host), now)
+		more = a.works() && r.engine.Throttle.Answered(core.SiteOf(*r.route, r.target.Host), now)
 	case r.stopped():
 	case a.err == nil && a.judged.Credential:
 		r.permit.Refused(a.started, now, fault.ErrCredentialRefused)

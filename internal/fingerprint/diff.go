@@ -50,7 +50,7 @@ func (p *Print) Fingerprint() string {
 		version = keyedVersion
 	case p.secret:
 		version = blindVersion
-	case !p.counts:
+	case p.counted == nil:
 		return written(plainVersion, nil, &p.digests)
 	}
 	f := fingerprint{version: version, salt: make([]byte, saltSize)}
@@ -85,7 +85,7 @@ func (p *Print) Diff(stored string) ([]string, error) {
 	for i, part := range parts {
 		same := hmac.Equal(ours.digests[i][:], theirs.digests[i][:])
 		switch {
-		case part == "URL" && theirs.version == plainVersion && p.counts:
+		case part == "URL" && theirs.version == plainVersion && p.counted != nil:
 			same = false // nothing that is withheld counted there
 		case part == "body" && theirs.version == blindVersion:
 			same = true
@@ -125,7 +125,7 @@ func (p *Print) digestAs(f *fingerprint) {
 			mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 			mac.Write([]byte(s))
 		}
-		if part == "URL" && p.counts {
+		if part == "URL" && p.counted != nil {
 			mac.Write(p.counted[:])
 		}
 		mac.Sum(f.digests[i][:0])

@@ -53,8 +53,7 @@ type Input struct {
 // changes.
 type Print struct {
 	digests [len(parts)][sha256.Size]byte
-	counts  bool // something withheld does
-	counted [sha256.Size]byte
+	counted *[sha256.Size]byte // of what is withheld and counts; nil: nothing does
 	secret  bool
 	key     []byte
 }
@@ -83,8 +82,8 @@ func New(ctx context.Context, in Input) (Print, error) {
 	if in.Counted != "" {
 		d.start("withheld")
 		writeQuery(d, in.Counted, nil)
-		p.counts = true
-		d.sum(&p.counted)
+		p.counted = new([sha256.Size]byte)
+		d.sum(p.counted)
 	}
 	if d.watch.over {
 		return Print{}, context.Cause(ctx)

@@ -57,7 +57,8 @@ func (c *Finder) Completed(sent *journal.Operation, account string, route tables
 	if object == "" || !provesAbsence(route.Endpoint) {
 		return
 	}
-	about := subjectOf(sent, u)
+	own := *u // the caller's may change later
+	about := subjectOf(sent, &own)
 	_, about.Object, _ = strings.Cut(object, " ")
 	about.Account = account
 	key := canaryKey{sent.Provider, sent.Endpoint, u.Host, sent.Scope}

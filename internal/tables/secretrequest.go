@@ -20,20 +20,20 @@ import (
 
 // Secrets are the values in a body that must not be kept. Its zero value says that there are none.
 type Secrets struct {
-	// Found says that the body must not be kept.
-	Found bool
-
 	// Field is the name of the field because of which the body is not kept, if the table says nothing of that field.
 	// It is in lower case and without separators. It is "" if there is another reason.
 	Field string
 
+	// Found says that the body must not be kept.
+	Found bool
+
 	// Unread says that the body could not be read whole in its declared form.
 	Unread bool
 
-	values      [][]byte // of the fields that were found, unescaped
 	credentials bool     // a field is more than a card's
 	elsewhere   bool     // a value is not in the field itself
 	decided     bool     // the table says what its secrets are
+	values      [][]byte // of the fields that were found, unescaped
 }
 
 // Secrets looks for secrets in the body of a request with this message, which is under the route. A field is one by

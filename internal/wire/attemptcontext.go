@@ -23,12 +23,10 @@ var (
 // operation, and ends at the attempt's deadline or sooner. It may be used concurrently.
 type AttemptContext struct {
 	context.Context
-	end      context.CancelCauseFunc
-	deadline *time.Timer
-	trace    connTrace // how far the attempt has got
+	trace connTrace // how far the attempt has got
 
 	mu        sync.Mutex
-	more      *time.Timer // after deadline; nil: none yet
+	deadline  *time.Timer
 	unbounded bool
 }
 
@@ -47,7 +45,7 @@ type attemptKey struct{}
 // Start makes a zero c the context that ends with ctx or, for cause, after so long.
 func (c *AttemptContext) Start(ctx context.Context, left time.Duration, cause error) {
 	ctx, end := context.WithCancelCause(ctx)
-	c.Context, c.end, c.trace.end = ctx, end, end
+	c.Context, c.trace.end = ctx, end
 	c.deadline = time.AfterFunc(left, func() { end(cause) })
 }
 
@@ -98,13 +96,13 @@ func (c *AttemptContext) ExtendDeadline(first, rest time.Duration) {
 	}
 	c.deadline = time.AfterFunc(first, func() {
 		if c.trace.asked.Load() && !c.trace.got.Load() {
-			c.end(ErrAttemptTimeout)
+			c.trace.end(ErrAttemptTimeout)
 			return
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.unbounded {
-			c.more = time.AfterFunc(rest, func() { c.end(ErrOutOfTime) })
+			c.deadline = time.AfterFunc(rest, func() { c.trace.end(ErrOutOfTime) })
 		}
 	})
 }
@@ -115,13 +113,10 @@ func (c *AttemptContext) RemoveDeadline() {
 	defer c.mu.Unlock()
 	c.unbounded = true
 	c.deadline.Stop()
-	if c.more != nil {
-		c.more.Stop()
-	}
 }
 
 // Cancel ends the context for cause.
 func (c *AttemptContext) Cancel(cause error) {
 	c.RemoveDeadline()
-	c.end(cause)
+	c.trace.end(cause)
 }

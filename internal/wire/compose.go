@@ -21,7 +21,7 @@ import (
 )
 
 // Composer makes the requests of one operation from its frozen request and the credentials, which are not frozen. It
-// has no state. A claim has one for its attempts, and a call has one for the digest of its credential.
+// has no state.
 type Composer struct {
 	Authorize func(*http.Request) error // Config.Authorize; nil: nothing is added
 	Jar       http.CookieJar            // its cookies go out in the background; nil: none do
