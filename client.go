@@ -109,9 +109,7 @@ func New(cfg Config) (*Client, error) {
 		Explain:      func(f *engine.Failure) error { return errorOf(f) },
 	})
 	c.worker = background.New(c.core, c.engine, c.finder, c.deliveries, c.trace.progress())
-	if c.core.Base == nil {
-		c.core.Base = http.DefaultTransport
-	}
+	c.core.Base = cmp.Or(c.core.Base, http.DefaultTransport)
 	if err := unsuitable(c.core.Base); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,9 +142,7 @@ func (cfg *Config) settings() core.Settings {
 }
 
 func (cfg *Config) setDefaults() error {
-	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = http.DefaultClient
-	}
+	cfg.HTTPClient = cmp.Or(cfg.HTTPClient, http.DefaultClient)
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -163,15 +162,9 @@ func (cfg *Config) setDefaults() error {
 	if cfg.MaxRequestBody < 0 || cfg.MaxResponseBody < 0 || cfg.Concurrency < 0 || cfg.FleetConcurrency < 0 {
 		return errors.New("onceward: Config.MaxRequestBody, MaxResponseBody, Concurrency or FleetConcurrency is negative")
 	}
-	if cfg.MaxRequestBody == 0 {
-		cfg.MaxRequestBody = 8 << 20
-	}
-	if cfg.MaxResponseBody == 0 {
-		cfg.MaxResponseBody = 8 << 20
-	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 8
-	}
+	cfg.MaxRequestBody = cmp.Or(cfg.MaxRequestBody, 8<<20)
+	cfg.MaxResponseBody = cmp.Or(cfg.MaxResponseBody, 8<<20)
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, 8)
 	return nil
 }
 

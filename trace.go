@@ -1,6 +1,7 @@
 package onceward
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"reflect"
@@ -174,9 +175,7 @@ func whyOf(op *journal.Operation, background bool) Why {
 
 // observer adapts the hooks and a logger to package core. A nil logger discards.
 func (t *Trace) observer(log *slog.Logger) core.Observer {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	o := core.Observer{Log: log, Logged: logged, Parent: t.Parent, Reaped: t.Reaped, SessionLost: t.SessionLost, PassFailed: t.PassFailed}
 	if hook := t.Started; hook != nil {
 		o.Started = func(ctx context.Context, op *journal.Operation, background bool) context.Context {

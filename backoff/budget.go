@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -52,18 +53,10 @@ func (b Budget) Validate() error {
 
 // WithDefaults returns b with its zero fields filled in.
 func (b Budget) WithDefaults() Budget {
-	if b.Capacity == 0 {
-		b.Capacity = DefaultCapacity
-	}
-	if b.Refill == 0 {
-		b.Refill = DefaultRefill
-	}
-	if b.PerSuccess == 0 {
-		b.PerSuccess = DefaultPerSuccess
-	}
-	if b.ProbeEvery == 0 {
-		b.ProbeEvery = DefaultProbeEvery
-	}
+	b.Capacity = cmp.Or(b.Capacity, DefaultCapacity)
+	b.Refill = cmp.Or(b.Refill, DefaultRefill)
+	b.PerSuccess = cmp.Or(b.PerSuccess, DefaultPerSuccess)
+	b.ProbeEvery = cmp.Or(b.ProbeEvery, DefaultProbeEvery)
 	return b
 }
 

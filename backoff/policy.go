@@ -3,6 +3,7 @@
 package backoff
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -69,21 +70,11 @@ func (p Policy) Validate() error {
 
 // WithDefaults returns p with its zero fields filled in.
 func (p Policy) WithDefaults() Policy {
-	if p.Initial == 0 {
-		p.Initial = DefaultInitial
-	}
-	if p.Max == 0 {
-		p.Max = DefaultMax
-	}
-	if p.Multiplier == 0 {
-		p.Multiplier = DefaultMultiplier
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = DefaultMaxAttempts
-	}
-	if p.MaxRetryAfter == 0 {
-		p.MaxRetryAfter = DefaultMaxRetryAfter
-	}
+	p.Initial = cmp.Or(p.Initial, DefaultInitial)
+	p.Max = cmp.Or(p.Max, DefaultMax)
+	p.Multiplier = cmp.Or(p.Multiplier, DefaultMultiplier)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, DefaultMaxAttempts)
+	p.MaxRetryAfter = cmp.Or(p.MaxRetryAfter, DefaultMaxRetryAfter)
 	return p
 }
 

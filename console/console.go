@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -97,15 +98,9 @@ func New(o Options) (http.Handler, error) {
 	case o.Client == nil && (slices.Contains(o.Actions, Resolve) || slices.Contains(o.Actions, Cancel)):
 		return nil, errors.New("console: Options.Client is missing: resolve and cancel are done by it")
 	}
-	if o.Title == "" {
-		o.Title = "Onceward"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Hour == nil {
-		o.Hour = new(Hour)
-	}
+	o.Title = cmp.Or(o.Title, "Onceward")
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Hour = cmp.Or(o.Hour, new(Hour))
 	c := &console{Options: o, stats: stats, now: time.Now}
 	c.flows, _ = o.Journal.(journal.Flows)
 	c.receipts, _ = o.Journal.(journal.ReceiptCounter)

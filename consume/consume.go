@@ -7,6 +7,7 @@
 package consume
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,9 +105,7 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	case o.Keep <= 0:
 		return nil, errors.New("consume: Options.Keep is not set: give longer than the source can deliver a message again")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Begin == nil {
 		o.Begin = store.BeginTx
 	}

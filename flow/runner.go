@@ -161,15 +161,9 @@ func (r *Runner) wake() {
 
 // withDefaults fills in the defaults of Config.Backoff.
 func withDefaults(p backoff.Policy) backoff.Policy {
-	if p.Initial == 0 {
-		p.Initial = time.Second
-	}
-	if p.Max == 0 {
-		p.Max = max(10*time.Minute, p.Initial)
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = 10
-	}
+	p.Initial = cmp.Or(p.Initial, time.Second)
+	p.Max = cmp.Or(p.Max, max(10*time.Minute, p.Initial))
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, 10)
 	return p
 }
 

@@ -75,12 +75,8 @@ func New(opts ...Option) (*Telemetry, error) {
 	for _, o := range opts {
 		o.apply(&cfg)
 	}
-	if cfg.tracers == nil {
-		cfg.tracers = otel.GetTracerProvider()
-	}
-	if cfg.meters == nil {
-		cfg.meters = otel.GetMeterProvider()
-	}
+	cfg.tracers = cmp.Or(cfg.tracers, otel.GetTracerProvider())
+	cfg.meters = cmp.Or(cfg.meters, otel.GetMeterProvider())
 	t := &Telemetry{
 		cfg:    cfg,
 		tracer: cfg.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(schemaURL)),

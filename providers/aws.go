@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -125,9 +126,7 @@ func (a AWSAction) endpoint() Endpoint {
 		Lookups:        a.Lookups,
 		Source:         a.Source,
 	}
-	if e.Pattern == "" {
-		e.Pattern = awsRoot
-	}
+	e.Pattern = cmp.Or(e.Pattern, awsRoot)
 	place := KeyJSONField
 	switch {
 	case a.Name != "":

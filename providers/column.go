@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,9 +19,7 @@ import (
 //
 // ACH and book transfers show the key of their creation, and are found among the transfers of that time.
 func Column(retention time.Duration) Provider {
-	if retention == 0 {
-		retention = 30 * 24 * time.Hour
-	}
+	retention = cmp.Or(retention, 30*24*time.Hour)
 	p := Provider{
 		Name:             "column",
 		Hosts:            []string{"api.column.com"},

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -37,10 +38,7 @@ type Handler struct {
 
 // ServeHTTP verifies r and hands it to Next.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	limit := h.MaxBody
-	if limit == 0 {
-		limit = DefaultMaxBody
-	}
+	limit := cmp.Or(h.MaxBody, DefaultMaxBody)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		h.refuse(w, r, &Error{Kind: ErrTooLarge})
@@ -74,14 +72,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrCertificate):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, ErrSignature), errors.Is(err, ErrTimestamp):
-		status = http.StatusForbidden
-		if h.Verifier.refusal != 0 {
-			status = h.Verifier.refusal
-		}
+		status = cmp.Or(h.Verifier.refusal, http.StatusForbidden)
 	}
-	text := http.StatusText(status)
-	if text == "" {
-		text = "Refused"
-	}
+	text := cmp.Or(http.StatusText(status), "Refused")
 	http.Error(w, text, status)
 }

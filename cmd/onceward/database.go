@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -104,10 +105,7 @@ func (c *command) openDatabase(ctx context.Context, how access) (*database, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &database{cfg: cfg, schema: c.schema, place: fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)}
-	if d.schema == "" {
-		d.schema = postgres.DefaultSchema
-	}
+	d := &database{cfg: cfg, schema: cmp.Or(c.schema, postgres.DefaultSchema), place: fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)}
 	d.Journal, err = postgres.Open(ctx, c.journal, postgres.Options{
 		Schema: c.schema, Existing: true, ReadOnly: !how.write, Pooled: c.pooled,
 		Archive: how.archive, ArchiveBodies: how.archiveBodies,

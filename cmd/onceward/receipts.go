@@ -369,9 +369,7 @@ func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, ar
 	if err := c.confirm(how.sure, fmt.Sprintf("Receipt %s is recorded as %s, and that can't be taken back", handleOf(found.Handle), as), handleOf(found.Handle)); err != nil {
 		return err
 	}
-	if ev.By == "" {
-		ev.By = whoever()
-	}
+	ev.By = cmp.Or(ev.By, whoever())
 	ev.ReceiptKey, ev.At = found.ReceiptKey, c.at(s)
 	switch err := keys.Resolve(ctx, s, s.BeginTx, ev); {
 	case errors.Is(err, keys.ErrBusy), errors.Is(err, keys.ErrMoved), errors.Is(err, journal.ErrInvalidEvent):

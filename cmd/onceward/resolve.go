@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -153,10 +154,7 @@ func (c *command) settleIn(ctx context.Context, s store, r *reference, arg strin
 	if err := c.confirm(how.sure, fmt.Sprintf("It is recorded as %s, and that can't be taken back", strings.ReplaceAll(as.String(), "_", " ")), name); err != nil {
 		return err
 	}
-	options := onceward.ResolveOptions{By: how.by, Why: how.because, Candidate: how.candidate}
-	if options.By == "" {
-		options.By = whoever()
-	}
+	options := onceward.ResolveOptions{By: cmp.Or(how.by, whoever()), Why: how.because, Candidate: how.candidate}
 	if how.answer != "" {
 		body, err := c.read(how.answer)
 		if err != nil {
@@ -225,9 +223,7 @@ func (c *command) cancelCommand() *cobra.Command {
 			if how.sure && how.seen == "" {
 				return usage("cancel --yes needs --seen: the generation and claim that you read, as show prints them")
 			}
-			if how.because == "" {
-				how.because = "cancelled before anything was sent"
-			}
+			how.because = cmp.Or(how.because, "cancelled before anything was sent")
 			return c.settle(cmd.Context(), &r, args[0], how, journal.NotExecuted, func(_ store, op *journal.Operation) error {
 				switch {
 				case op.State == journal.StateInFlight:

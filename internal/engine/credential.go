@@ -64,10 +64,7 @@ func (r *run) checkMode(req *http.Request) error {
 	if !r.route.Listed {
 		return nil
 	}
-	was, is := r.op.Mode, tables.Mode(r.route.Provider, req.Header)
-	if was == "" {
-		was = r.mode
-	}
+	was, is := cmp.Or(r.op.Mode, r.mode), tables.Mode(r.route.Provider, req.Header)
 	if was != "" && is != "" && was != is {
 		return wire.ErrModeChanged
 	}

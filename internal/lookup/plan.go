@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"hash/maphash"
@@ -349,9 +350,7 @@ const acceptJSON = "application/json"
 // newRequest makes a request with the operation's headers, except those that belong to the write. It adds an Accept
 // header if they have none.
 func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body, accept string) (*http.Request, error) {
-	if method == "" {
-		method = http.MethodGet
-	}
+	method = cmp.Or(method, http.MethodGet)
 	r, err := http.NewRequest(method, u.String(), strings.NewReader(body))
 	if err != nil {
 		return nil, errors.New("its URL is malformed")

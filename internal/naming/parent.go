@@ -1,6 +1,7 @@
 package naming
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -47,10 +48,7 @@ func (p *Parent) whose() func() (string, error) {
 // StepOf returns what an unnamed call is called for: "POST api.stripe.com/v1/charges".
 // It holds one space and no #, so that no step with an ordinal equals one without.
 func StepOf(method string, u *url.URL) string {
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
+	path := cmp.Or(u.EscapedPath(), "/")
 	return method + " " + hostOf(u) + path
 }
 

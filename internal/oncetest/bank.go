@@ -355,9 +355,7 @@ func Another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Telle
 func AnotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust ...func(*providers.Provider)) *Teller {
 	t.Helper()
 	l := &Teller{Box: srv, Log: &bytes.Buffer{}}
-	if cfg.Reconcile == nil {
-		cfg.Reconcile = &onceward.Reconcile{}
-	}
+	cfg.Reconcile = cmp.Or(cfg.Reconcile, &onceward.Reconcile{})
 	if cfg.Reconcile.OnUnknown == nil {
 		cfg.Reconcile.OnUnknown = func(_ context.Context, _ onceward.Operation, looked onceward.Looked) error {
 			l.Mu.Lock()
@@ -387,9 +385,7 @@ func AnotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adju
 		defer l.Mu.Unlock()
 		l.Seen = append(l.Seen, e)
 	}}
-	if cfg.Trace == nil {
-		cfg.Trace = seen
-	}
+	cfg.Trace = cmp.Or(cfg.Trace, seen)
 	cfg.Logger = slog.New(slog.NewTextHandler(l.Log, nil))
 	table := srv.Provider().Clone()
 	for _, f := range adjust {

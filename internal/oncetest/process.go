@@ -1,6 +1,7 @@
 package oncetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -60,9 +61,7 @@ func usual(cfg *onceward.Config, via http.RoundTripper) *Process {
 	if cfg.Providers == nil {
 		cfg.Providers = []providers.Provider{providers.Stripe()}
 	}
-	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = &http.Client{Transport: via}
-	}
+	cfg.HTTPClient = cmp.Or(cfg.HTTPClient, &http.Client{Transport: via})
 	return &Process{Journal: &severed.Journal{Journal: cfg.Journal}}
 }
 

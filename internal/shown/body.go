@@ -2,6 +2,7 @@ package shown
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -79,10 +80,7 @@ func Shape(contentType string, body []byte) (fields []Field, whole bool) {
 
 // walk returns false if tell did.
 func walk(path string, v any, depth int, tell func(Field) bool) bool {
-	at := path
-	if at == "" {
-		at = "(whole)"
-	}
+	at := cmp.Or(path, "(whole)")
 	switch v := v.(type) {
 	case map[string]any:
 		if !tell(Field{at, "object", len(v)}) || depth > 32 {

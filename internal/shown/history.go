@@ -1,6 +1,7 @@
 package shown
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -24,13 +25,7 @@ var (
 // Evidence returns a sentence on one piece of an operation's evidence: its source, its finding, the mark that ties it
 // to the operation, and the missing facts.
 func Evidence(e *journal.Evidence) string {
-	source, finding := sources[e.Source], findings[e.Finding]
-	if source == "" {
-		source = Text(e.Source)
-	}
-	if finding == "" {
-		finding = "says: " + e.Finding.String()
-	}
+	source, finding := cmp.Or(sources[e.Source], Text(e.Source)), cmp.Or(findings[e.Finding], "says: "+e.Finding.String())
 	says := source + " " + finding
 	if e.Basis != journal.BasisNone {
 		says += ", by " + e.Basis.String()

@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -138,10 +139,7 @@ func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete && ev.Kind != journal.EventResolve {
 		return false
 	}
-	account := op.Account
-	if account == "" {
-		account = ev.Account
-	}
+	account := cmp.Or(op.Account, ev.Account)
 	for j, other := range m.ops {
 		found := slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && e.Object == ev.Object })
 		if j != i && other.Provider == op.Provider && other.Proves(account, ev.Object) && (found || ev.Kind != journal.EventComplete) {

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,10 +58,7 @@ func (s *Server) isLook(c *call) bool {
 // asks reports whether a request matches the look-up, and returns the values of the placeholders. A parameter
 // that the request leaves out does not filter.
 func asks(look *providers.Lookup, c *call) (values map[string]string, is bool) {
-	method := look.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(look.Method, http.MethodGet)
 	if c.r.Method != method && !(method == http.MethodGet && c.r.Method == http.MethodHead) {
 		return nil, false
 	}

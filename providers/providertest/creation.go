@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,9 +40,7 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
 		key:     c.key, at: s.now(), answer: a.clone(),
 	}
-	if o.id == "" {
-		o.id = fmt.Sprintf("object-%d", seq)
-	}
+	o.id = cmp.Or(o.id, fmt.Sprintf("object-%d", seq))
 	for i := range s.provider.Endpoints {
 		if e := &s.provider.Endpoints[i]; e.Pattern == o.endpoint.Pattern && e.Action == o.endpoint.Action {
 			o.endpoint = e
@@ -127,10 +126,7 @@ func (o *creation) field(name string) (v any, ok bool) {
 		}
 		return found[0], true
 	}
-	text := string(o.request.Body)
-	if text == "" {
-		text = o.request.Query
-	}
+	text := cmp.Or(string(o.request.Body), o.request.Query)
 	values, err := url.ParseQuery(text)
 	if err != nil || !values.Has(name) {
 		return nil, false
@@ -260,9 +256,7 @@ func (o *creation) stands(item any, means []providers.Meaning) any {
 	if now != 0 && (want == now || want == 0) {
 		return item
 	}
-	if want == 0 {
-		want = providers.TookEffect
-	}
+	want = cmp.Or(want, providers.TookEffect)
 	for _, m := range means {
 		if m.Is != want {
 			continue

@@ -398,10 +398,7 @@ func (s *Server) send(e *event) (status int, err error) {
 		return 0, err
 	}
 	req.Header = header
-	client := s.EventClient
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client := cmp.Or(s.EventClient, http.DefaultClient)
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -69,9 +70,7 @@ func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.S
 func (s *Server) leave(c *call, came string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.entry.came == "" {
-		c.entry.came = came
-	}
+	c.entry.came = cmp.Or(c.entry.came, came)
 }
 
 // enter adds an execution with an effect to the ledger, and returns the events that are to

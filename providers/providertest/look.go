@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -106,9 +107,7 @@ func (s *Server) unread(c *call, needs string) (a Answer, refused bool) {
 	if s.MayLook == nil || s.MayLook(c.observed()) {
 		return Answer{}, false
 	}
-	if needs == "" {
-		needs = "to read this"
-	}
+	needs = cmp.Or(needs, "to read this")
 	return c.error(http.StatusForbidden, "the credential lacks a permission: "+needs), true
 }
 

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -517,10 +518,7 @@ func failedBy(rules ...providers.Rule) func(Answer) bool {
 
 // snake is a status as many APIs name it: bad_request.
 func snake(status int) string {
-	text := http.StatusText(status)
-	if text == "" {
-		text = "status " + strconv.Itoa(status)
-	}
+	text := cmp.Or(http.StatusText(status), "status "+strconv.Itoa(status))
 	return strings.ReplaceAll(strings.ToLower(text), " ", "_")
 }
 

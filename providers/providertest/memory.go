@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -176,10 +177,7 @@ func (s *Server) repeat(c *call, rec *record) (Answer, string) {
 		a.Status = c.manner.RepeatStatus
 	}
 	if p := &s.provider; p.ReplayHeader != "" {
-		value := p.ReplayValue
-		if value == "" {
-			value = "true"
-		}
+		value := cmp.Or(p.ReplayValue, "true")
 		a.Header.Set(p.ReplayHeader, value)
 	}
 	return a, "replayed"

@@ -71,9 +71,7 @@ func (s *Server) size(c *call, look *providers.Lookup) int {
 			size = min(size, n)
 		}
 	}
-	if size == 0 {
-		size = defaultPage
-	}
+	size = cmp.Or(size, defaultPage)
 	// If a page with fewer items is the last, the size is the contract's.
 	if s.PageSize > 0 && (look.Next.Style != providers.PageLastID || look.Next.More != "") {
 		size = min(size, s.PageSize)

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -25,24 +26,15 @@ func (c *call) saying(verdict providers.Verdict, later bool, only func(providers
 
 // example is an answer that meets a rule's conditions, in the provider's form.
 func (c *call) example(rule providers.Rule) Answer {
-	status := rule.Status
-	if status == 0 {
-		status = http.StatusConflict
-	}
+	status := cmp.Or(rule.Status, http.StatusConflict)
 	a := c.error(status, "this answer is made from the provider's rule: "+rule.Source)
 	a.Status = status
 	if rule.Header != "" {
-		value := rule.Value
-		if value == "" {
-			value = "true"
-		}
+		value := cmp.Or(rule.Value, "true")
 		a.Header.Set(rule.Header, value)
 	}
 	if rule.Field != "" {
-		value := rule.Equals
-		if value == "" {
-			value = "unspecified"
-		}
+		value := cmp.Or(rule.Equals, "unspecified")
 		a = c.with(a, rule.Field, value)
 		if of, is := strings.CutSuffix(rule.Field, ".userErrors[].code"); is {
 			a = c.with(a, of+".userErrors[].message", "this answer is made from the provider's rule")

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log"
@@ -113,10 +114,7 @@ func (s *Server) straggle(c *call) {
 // survive recovers from a panic of the handler if net/http does not.
 func (s *Server) survive() {
 	if v := recover(); v != nil && v != http.ErrAbortHandler {
-		l := s.ErrorLog
-		if l == nil {
-			l = log.Default()
-		}
+		l := cmp.Or(s.ErrorLog, log.Default())
 		l.Printf("providertest: the handler panicked: %v\n%s", v, debug.Stack())
 	}
 }

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -229,9 +230,7 @@ func (d detour) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	asked := req
 	req = req.Clone(req.Context())
-	if req.Host == "" {
-		req.Host = req.URL.Host
-	}
+	req.Host = cmp.Or(req.Host, req.URL.Host)
 	req.URL.Scheme, req.URL.Host = to.Scheme, to.Host
 	resp, err := d.s.Client().Transport.RoundTrip(req)
 	if resp != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -59,10 +60,7 @@ func TakenBy(ev journal.Event) journal.By {
 
 // Takes tells whether other is proven by the object that ev names for op.
 func Takes(other, op *journal.Operation, ev journal.Event) bool {
-	account := op.Account
-	if account == "" {
-		account = ev.Account
-	}
+	account := cmp.Or(op.Account, ev.Account)
 	if other.Handle == op.Handle || other.Provider != op.Provider || !other.Proves(account, ev.Object) {
 		return false
 	}
