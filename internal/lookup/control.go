@@ -85,12 +85,7 @@ func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*ht
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	u := *about.URL
-	u.RawQuery, u.Fragment, u.RawFragment, u.User, u.RawPath = query, "", "", nil, expanded
-	if u.Path, err = url.PathUnescape(expanded); err != nil {
-		return nil, &PassedOver{"the path of the table's Identity is malformed"}
-	}
-	return newRequest(e, about, http.MethodGet, &u, "", acceptJSON)
+	return newRequest(e, about, http.MethodGet, expanded, query, "", acceptJSON)
 }
 
 // Account reads the answer of [Identify]'s request: the account, or why it does not tell.

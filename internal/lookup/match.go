@@ -3,7 +3,6 @@ package lookup
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -278,12 +277,7 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	u := *about.URL
-	u.RawQuery, u.Fragment, u.RawFragment, u.User, u.RawPath = "", "", "", nil, path
-	if u.Path, err = url.PathUnescape(path); err != nil {
-		return nil, &PassedOver{"its path is malformed"}
-	}
-	return newRequest(s.endpoint, &about, http.MethodGet, &u, "", s.accept())
+	return newRequest(s.endpoint, &about, http.MethodGet, path, "", "", s.accept())
 }
 
 // Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. It is inconclusive if the

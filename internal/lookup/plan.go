@@ -312,20 +312,14 @@ func (s *Sweep) Next() *http.Request {
 func (s *Sweep) Requests() int { return s.requests }
 
 func (s *Sweep) request() (*http.Request, error) {
-	u := *s.about.URL
-	u.RawQuery, u.Fragment, u.RawFragment, u.User = s.page.query, "", "", nil
+	query, body := s.page.query, s.page.body
 	var err error
-	if u.Path, err = url.PathUnescape(s.page.path); err != nil {
-		return nil, err
-	}
-	u.RawPath = s.page.path
-	body := s.page.body
 	switch {
 	case s.page.link != "":
-		u.RawQuery = s.page.link
+		query = s.page.link
 	case s.page.param == "":
 	case body == "":
-		u.RawQuery = withPair(u.RawQuery, s.look.Next.Param, s.page.param)
+		query = withPair(query, s.look.Next.Param, s.page.param)
 	case strings.HasPrefix(body, "{"):
 		body, err = withField(body, s.look.Next, s.page.param)
 	default:
@@ -334,7 +328,7 @@ func (s *Sweep) request() (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRequest(s.endpoint, &s.about, s.look.Method, &u, body, s.accept())
+	return newRequest(s.endpoint, &s.about, s.look.Method, s.page.path, query, body, s.accept())
 }
 
 // accept returns the media type that the look-up reads.
@@ -347,11 +341,13 @@ func (s *Sweep) accept() string {
 
 const acceptJSON = "application/json"
 
-// newRequest makes a request with the operation's headers, except those that belong to the write. It adds an Accept
-// header if they have none.
-func newRequest(e *providers.Endpoint, about *Subject, method string, u *url.URL, body, accept string) (*http.Request, error) {
-	method = cmp.Or(method, http.MethodGet)
-	r, err := http.NewRequest(method, u.String(), strings.NewReader(body))
+// newRequest makes a request to an expanded path at the operation's host. It has the operation's headers, except those
+// that belong to the write. newRequest adds an Accept header if they have none.
+func newRequest(e *providers.Endpoint, about *Subject, method, path, query, body, accept string) (*http.Request, error) {
+	u := *about.URL
+	u.RawQuery, u.Fragment, u.RawFragment, u.User, u.RawPath = query, "", "", nil, path
+	u.Path, _ = url.PathUnescape(path) // template.Expand returns no path with malformed escapes
+	r, err := http.NewRequest(cmp.Or(method, http.MethodGet), u.String(), strings.NewReader(body))
 	if err != nil {
 		return nil, errors.New("its URL is malformed")
 	}

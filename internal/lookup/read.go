@@ -225,10 +225,7 @@ func (s *Sweep) cursor(header http.Header, body []byte) (cursor string, clear bo
 func (s *Sweep) follow(link string) (why string) {
 	here := *s.about.URL
 	here.RawQuery, here.RawPath = "", s.page.path
-	var err error
-	if here.Path, err = url.PathUnescape(s.page.path); err != nil {
-		return "its path is malformed"
-	}
+	here.Path, _ = url.PathUnescape(s.page.path) // as in newRequest
 	there, err := here.Parse(link)
 	if err != nil || there.Scheme != here.Scheme || !strings.EqualFold(there.Host, here.Host) || there.EscapedPath() != here.EscapedPath() {
 		return "the link to the next page leads elsewhere"
