@@ -3,6 +3,7 @@ package lookup
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,45 +14,20 @@ import (
 
 // Controls reports whether an operation that is known to have taken effect can serve as a canary for another one of
 // the same endpoint and account. It must have been first sent when no server could work on the other's last attempt
-// any more. The look-up must read the same list for both.
+// any more. The look-up must read the same list for both, and identify both by the same fields.
 //
 // If the look-up finds the canary's object within the other's window, then the credential, the permission, the filter
-// and the paging are right, and the provider's index has come that far. why says which condition is not met.
-func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, control, other *Subject) (ok bool, why string) {
-	if e.Object == "" {
-		return false, "the table does not say what kind of object the endpoint creates"
+// and the paging are right, and the provider's index has come that far.
+func Controls(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, control, other *Subject) bool {
+	otherAccount := func(name string) bool {
+		return strings.Join(control.Header.Values(name), ",") != strings.Join(other.Header.Values(name), ",")
 	}
-	if e.HandlingTime <= 0 {
-		return false, "no handling time is declared for the endpoint"
+	otherList := func(name string) bool {
+		return (strings.HasPrefix(name, "path.") || strings.HasPrefix(name, "request.")) && control.Values[name] != other.Values[name]
 	}
-	if !control.First.After(other.Last.Add(e.HandlingTime)) {
-		return false, "it was sent before the other operation's last attempt was certainly over"
-	}
-	if control.Object == "" {
-		return false, "the id of its object is not known"
-	}
-	if !sameHost(control.URL, other.URL) {
-		return false, "it was sent to another host"
-	}
-	if control.Account != other.Account {
-		return false, "it was sent for another account"
-	}
-	for _, name := range p.AccountHeaders {
-		if strings.Join(control.Header.Values(name), ",") != strings.Join(other.Header.Values(name), ",") {
-			return false, "it was sent for another account"
-		}
-	}
-	for _, name := range asks(look) {
-		if strings.HasPrefix(name, "path.") || strings.HasPrefix(name, "request.") {
-			if a, b := control.Values[name], other.Values[name]; a != b {
-				return false, "the look-up reads another list for it: {" + name + "} differs"
-			}
-		}
-	}
-	if exact(look, control) != exact(look, other) {
-		return false, "the two are not identified by the same fields"
-	}
-	return true, ""
+	return e.Object != "" && control.Object != "" && e.HandlingTime > 0 && control.First.After(other.Last.Add(e.HandlingTime)) &&
+		sameHost(control.URL, other.URL) && control.Account == other.Account && !slices.ContainsFunc(p.AccountHeaders, otherAccount) &&
+		!slices.ContainsFunc(asks(look), otherList) && exact(look, control) == exact(look, other)
 }
 
 func sameHost(a, b *url.URL) bool {

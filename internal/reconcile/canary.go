@@ -123,7 +123,7 @@ func (l *Pass) canary(ctx context.Context, op *journal.Operation, route tables.R
 		if op.Account == ownCredential && whose.named != "" && c.about.Account != ownCredential {
 			other.Account = whose.named // by the same credential
 		}
-		if ok, _ := lookup.Controls(route.Provider, route.Endpoint, look, &c.about, &other); !ok || whose.account == "" {
+		if whose.account == "" || !lookup.Controls(route.Provider, route.Endpoint, look, &c.about, &other) {
 			continue
 		}
 		sweep := w.sweep
