@@ -35,12 +35,12 @@ func (w *waiting) also(other waiting) {
 	}
 }
 
-// claim claims the operations that are due by then and have a slot, and starts them. It reports whether there may be
-// more now. w says which slot or time the operations that were passed over wait for.
+// claim claims the operations of the walk that have a slot, and starts them. It reports whether there may be more now.
+// w says which slot or time the operations that were passed over wait for.
 //
 // Each claim asks for no more operations than there are slots for them, so that the journal need not read a backlog
 // whose turn has not come.
-func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time) (more bool, w waiting, err error) {
+func (p *pass) claim(ctx context.Context, session journal.Session) (more bool, w waiting, err error) {
 	p.recoverLostClaims(ctx, session)
 	now := p.worker.Now()
 	o := p.worker.Throttle.Openings(now)
@@ -65,7 +65,7 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 			w.also(waiting{until: p.slow[a.about]})
 			continue
 		}
-		some, left, err := p.claimFrom(ctx, session, due, a.about, a.from, a.limit)
+		some, left, err := p.claimFrom(ctx, session, a.about, a.from, a.limit)
 		if err != nil {
 			return more, w, err
 		}
@@ -75,14 +75,14 @@ func (p *pass) claim(ctx context.Context, session journal.Session, due time.Time
 	return more, w, nil
 }
 
-func (p *pass) claimFrom(ctx context.Context, session journal.Session, due time.Time, about string, from []string, limit int) (more bool, w waiting, err error) {
+func (p *pass) claimFrom(ctx context.Context, session journal.Session, about string, from []string, limit int) (more bool, w waiting, err error) {
 	b := &booking{worker: p.worker, taken: map[journal.Ref]booked{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	ev := journal.Event{
 		Kind:      journal.EventClaim,
 		At:        p.worker.Now(),
-		Due:       due,
+		Due:       p.started,
 		Session:   session.ID(),
 		NamedOnly: p.worker.NamedOnly,
 		Delivered: !p.worker.deliveries.Tells(),

@@ -103,6 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		}
 		freed := w.Throttle.Freed()
+		p.started = w.Now()
 		waits, err := p.sweep(ctx)
 		now := w.Now()
 		if err == nil && !now.Before(reaps) {
@@ -213,7 +214,7 @@ func (p *pass) walk(ctx context.Context) error {
 	defer p.tasks.Wait() // before its context is cancelled
 	for {
 		freed := p.worker.Throttle.Freed()
-		w, err := p.sweepFrom(ctx, p.started)
+		w, err := p.sweep(ctx)
 		if err != nil || w == (waiting{}) {
 			return err
 		}
@@ -233,14 +234,8 @@ func (p *pass) walk(ctx context.Context) error {
 	}
 }
 
-// sweep does Run's work once. It claims the operations that have a slot now, and waits for none.
+// sweep starts what was due when the walk started and has a slot now. It waits for no slot.
 func (p *pass) sweep(ctx context.Context) (waiting, error) {
-	p.started = p.worker.Now()
-	return p.sweepFrom(ctx, p.started)
-}
-
-// sweepFrom starts what is due by then and has a slot now.
-func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 	p.startDeliveries(ctx)
 	for {
 		if err := p.interrupted(ctx); err != nil {
@@ -250,7 +245,7 @@ func (p *pass) sweepFrom(ctx context.Context, due time.Time) (waiting, error) {
 		if err != nil {
 			return waiting{}, err
 		}
-		if more, w, err := p.claim(ctx, session, due); err != nil || !more {
+		if more, w, err := p.claim(ctx, session); err != nil || !more {
 			return w, err
 		}
 	}
