@@ -200,7 +200,7 @@ func body(template string, place Place, value func(string) (string, bool)) (stri
 			at++
 			continue
 		}
-		end := at + literalLength(template[at:])
+		end := at + stringLength(template[at:])
 		literal := template[at:end]
 		at = end
 		if strings.HasPrefix(strings.TrimLeft(template[end:], " \t\r\n"), ":") {
@@ -224,18 +224,6 @@ func body(template string, place Place, value func(string) (string, bool)) (stri
 		b.WriteString(literal)
 	}
 	return b.String(), nil
-}
-
-// literalLength returns the length of the JSON string that a valid text goes on with.
-func literalLength(text string) int {
-	for i := 1; ; i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
 }
 
 func unquote(literal string) (text string) {
@@ -299,7 +287,7 @@ func document(text string, value func(string) (string, bool)) (string, error) {
 	return b.String(), nil
 }
 
-// stringLength returns the length of a GraphQL string with its quotes, or -1 if it has no end.
+// stringLength returns the length of a string of GraphQL or JSON with its quotes, or -1 if it has no end.
 func stringLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
