@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -57,7 +58,7 @@ func Key(key string) string {
 	if key == "" {
 		return ""
 	}
-	return Text(key[:min(8, len(key)/2)]) + "…"
+	return Text(naming.Short(key))
 }
 
 // ID returns the name of an operation or, if it has none, its shortened key.
