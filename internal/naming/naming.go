@@ -10,6 +10,7 @@
 package naming
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,13 +92,7 @@ func (n Naming) Check() error {
 	if p := n.Parent; p != nil && p.Scope != "" && p.Scope != n.Scope {
 		return errOtherTenant
 	}
-	if err := CheckText("name", n.ID); err != nil {
-		return err
-	}
-	if err := CheckText("scope", n.Scope); err != nil {
-		return err
-	}
-	if err := CheckText("account", n.Account); err != nil {
+	if err := cmp.Or(CheckText("name", n.ID), CheckText("scope", n.Scope), CheckText("account", n.Account)); err != nil {
 		return err
 	}
 	if n.Parent != nil {
