@@ -455,10 +455,7 @@ func (r *SeenSet) Has(ref journal.Ref, generation int) bool {
 func (r *SeenSet) Once(ref journal.Ref, generation int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.been) >= maxSeen {
-		r.been = nil
-	}
-	if r.been == nil {
+	if r.been == nil || len(r.been) >= maxSeen {
 		r.been = map[journal.Ref]int{}
 	}
 	if at, there := r.been[ref]; there && at == generation {
