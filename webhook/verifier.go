@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -97,14 +98,9 @@ func unixMilliseconds(text string) (time.Time, bool) { return unixTime(text, tim
 
 func unixTime(text string, unit time.Duration) (time.Time, bool) {
 	const year10000 = 253402300800
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return time.Time{}, false
-		}
-	}
 	count, err := strconv.ParseInt(text, 10, 64)
 	inSecond := int64(time.Second / unit)
-	if err != nil || count/inSecond >= year10000 {
+	if err != nil || strings.Trim(text, "0123456789") != "" || count/inSecond >= year10000 {
 		return time.Time{}, false
 	}
 	return time.Unix(count/inSecond, count%inSecond*int64(unit)), true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/backoff"
@@ -425,12 +426,7 @@ func (r *run) finalByStatus() bool {
 // comparesRequests reports whether the provider refuses a key that is used with
 // another request: it has a documented answer for that.
 func (r *run) comparesRequests() bool {
-	for i := range r.route.Endpoint.Rules {
-		if r.route.Endpoint.Rules[i].Verdict == providers.Misuse {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.route.Endpoint.Rules, func(rule providers.Rule) bool { return rule.Verdict == providers.Misuse })
 }
 
 // madeKey reports whether the key was made here and at random, so that no other party can have used it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"mime"
 	"net/url"
 	"regexp"
@@ -86,12 +87,7 @@ func walk(path string, v any, depth int, tell func(Field) bool) bool {
 		if !tell(Field{at, "object", len(v)}) || depth > 32 {
 			return false
 		}
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !walk(strings.TrimPrefix(path+"."+text(name), "."), v[name], depth+1, tell) {
 				return false
 			}

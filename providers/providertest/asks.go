@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -168,9 +169,7 @@ func pairs(template, text string, next providers.Paging, values map[string]strin
 		if !is {
 			return false
 		}
-		for name, value := range found {
-			values[name] = value
-		}
+		maps.Copy(values, found)
 	}
 	return true
 }

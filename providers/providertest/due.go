@@ -1,6 +1,9 @@
 package providertest
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // due is something that the server does at a time on its clock.
 type due struct {
@@ -58,21 +61,11 @@ func (s *Server) await(d *due) {
 func (s *Server) do(d *due) {
 	defer func() {
 		s.mu.Lock()
-		s.remove(d)
+		s.dues = slices.DeleteFunc(s.dues, func(other *due) bool { return other == d })
 		s.mu.Unlock()
 		close(d.done)
 	}()
 	d.do()
-}
-
-// remove removes an entry from those that are due. s.mu is held.
-func (s *Server) remove(d *due) {
-	for i := range s.dues {
-		if s.dues[i] == d {
-			s.dues = append(s.dues[:i:i], s.dues[i+1:]...)
-			return
-		}
-	}
 }
 
 // next returns the first due entry not later than a time. s.mu is held.

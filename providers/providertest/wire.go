@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -86,9 +87,7 @@ func (a Answer) wireHead(length int) []byte {
 // broken sends the head and the beginning of a body over HTTP/2, and resets the
 // stream.
 func (a Answer) broken(w http.ResponseWriter, length int, body []byte) {
-	for name, values := range a.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.Header)
 	if length >= 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(length))
 	}
