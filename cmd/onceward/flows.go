@@ -211,11 +211,11 @@ func (c *command) flowRetryCommand() *cobra.Command {
 	var r reference
 	cmd := &cobra.Command{
 		Use: "retry REF", Short: "Let a flow that is set aside or waits go on at once, its failures forgiven", Args: exactly(1, "the name of a flow, or its handle"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.sayOfFlow(cmd.Context(), &r, args[0], func(journal.Flow) (journal.FlowEvent, error) {
+		RunE: c.runs(access{write: true}, func(ctx context.Context, s store, args []string) error {
+			return c.sayOfFlow(ctx, s, &r, args[0], func(journal.Flow) (journal.FlowEvent, error) {
 				return journal.FlowEvent{Kind: journal.FlowEventRetry}, nil
 			})
-		},
+		}),
 	}
 	r.flags(cmd)
 	return cmd
@@ -231,9 +231,11 @@ func (c *command) flowGiveUpCommand() *cobra.Command {
 			if because == "" {
 				return usage("give-up needs --because: why it is given up, which is recorded")
 			}
-			return c.sayOfFlow(cmd.Context(), &r, args[0], func(f journal.Flow) (journal.FlowEvent, error) {
-				err := c.confirm(sure, fmt.Sprintf("Flow %s, %s, is given up, and what its steps made is undone", shown.Text(f.ID), f.State), f.ID)
-				return journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: secret.Recorded(because)}, err
+			return c.using(cmd.Context(), access{write: true}, func(s store) error {
+				return c.sayOfFlow(cmd.Context(), s, &r, args[0], func(f journal.Flow) (journal.FlowEvent, error) {
+					err := c.confirm(sure, fmt.Sprintf("Flow %s, %s, is given up, and what its steps made is undone", shown.Text(f.ID), f.State), f.ID)
+					return journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: secret.Recorded(because)}, err
+				})
 			})
 		},
 	}
@@ -244,11 +246,7 @@ func (c *command) flowGiveUpCommand() *cobra.Command {
 }
 
 // sayOfFlow applies an operator's decision about a flow.
-func (c *command) sayOfFlow(ctx context.Context, r *reference, arg string, says func(journal.Flow) (journal.FlowEvent, error)) error {
-	return c.using(ctx, access{write: true}, func(s store) error { return c.sayOfFlowIn(ctx, s, r, arg, says) })
-}
-
-func (c *command) sayOfFlowIn(ctx context.Context, s store, r *reference, arg string, says func(journal.Flow) (journal.FlowEvent, error)) error {
+func (c *command) sayOfFlow(ctx context.Context, s store, r *reference, arg string, says func(journal.Flow) (journal.FlowEvent, error)) error {
 	f, err := r.anyFlow(ctx, s, arg)
 	if err != nil {
 		return err

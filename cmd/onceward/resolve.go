@@ -81,15 +81,6 @@ func (how *resolution) resolution() (journal.Resolution, error) {
 	return said[0], nil
 }
 
-// looked parses the generation and claim that the operator saw.
-func looked(seen string) (generation int, claim int64, err error) {
-	first, second, err := pair(seen)
-	if err != nil {
-		return 0, 0, usage("--seen %s: it takes a generation and a claim, such as 0.3, as show prints them", shown.Text(seen))
-	}
-	return int(first), second, nil
-}
-
 // pair parses two numbers with a dot between them.
 func pair(seen string) (first, second int64, err error) {
 	one, other, _ := strings.Cut(seen, ".")
@@ -138,9 +129,11 @@ func (c *command) settleIn(ctx context.Context, s store, r *reference, arg strin
 	}
 	seen := onceward.Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim}
 	if how.seen != "" {
-		if seen.Generation, seen.Claim, err = looked(how.seen); err != nil {
-			return err
+		generation, claim, err := pair(how.seen)
+		if err != nil {
+			return usage("--seen %s: it takes a generation and a claim, such as 0.3, as show prints them", shown.Text(how.seen))
 		}
+		seen.Generation, seen.Claim = int(generation), claim
 	}
 	if seen.Generation == op.Generation && (seen.Claim == op.Claim || as == journal.Executed) {
 		if err := allowed(s, &op); err != nil {
