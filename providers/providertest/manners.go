@@ -13,39 +13,63 @@ import (
 
 // manners are the manners of the adapters, by the provider's name.
 var manners = map[string]func(providers.Endpoint) Manner{
-	"stripe":         stripe,
-	"adyen":          adyen,
-	"paypal":         paypal,
-	"square":         square,
-	"twilio":         twilio,
-	"gocardless":     gocardless,
-	"checkout.com":   checkout,
-	"mollie":         mollie,
-	"klarna":         klarna,
-	"wise":           wise,
-	"razorpay":       razorpay,
-	"moderntreasury": modernTreasury,
-	"dwolla":         dwolla,
-	"braintree":      braintree,
-	"shopify":        shopify,
-	"repeatable":     repeatable,
-	"aip155":         aip155,
-	"aws":            aws,
-	"increase":       increase,
-	"column":         column,
-	"svix":           svix,
-	"resend":         resend,
-	"workos":         workOS,
-	"coinbase":       coinbase,
-	"fireblocks":     fireblocks,
-	"zuora":          zuora,
-	"bridge":         bridge,
-	"mangopay":       mangopay,
-	"truelayer":      trueLayer,
-	"worldline":      worldline,
-	"moov":           moov,
-	"mercadopago":    mercadoPago,
+	"stripe":       stripe,
+	"adyen":        adyen,
+	"paypal":       paypal,
+	"square":       square,
+	"twilio":       twilio,
+	"checkout.com": checkout,
+	"mollie":       mollie,
+	"wise":         wise,
+	"razorpay":     razorpay,
+	"dwolla":       dwolla,
+	"braintree":    braintree,
+	"shopify":      shopify,
+	"repeatable":   repeatable,
+	"aip155":       aip155,
+	"aws":          aws,
+	"increase":     increase,
+	"svix":         svix,
+	"resend":       resend,
+	"bridge":       bridge,
+	"truelayer":    trueLayer,
+	"worldline":    worldline,
+	"mercadopago":  mercadoPago,
 
+	"gocardless": inForm("gocardless.com/blog/idempotency-keys [D]: 409 for any reuse; error format: gocardless-pro-go 553b873 gc.go [S]", func(status int, detail string) map[string]any {
+		kind := "invalid_api_usage"
+		if status == http.StatusConflict {
+			kind = "invalid_state"
+		}
+		return map[string]any{"error": map[string]any{"type": kind, "code": status, "message": detail}}
+	}),
+	"klarna": inForm("docs.klarna.com/resources/developer-tools/error-handling [D]: error format; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"error_code": screaming(status), "error_messages": []any{detail}, "correlation_id": "providertest"}
+	}),
+	"moderntreasury": inForm("docs.moderntreasury.com/reference/idempotent-requests [D]: route-independent, not compared; errors: docs.moderntreasury.com/reference/errors [D]", func(status int, detail string) map[string]any {
+		return map[string]any{"errors": map[string]any{"code": snake(status), "message": detail}}
+	}),
+	"column": inForm("column.com/docs/workingwithapi/errors [D]: error format; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"type": "invalid_request", "code": snake(status), "message": detail}
+	}),
+	"workos": inForm("error format: workos-go 27a5c27 [S]; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"message": detail, "code": snake(status)}
+	}),
+	"coinbase": inForm("docs.cdp.coinbase.com/api-reference/payment-apis/conventions [D]: error format; the status of a mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"errorType": snake(status), "errorMessage": detail, "correlationId": "providertest"}
+	}),
+	"fireblocks": inForm("developers.fireblocks.com/reference/api-responses [D]: error format; mismatch: [?]", func(status int, detail string) map[string]any {
+		return map[string]any{"message": detail, "code": 1000 + status}
+	}),
+	"zuora": inForm("developer.zuora.com/docs/guides/idempotent-requests [D]; error format: [M]", func(status int, detail string) map[string]any {
+		return map[string]any{"success": false, "reasons": []any{map[string]any{"code": 50000000 + status, "message": detail}}}
+	}),
+	"mangopay": inForm("docs.mangopay.com/api-reference/overview/idempotency [D]: error format; Mangopay answers a repeat by 409, where a box repeats the answer", func(status int, detail string) map[string]any {
+		return map[string]any{"Message": detail, "Type": snake(status), "Id": "providertest", "errors": nil}
+	}),
+	"moov": inForm("docs.moov.io/guides/money-movement/idempotency [D]; error format: moov-go a3ea550 http_test.go [S]", func(status int, detail string) map[string]any {
+		return map[string]any{"error": detail}
+	}),
 	"plaid": inForm("plaid-go v43.0.0 [S]: error format; mismatch: [?]", func(status int, detail string) map[string]any {
 		return map[string]any{"error_type": "INVALID_REQUEST", "error_code": snake(status), "error_message": detail}
 	}),
@@ -85,6 +109,13 @@ var manners = map[string]func(providers.Endpoint) Manner{
 	"amazonpay": inForm("error format: developer.amazon.com/docs/amazon-pay-api-v2 [M]", func(status int, detail string) map[string]any {
 		return map[string]any{"reasonCode": snake(status), "message": detail}
 	}),
+}
+
+// inForm is the manner of a provider that publishes the form of its errors, but nothing else beyond its table.
+func inForm(source string, body func(status int, detail string) map[string]any) func(providers.Endpoint) Manner {
+	return func(providers.Endpoint) Manner {
+		return Manner{Error: func(status int, detail string) Answer { return object(status, body(status, detail)) }, Source: source}
+	}
 }
 
 func stripe(e providers.Endpoint) Manner {
@@ -169,19 +200,6 @@ func twilio(e providers.Endpoint) Manner {
 	}
 }
 
-func gocardless(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			kind := "invalid_api_usage"
-			if status == http.StatusConflict {
-				kind = "invalid_state"
-			}
-			return object(status, map[string]any{"error": map[string]any{"type": kind, "code": status, "message": detail}})
-		},
-		Source: "gocardless.com/blog/idempotency-keys [D]: 409 for any reuse; error format: gocardless-pro-go 553b873 gc.go [S]",
-	}
-}
-
 func checkout(providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
 		return object(status, map[string]any{"error_type": "request_invalid", "error_codes": []any{snake(status)}, "request_id": "providertest"})
@@ -208,15 +226,6 @@ func mollie(providers.Endpoint) Manner {
 	}
 }
 
-func klarna(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"error_code": screaming(status), "error_messages": []any{detail}, "correlation_id": "providertest"})
-		},
-		Source: "docs.klarna.com/resources/developer-tools/error-handling [D]: error format; mismatch: [?]",
-	}
-}
-
 func wise(providers.Endpoint) Manner {
 	return Manner{
 		RequiresKey: true,
@@ -234,15 +243,6 @@ func razorpay(e providers.Endpoint) Manner {
 			return object(status, map[string]any{"error": map[string]any{"code": "BAD_REQUEST_ERROR", "description": detail, "field": e.Key.Name}})
 		},
 		Source: "razorpay.com/docs/api/x/payout-idempotency [D]: mandatory since 2025-03-15, and the error format",
-	}
-}
-
-func modernTreasury(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"errors": map[string]any{"code": snake(status), "message": detail}})
-		},
-		Source: "docs.moderntreasury.com/reference/idempotent-requests [D]: route-independent, not compared; errors: docs.moderntreasury.com/reference/errors [D]",
 	}
 }
 
@@ -378,15 +378,6 @@ func increase(providers.Endpoint) Manner {
 	}
 }
 
-func column(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"type": "invalid_request", "code": snake(status), "message": detail})
-		},
-		Source: "column.com/docs/workingwithapi/errors [D]: error format; mismatch: [?]",
-	}
-}
-
 func svix(providers.Endpoint) Manner {
 	return Manner{
 		Scope: ByPath,
@@ -410,42 +401,6 @@ func resend(providers.Endpoint) Manner {
 	}
 }
 
-func workOS(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"message": detail, "code": snake(status)})
-		},
-		Source: "error format: workos-go 27a5c27 [S]; mismatch: [?]",
-	}
-}
-
-func coinbase(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"errorType": snake(status), "errorMessage": detail, "correlationId": "providertest"})
-		},
-		Source: "docs.cdp.coinbase.com/api-reference/payment-apis/conventions [D]: error format; the status of a mismatch: [?]",
-	}
-}
-
-func fireblocks(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"message": detail, "code": 1000 + status})
-		},
-		Source: "developers.fireblocks.com/reference/api-responses [D]: error format; mismatch: [?]",
-	}
-}
-
-func zuora(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"success": false, "reasons": []any{map[string]any{"code": 50000000 + status, "message": detail}}})
-		},
-		Source: "developer.zuora.com/docs/guides/idempotent-requests [D]; error format: [M]",
-	}
-}
-
 func bridge(e providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
 		return object(status, map[string]any{"code": snake(status), "message": detail})
@@ -456,15 +411,6 @@ func bridge(e providers.Endpoint) Manner {
 		Mismatch:    &other,
 		Error:       fail,
 		Source:      "apidocs.bridge.xyz/api-reference/introduction/idempotence [D]: keys are required, a mismatch is an error; its status and the error format: [M]",
-	}
-}
-
-func mangopay(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"Message": detail, "Type": snake(status), "Id": "providertest", "errors": nil})
-		},
-		Source: "docs.mangopay.com/api-reference/overview/idempotency [D]: error format; Mangopay answers a repeat by 409, where a box repeats the answer",
 	}
 }
 
@@ -487,15 +433,6 @@ func worldline(providers.Endpoint) Manner {
 			return object(status, map[string]any{"errorId": "providertest", "errors": []any{map[string]any{"message": detail}}})
 		},
 		Source: "docs.direct.worldline-solutions.com/en/integration/api-developer-guide/idempotent-requests [D]: even with another payload",
-	}
-}
-
-func moov(providers.Endpoint) Manner {
-	return Manner{
-		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"error": detail})
-		},
-		Source: "docs.moov.io/guides/money-movement/idempotency [D]; error format: moov-go a3ea550 http_test.go [S]",
 	}
 }
 
