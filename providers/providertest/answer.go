@@ -50,7 +50,7 @@ func (a Answer) write(w http.ResponseWriter) {
 // problem is an error without a form of the provider's own: RFC 9457 problem
 // details.
 func problem(status int, detail string) Answer {
-	a := object(status, map[string]any{
+	a := answerOf(status, map[string]any{
 		"title":  http.StatusText(status),
 		"status": status,
 		"detail": detail,
@@ -69,11 +69,8 @@ func page(status int) Answer {
 	}
 }
 
-// object is an answer whose body is a JSON object of maps, slices, strings and
+// answerOf is an answer whose body is a JSON value of maps, slices, strings and
 // numbers only.
-func object(status int, members map[string]any) Answer { return answerOf(status, members) }
-
-// answerOf is an answer whose body is a JSON value of the same.
 func answerOf(status int, value any) Answer {
 	body, err := json.Marshal(value)
 	if err != nil {

@@ -114,7 +114,7 @@ var manners = map[string]func(providers.Endpoint) Manner{
 // inForm is the manner of a provider that publishes the form of its errors, but nothing else beyond its table.
 func inForm(source string, body func(status int, detail string) map[string]any) func(providers.Endpoint) Manner {
 	return func(providers.Endpoint) Manner {
-		return Manner{Error: func(status int, detail string) Answer { return object(status, body(status, detail)) }, Source: source}
+		return Manner{Error: func(status int, detail string) Answer { return answerOf(status, body(status, detail)) }, Source: source}
 	}
 }
 
@@ -126,7 +126,7 @@ func stripe(e providers.Endpoint) Manner {
 			if status >= 500 {
 				kind = "api_error"
 			}
-			return object(status, map[string]any{"error": map[string]any{"type": kind, "message": detail}})
+			return answerOf(status, map[string]any{"error": map[string]any{"type": kind, "message": detail}})
 		},
 		Source: "docs.stripe.com/api/idempotent_requests [D]; echo and error format: stripe-go a1e3932 [S]",
 	}
@@ -141,7 +141,7 @@ func adyen(providers.Endpoint) Manner {
 	return Manner{
 		EchoesKey: true,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"status": status, "errorCode": "000", "errorType": "internal", "message": detail})
+			return answerOf(status, map[string]any{"status": status, "errorCode": "000", "errorType": "internal", "message": detail})
 		},
 		Source: "docs.adyen.com/development-resources/api-idempotency [D]: the key comes back; mismatch: [?]; error format: adyen-openapi aa014f0 ServiceError [D]",
 	}
@@ -171,14 +171,14 @@ func paypal(e providers.Endpoint) Manner {
 }
 
 func paypalError(status int, detail string) Answer {
-	return object(status, map[string]any{"name": screaming(status), "message": detail, "debug_id": "providertest"})
+	return answerOf(status, map[string]any{"name": screaming(status), "message": detail, "debug_id": "providertest"})
 }
 
 func square(e providers.Endpoint) Manner {
 	m := Manner{
 		Scope: ByEndpoint,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"errors": []any{map[string]any{"category": "INVALID_REQUEST_ERROR", "code": screaming(status), "detail": detail}}})
+			return answerOf(status, map[string]any{"errors": []any{map[string]any{"category": "INVALID_REQUEST_ERROR", "code": screaming(status), "detail": detail}}})
 		},
 		Source: "developer.squareup.com/docs/working-with-apis/idempotency [D]: unique per endpoint",
 	}
@@ -194,7 +194,7 @@ func twilio(e providers.Endpoint) Manner {
 	return Manner{
 		RequiresKey: strings.Contains(e.Pattern, "/Payments"),
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"code": 20001, "message": detail, "status": status})
+			return answerOf(status, map[string]any{"code": 20001, "message": detail, "status": status})
 		},
 		Source: "twilio-oai d50069b [D]: required for payments; error format: twilio-go d858acd client/error.go [S]; mismatch: [?]",
 	}
@@ -202,7 +202,7 @@ func twilio(e providers.Endpoint) Manner {
 
 func checkout(providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
-		return object(status, map[string]any{"error_type": "request_invalid", "error_codes": []any{snake(status)}, "request_id": "providertest"})
+		return answerOf(status, map[string]any{"error_type": "request_invalid", "error_codes": []any{snake(status)}, "request_id": "providertest"})
 	}
 	other := fail(http.StatusUnprocessableEntity, "")
 	return Manner{
@@ -230,7 +230,7 @@ func wise(providers.Endpoint) Manner {
 	return Manner{
 		RequiresKey: true,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"errors": []any{map[string]any{"code": snake(status), "message": detail}}})
+			return answerOf(status, map[string]any{"errors": []any{map[string]any{"code": snake(status), "message": detail}}})
 		},
 		Source: "docs.wise.com/guides/product/send-money/standard-api-transfers [D]: required; error format: docs.wise.com/guides/developer/errors [D]; mismatch: [?]",
 	}
@@ -240,7 +240,7 @@ func razorpay(e providers.Endpoint) Manner {
 	return Manner{
 		RequiresKey: strings.HasSuffix(e.Pattern, "/payouts"),
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"error": map[string]any{"code": "BAD_REQUEST_ERROR", "description": detail, "field": e.Key.Name}})
+			return answerOf(status, map[string]any{"error": map[string]any{"code": "BAD_REQUEST_ERROR", "description": detail, "field": e.Key.Name}})
 		},
 		Source: "razorpay.com/docs/api/x/payout-idempotency [D]: mandatory since 2025-03-15, and the error format",
 	}
@@ -250,7 +250,7 @@ func dwolla(providers.Endpoint) Manner {
 	return Manner{
 		Scope: ByRequest,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"code": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail})
+			return answerOf(status, map[string]any{"code": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail})
 		},
 		Source: "developers.dwolla.com/docs/api-reference/api-fundamentals/idempotency-key [D]: for the key and exactly equal body; error format: developers.dwolla.com/docs/balance/api-reference/api-fundamentals/errors [D]",
 	}
@@ -258,7 +258,7 @@ func dwolla(providers.Endpoint) Manner {
 
 func braintree(providers.Endpoint) Manner {
 	fail := func(_ int, detail string) Answer {
-		return object(http.StatusOK, map[string]any{
+		return answerOf(http.StatusOK, map[string]any{
 			"data":       nil,
 			"errors":     []any{map[string]any{"message": detail, "extensions": map[string]any{"errorClass": "VALIDATION"}}},
 			"extensions": map[string]any{"requestId": "providertest"},
@@ -280,13 +280,13 @@ func shopify(e providers.Endpoint) Manner {
 	m := Manner{Source: "shopify.dev/docs/api/usage/implementing-idempotency [D]: user errors in a 200"}
 	if !strings.HasSuffix(e.Pattern, "/graphql.json") {
 		m.Error = func(status int, detail string) Answer {
-			return object(status, map[string]any{"errors": detail})
+			return answerOf(status, map[string]any{"errors": detail})
 		}
 		return m
 	}
-	malformed := object(http.StatusOK, map[string]any{"errors": []any{map[string]any{"message": "the argument key of @idempotent is not a string"}}})
+	malformed := answerOf(http.StatusOK, map[string]any{"errors": []any{map[string]any{"message": "the argument key of @idempotent is not a string"}}})
 	m.Malformed = &malformed
-	m.Error = func(status int, _ string) Answer { return object(status, map[string]any{}) }
+	m.Error = func(status int, _ string) Answer { return answerOf(status, map[string]any{}) }
 	m.Failed = failedBy(
 		providers.Rule{Field: "data.*.userErrors[].message", Verdict: providers.Rejected},
 		providers.Rule{Field: "data.*.userErrors[].code", Verdict: providers.Rejected},
@@ -300,7 +300,7 @@ func repeatable(providers.Endpoint) Manner {
 		KeepsRefusals: true,
 		Executed:      map[string]string{"Repeatability-Result": "accepted"},
 		Error: func(status int, detail string) Answer {
-			a := object(status, map[string]any{"error": map[string]any{"code": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail}})
+			a := answerOf(status, map[string]any{"error": map[string]any{"code": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail}})
 			if status < 500 {
 				a.Header.Set("Repeatability-Result", "rejected")
 			}
@@ -321,7 +321,7 @@ func aip155(providers.Endpoint) Manner {
 			if !known {
 				name = "UNKNOWN"
 			}
-			return object(status, map[string]any{"error": map[string]any{"code": status, "status": name, "message": detail}})
+			return answerOf(status, map[string]any{"error": map[string]any{"code": status, "status": name, "message": detail}})
 		},
 		Source: "google.aip.dev 126bed4 AIP-193 [D]: error format; mismatch and in flight are the service's own",
 	}
@@ -331,7 +331,7 @@ func aws(e providers.Endpoint) Manner {
 	m := Manner{
 		Scope: ByEndpoint,
 		Error: func(status int, detail string) Answer {
-			a := object(status, map[string]any{"__type": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail})
+			a := answerOf(status, map[string]any{"__type": strings.ReplaceAll(http.StatusText(status), " ", ""), "message": detail})
 			a.Header.Set("Content-Type", "application/x-amz-json-1.0")
 			return a
 		},
@@ -365,9 +365,9 @@ var xmlText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func increase(providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
-		return object(status, map[string]any{"status": status, "type": snake(status) + "_error", "title": http.StatusText(status), "detail": detail})
+		return answerOf(status, map[string]any{"status": status, "type": snake(status) + "_error", "title": http.StatusText(status), "detail": detail})
 	}
-	other := object(http.StatusConflict, map[string]any{
+	other := answerOf(http.StatusConflict, map[string]any{
 		"status": http.StatusConflict, "type": "idempotency_key_already_used_error", "title": "Conflict",
 		"detail": "the key was used with other arguments", "resource_id": resourcePlace,
 	})
@@ -383,7 +383,7 @@ func svix(providers.Endpoint) Manner {
 		Scope: ByPath,
 		Waits: 5 * time.Second,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"code": snake(status), "detail": detail})
+			return answerOf(status, map[string]any{"code": snake(status), "detail": detail})
 		},
 		Source: "svix-webhooks 4fc0cfb server/svix-server/src/core/idempotency.rs [S]: by token, key and URL; a second request waits, and the lock lives 5 s",
 	}
@@ -391,9 +391,9 @@ func svix(providers.Endpoint) Manner {
 
 func resend(providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
-		return object(status, map[string]any{"statusCode": status, "name": snake(status), "message": detail})
+		return answerOf(status, map[string]any{"statusCode": status, "name": snake(status), "message": detail})
 	}
-	malformed := object(http.StatusBadRequest, map[string]any{"statusCode": http.StatusBadRequest, "name": "invalid_idempotency_key", "message": "the key must have 1 to 256 characters"})
+	malformed := answerOf(http.StatusBadRequest, map[string]any{"statusCode": http.StatusBadRequest, "name": "invalid_idempotency_key", "message": "the key must have 1 to 256 characters"})
 	return Manner{
 		Malformed: &malformed,
 		Error:     fail,
@@ -403,7 +403,7 @@ func resend(providers.Endpoint) Manner {
 
 func bridge(e providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
-		return object(status, map[string]any{"code": snake(status), "message": detail})
+		return answerOf(status, map[string]any{"code": snake(status), "message": detail})
 	}
 	other := fail(http.StatusUnprocessableEntity, "the key was used with another body")
 	return Manner{
@@ -416,7 +416,7 @@ func bridge(e providers.Endpoint) Manner {
 
 func trueLayer(providers.Endpoint) Manner {
 	fail := func(status int, detail string) Answer {
-		return object(status, map[string]any{"type": "https://docs.truelayer.com/docs/error-types", "title": http.StatusText(status), "status": status, "detail": detail})
+		return answerOf(status, map[string]any{"type": "https://docs.truelayer.com/docs/error-types", "title": http.StatusText(status), "status": status, "detail": detail})
 	}
 	other := fail(http.StatusUnprocessableEntity, "the key was used with another payload")
 	return Manner{
@@ -430,7 +430,7 @@ func worldline(providers.Endpoint) Manner {
 	return Manner{
 		MismatchUnnoticed: true,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"errorId": "providertest", "errors": []any{map[string]any{"message": detail}}})
+			return answerOf(status, map[string]any{"errorId": "providertest", "errors": []any{map[string]any{"message": detail}}})
 		},
 		Source: "docs.direct.worldline-solutions.com/en/integration/api-developer-guide/idempotent-requests [D]: even with another payload",
 	}
@@ -440,7 +440,7 @@ func mercadoPago(e providers.Endpoint) Manner {
 	return Manner{
 		RequiresKey: e.Key.Place != providers.KeyNone,
 		Error: func(status int, detail string) Answer {
-			return object(status, map[string]any{"status": strconv.Itoa(status), "error": snake(status), "message": detail})
+			return answerOf(status, map[string]any{"status": strconv.Itoa(status), "error": snake(status), "message": detail})
 		},
 		Source: "mercadopago.com/developers/en/docs/wallet-connect/payment-flow/idempotency [D]: the key is mandatory; mismatch: [?]",
 	}

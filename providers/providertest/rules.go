@@ -79,7 +79,7 @@ func (c *call) with(a Answer, path, text string) Answer {
 		a.Header.Set("Content-Type", "application/json")
 	}
 	members, _ := put(body, strings.Split(path, "."), text, c.member).(map[string]any)
-	a.Body = object(a.Status, members).Body
+	a.Body = answerOf(a.Status, members).Body
 	return a
 }
 
