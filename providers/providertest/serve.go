@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"runtime/debug"
 	"strconv"
+	"testing/iotest"
 	"time"
 
 	"github.com/onceward/onceward/internal/tables"
@@ -46,7 +47,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	in := r.Body
 	if s.bodyTells(r) {
 		all, err := io.ReadAll(http.MaxBytesReader(w, in, maxBody))
-		in = io.NopCloser(io.MultiReader(bytes.NewReader(all), failing{err}))
+		in = io.NopCloser(io.MultiReader(bytes.NewReader(all), iotest.ErrReader(cmp.Or(err, io.EOF))))
 		s.identify(c, all)
 		s.assign(c, s.isLook(c))
 	}
@@ -139,16 +140,6 @@ func (s *Server) assign(c *call, looks bool) {
 	defer s.mu.Unlock()
 	c.entry.fault = s.nextFault(c.entry.number, looks)
 	c.fault = c.entry.fault
-}
-
-// failing ends a body as its reading ended.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
-	}
-	return 0, f.err
 }
 
 // identify finds the contract and the key.
