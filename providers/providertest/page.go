@@ -45,20 +45,17 @@ func (s *Server) list(c *call, ways []asked, base any) Answer {
 	if to > from {
 		after = cursorAt(found[to-1].seq)
 	}
-	header := http.Header{}
 	if more {
 		switch next.Style {
 		case providers.PageCursor:
 			base = put(base, steps(next.Cursor), after, itself)
-		case providers.PageHeader:
-			header.Set(next.Cursor, after)
 		case providers.PageLink:
 			base = put(base, steps(next.Cursor), c.link(after), itself)
 		}
 	}
 	a := answerOf(http.StatusOK, base)
-	for name, values := range header {
-		a.Header[name] = values
+	if more && next.Style == providers.PageHeader {
+		a.Header.Set(next.Cursor, after)
 	}
 	return a
 }
