@@ -2,7 +2,6 @@ package severed
 
 import (
 	"context"
-	"iter"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -10,7 +9,7 @@ import (
 // Flows is a Journal that keeps flows, too.
 type Flows struct {
 	*Journal
-	Flows journal.Flows // of what Journal is cut off from
+	journal.Flows // of what Journal is cut off from
 }
 
 func (j *Flows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
@@ -25,16 +24,4 @@ func (j *Flows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int)
 		return nil, err
 	}
 	return j.Flows.ClaimFlows(ctx, ev, limit)
-}
-
-func (j *Flows) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error) {
-	return j.Flows.GetFlow(ctx, ref)
-}
-
-func (j *Flows) ListFlows(ctx context.Context, f journal.FlowFilter) iter.Seq2[journal.Flow, error] {
-	return j.Flows.ListFlows(ctx, f)
-}
-
-func (j *Flows) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
-	return j.Flows.ReapFlows(ctx, ev, limit)
 }
