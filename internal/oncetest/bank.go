@@ -449,12 +449,6 @@ func (l *Teller) Told() []onceward.Looked {
 // Plain returns a Reconcile for tests that look by hand.
 func Plain() *onceward.Reconcile { return &onceward.Reconcile{} }
 
-// Trap runs a test in virtual time.
-func Trap(t *testing.T, name string, f func(t *testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
-}
-
 // SigningSecret signs the bank's events.
 const SigningSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -35,7 +35,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 		"in memory": func(*testing.T) journal.Journal { return nil },
 		"on disk":   func(t *testing.T) journal.Journal { return onDisk(t) },
 	} {
-		trap(t, "an operation whose credential was rotated, "+name, func(t *testing.T) {
+		virtual(t, "an operation whose credential was rotated, "+name, func(t *testing.T) {
 			scoped := own()
 			scoped.CredentialScoped = true
 			token, via := "Bearer old", (&line{}).Then(refuses())
@@ -58,7 +58,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 			assert.Empty(t, l.NeedsAttention())
 		})
 	}
-	trap(t, "an operation whose provider never answers otherwise than 503", func(t *testing.T) {
+	virtual(t, "an operation whose provider never answers otherwise than 503", func(t *testing.T) {
 		forgets := own()
 		via := (&line{}).Always(says(http.StatusServiceUnavailable, ""))
 		l := &teller{Process: start(t, via, onceward.Config{Providers: []providers.Provider{forgets}, Backoff: once})}
@@ -66,7 +66,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 		runsNowAndThen(l, 26*time.Hour)
 		assert.Equal(t, []string{"invoice-1"}, l.NeedsAttention())
 	})
-	trap(t, "an operation that was enqueued for a week later", func(t *testing.T) {
+	virtual(t, "an operation that was enqueued for a week later", func(t *testing.T) {
 		const week = 7 * 24 * time.Hour
 		via := (&line{}).Always(says(http.StatusServiceUnavailable, ""))
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), via, onceward.Config{Backoff: once})
@@ -95,7 +95,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 		"a flow whose credential is missing, where keys are scoped to it": {true, sealed},
 		"a flow whose credential is refused":                              {false, nil},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			var p *process
 			server := own()
 			server.CredentialScoped = row.scoped
@@ -141,7 +141,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 // over, since none may send it. After a day it needs attention.
 func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
@@ -156,7 +156,7 @@ func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 // An unknown operation whose look-ups get no credential is given up in time, and then needs attention.
 func TestLookWithoutACredentialNeedsAttention(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		sealed := false
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			if sealed {

@@ -211,7 +211,7 @@ func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 // A flow got an answer before it was given up. The late record of that delivery does not undo the flow once more.
 func TestLateDeliveryOpensNoFlow(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		trap(t, fmt.Sprint("SettleAll: ", all), func(t *testing.T) {
+		virtual(t, fmt.Sprint("SettleAll: ", all), func(t *testing.T) {
 			var logged bytes.Buffer
 			l, s, undone := &line{}, &settler{}, 0
 			dead := startFlows(t, l, onceward.Config{OnSettled: s.Settle, SettleAll: all})
@@ -567,7 +567,7 @@ func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 // OnUnknown got an operation that nothing looks up any more. It gets it again after another request, even if OnSettled
 // still refuses the same outcome of the last one.
 func TestOnUnknownGetsAnotherRequest(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var told []onceward.Operation
 		l := atBank(t, onceward.Config{
 			OnSettled: func(context.Context, onceward.Operation) error { return errors.New("no") },

@@ -790,7 +790,7 @@ func TestResumeReportsUnknownOperations(t *testing.T) {
 
 // A Run whose context ends waits for a look-up that ignores its context.
 func TestRunWaitsForItsLooks(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var begun, over bool
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			begun = true

@@ -29,7 +29,7 @@ import (
 // A flow failed because an operation has no answer. It goes on as soon as an operator gives one, without waiting for
 // its next retry.
 func TestFlowGoesOnOnceItHasAnAnswer(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, unlooked).Box)
 		hourly := flow.Config{Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour}}
 		l.Process = oncetest.StartFlows(t, l.Via, onceward.Config{
@@ -91,7 +91,7 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 		{name: "while it goes on, where it has a parent", child: true, told: 0},
 		{name: "after its end, where it has a parent", ends: true, child: true, told: 1},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			j, log, told, wanted := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}, 0, true
 			cfg := onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil)), OnSettled: func(_ context.Context, op onceward.Operation) error {
 				if op.ID == "charge" && op.State == onceward.StateCompleted {
@@ -189,7 +189,7 @@ func TestResolutionDoesNotShortenAProvidersPause(t *testing.T) {
 
 // A flow that can't be read at a resolution is not woken. That is logged, and the flow finds out by itself later.
 func TestFlowThatCantBeWoken(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j, log := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, unlooked).Box, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		ship := charges(l)
@@ -208,7 +208,7 @@ func TestFlowThatCantBeWoken(t *testing.T) {
 
 // A process whose journal has no flows resolves and finds operations of other processes' flows.
 func TestFlowsOfOthersAlone(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		m := memory.New()
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, onceward.Config{Journal: m})
 		ship := charges(l)
@@ -242,7 +242,7 @@ func TestFlowsOfOthersAlone(t *testing.T) {
 
 // A flow that was given up is undone at once if an operation of it took effect after all, and the log says so.
 func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		log := &bytes.Buffer{}
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, onceward.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		ship := charges(l)
@@ -369,7 +369,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 
 // A report has the problems of the first hundred flows, and counts all.
 func TestProblemsOfManyFlows(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		m := memory.New()
 		p := startFlows(t, &line{}, onceward.Config{Journal: m})
 		waits := flow.Define("wait", 1, func(context.Context, int) (int, error) { return 0, errors.New("not yet") })

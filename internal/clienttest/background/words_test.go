@@ -80,7 +80,6 @@ var (
 	tenSeconds     = oncetest.TenSeconds
 	to             = oncetest.To
 	toOwn          = oncetest.ToOwn
-	trap           = oncetest.Trap
 	unavailable    = oncetest.Unavailable
 	unlooked       = oncetest.Unlooked
 	virtual        = oncetest.Virtual

@@ -41,7 +41,7 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 		{"within another", providertest.ObjectsIn("transfer", "obj_"), "transfer.id"},
 		{"in a Location", located(), ""},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			p := bank()
 			for i := range p.Endpoints {
 				p.Endpoints[i].ObjectID = row.id
@@ -82,7 +82,7 @@ func TestCanariesOfOneCredential(t *testing.T) {
 		{name: "it is not when it is looked for", looks: true, controls: 1},
 		{name: "many came through", controls: 70},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			nobodyKnows := func(hides bool) {
 				l.Fakes(func(r *http.Request) *http.Response {
@@ -112,7 +112,7 @@ func TestCanariesOfOneCredential(t *testing.T) {
 // A later payment that the look-up does not show either proves nothing about the other.
 func TestCanaryThatIsNotListed(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -166,7 +166,7 @@ func TestObjectInALocation(t *testing.T) {
 		{"that can't be read", 201, []string{"%zz"}, ""},
 		{"one of two", 201, []string{"/transfers/tr-1", "/transfers/tr-2"}, ""},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
 			l.Fakes(func(r *http.Request) *http.Response {
 				if r.Method != http.MethodPost {
@@ -184,7 +184,7 @@ func TestObjectInALocation(t *testing.T) {
 
 // The id of an object is read from the answer where the look-ups have it, rather than from another id field.
 func TestObjectWhereLookUpsReadIt(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].ID = "data.number" })
 		l.Fakes(func(r *http.Request) *http.Response {
 			if r.Method != http.MethodPost {
@@ -201,7 +201,7 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 // payment whose answer shows no object is no canary.
 func TestCanaryWithoutAnObject(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -226,7 +226,7 @@ func TestCanaryWithoutAnObject(t *testing.T) {
 
 // A look-up requests one canary, however many it does not list.
 func TestCanaryCostsOneRequest(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -251,7 +251,7 @@ func TestCanaryCostsOneRequest(t *testing.T) {
 // An operation that was given up without a canary is not looked up again by a table that proves no absence.
 func TestCanaryIfNothingIsProven(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)

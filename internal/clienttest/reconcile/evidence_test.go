@@ -34,7 +34,7 @@ import (
 // An event that names no object proves nothing. It is no error, because the provider would repeat it forever.
 func TestHearWithoutAnObject(t *testing.T) {
 	for name, data := range map[string]string{"none": `{}`, "two": `{"id":"obj_1","id":"obj_2"}`, "another case": `{"ID":"obj_1"}`, "an object": `{"id":{}}`} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked)
 			l.Box.Script(providertest.DropAfter())
 			out := l.Pays("invoice-1")
@@ -51,7 +51,7 @@ func TestHearWithoutAnObject(t *testing.T) {
 // An event that can't be read is logged, and no other.
 func TestWebhookThatIsUnreadable(t *testing.T) {
 	for readable, text := range map[bool]string{true: `{"id":"evt_1","type":"of no kind that is known"}`, false: `{"id":`} {
-		trap(t, text, func(t *testing.T) {
+		virtual(t, text, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
 			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(text)})
 			require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestWebhookThatIsUnreadable(t *testing.T) {
 // An event settles neither of two similar operations. An object of another operation settles none.
 func TestWebhookOfSimilarOperations(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
-	trap(t, "both unknown", func(t *testing.T) {
+	virtual(t, "both unknown", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
 		l.Box.Script(providertest.DropBefore(), providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
@@ -75,7 +75,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, l.Stands("b").State)
 		l.Truly()
 	})
-	trap(t, "one has its own answer", func(t *testing.T) {
+	virtual(t, "one has its own answer", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		require.NoError(t, l.Asks("a", "/transfers", text).Err)
 		l.Box.Script(providertest.DropAfter())
@@ -89,7 +89,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		assert.NotContains(t, l.Log.String(), "it took effect twice")
 		l.Truly()
 	})
-	trap(t, "it is about the object of one", func(t *testing.T) {
+	virtual(t, "it is about the object of one", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		require.NoError(t, l.Asks("a", "/transfers", text).Err)
 		l.Box.Script(providertest.DropAfter())
@@ -100,7 +100,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		assert.Equal(t, "a", ops[0].ID)
 		assert.Empty(t, l.Stands("b").Evidence)
 	})
-	trap(t, "one was never sent", func(t *testing.T) {
+	virtual(t, "one was never sent", func(t *testing.T) {
 		locked := errors.New("the vault is locked")
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", tellerToken)
@@ -125,7 +125,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		{"one was refused", answers(http.StatusPaymentRequired, `{"error":"declined"}`), providertest.None()},
 		{"one is under way", nil, providertest.DelayAfter(20 * time.Second)},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, tellsOfTransfers, func(p *providers.Provider) {
 				p.Endpoints[1].Lookups = nil
 				p.Endpoints[1].Rules = []providers.Rule{{Status: http.StatusPaymentRequired, Verdict: providers.Final, Source: "made up"}}
@@ -151,7 +151,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 			<-a
 		})
 	}
-	trap(t, "one is to be sent again", func(t *testing.T) {
+	virtual(t, "one is to be sent again", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
 		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
@@ -167,7 +167,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 
 // An event with an unknown key is about the operation that has its reference.
 func TestHearOfAReferenceBesideAKey(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) {
 			e := &p.Events[len(p.Events)-1]
 			p.Endpoints[1].Lookups, e.Endpoint, e.Key = nil, "", "request.key"
@@ -187,7 +187,7 @@ func TestHearOfAReferenceBesideAKey(t *testing.T) {
 // Two tenants' accounts have the same key, and the provider does not say which account the event is from. The event
 // settles neither.
 func TestHearOfOneKeyInTwoAccounts(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = true })
 		l.Box.Script(providertest.DropBefore(), providertest.DropAfter())
 		for _, tenant := range []string{"a", "b"} {
@@ -215,7 +215,7 @@ func (bursts) FindBy(context.Context, string, journal.By, string) ([]journal.Mat
 
 // The application gets its webhook, even if recording the evidence panics.
 func TestHearThatPanics(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: bursts{memory.New()}})
 		came := l.Hears(200)
 		require.NoError(t, l.Pays("invoice-1").Err)
@@ -254,7 +254,7 @@ func TestHearInRestoredJournal(t *testing.T) {
 // up once the backup is adopted.
 func TestLookupOfEnqueuedOperationsInABackup(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		dir := t.TempDir()
 		j := openSQLite(t, filepath.Join(dir, "a.db"))
 		was := atBank(t, onceward.Config{Journal: j})
@@ -287,7 +287,7 @@ func TestLookupOfEnqueuedOperationsInABackup(t *testing.T) {
 
 // No part of an event that could be large or secret is recorded as it came.
 func TestHearOfAGiantObject(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
@@ -310,7 +310,7 @@ func TestHearWithoutReadableTimes(t *testing.T) {
 		"a caller's key": {[]option{with("Idempotency-Key", "order-1")}, providertest.DropBefore(), onceward.StateUnknown},
 		"a key of ours":  {nil, providertest.DropAfter(), onceward.StateCompleted},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked)
 			l.Box.Script(row.lost)
 			out := l.Pays("invoice-1", row.options...)
@@ -327,7 +327,7 @@ func TestHearWithoutReadableTimes(t *testing.T) {
 
 // One event about two operations settles both. Its id is remembered for both at once.
 func TestWebhookOfTwoOperations(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 			p.Endpoints[1].Lookups = nil
 			p.Events = append(p.Events, providers.EventRule{
@@ -368,7 +368,7 @@ func TestHearReturnsTheRequestsTargets(t *testing.T) {
 // If keys are per scope, each scope is an account, and an event may be about an operation in another process's journal.
 func TestHearOfAnotherScope(t *testing.T) {
 	for _, perScope := range []bool{true, false} {
-		trap(t, fmt.Sprintf("keys per scope: %v", perScope), func(t *testing.T) {
+		virtual(t, fmt.Sprintf("keys per scope: %v", perScope), func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = perScope })
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
@@ -377,7 +377,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 			assert.Equal(t, perScope, l.Stands("invoice-1").State == onceward.StateUnknown)
 		})
 	}
-	trap(t, "a key that is made is in no other account", func(t *testing.T) {
+	virtual(t, "a key that is made is in no other account", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = true })
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
@@ -391,7 +391,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 // If the provider's events show their mode, an event of an unreadable mode settles nothing.
 func TestHearOfNoReadableMode(t *testing.T) {
 	for _, live := range []string{`"livemode":false,`, ``, `"livemode":0,`, `"livemode":true,"livemode":false,`, `"LiveMode":true,`} {
-		trap(t, live, func(t *testing.T) {
+		virtual(t, live, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 				p.CredentialModes = []providers.CredentialMode{{Prefix: "t0", Mode: "live"}}
 				for i := range p.Events {
@@ -466,7 +466,7 @@ func TestHearInTwoProcesses(t *testing.T) {
 
 // The same event changes nothing after its id was forgotten, either.
 func TestHearAgainLater(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
@@ -495,7 +495,7 @@ func TestHearAgainLater(t *testing.T) {
 
 // A second effect, in an account that a header named, is reported even after the answer was reaped.
 func TestHearOfAReapedAnswer(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			p.AccountHeaders = []string{"Bank-Account"}
 			for i := range p.Events {
@@ -524,7 +524,7 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 // An event about another request or account settles nothing.
 func TestWebhookOfAnotherRequest(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
-	trap(t, "another amount", func(t *testing.T) {
+	virtual(t, "another amount", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("a", "/transfers", `{"amount":11,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
@@ -533,7 +533,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 		assert.Empty(t, ops)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("a").State)
 	})
-	trap(t, "of an operation that was never sent", func(t *testing.T) {
+	virtual(t, "of an operation that was never sent", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		l.Box.Close()
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrPending)
@@ -543,7 +543,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 		assert.Equal(t, onceward.StatePending, l.Stands("a").State)
 	})
 	for _, told := range []bool{true, false} {
-		trap(t, fmt.Sprintf("another account, and the provider tells whose a credential is: %t", told), func(t *testing.T) {
+		virtual(t, fmt.Sprintf("another account, and the provider tells whose a credential is: %t", told), func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 				if p.AccountHeaders = []string{"Bank-Account"}; !told {
 					p.Identity = providers.Identity{}
@@ -571,7 +571,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 
 // Hints about operations that need attention cause look-ups, once a minute at most. OnUnknown does not get them again.
 func TestHintsOfOperationsThatNeedAttention(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -643,7 +643,7 @@ func TestHearOfAnAccountThatIsNotKnown(t *testing.T) {
 		"a key of ours":    {nil, onceward.StateCompleted},
 		"the caller's own": {[]option{with("Idempotency-Key", "order-1")}, onceward.StateUnknown},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, names)
 			l.Box.Script(providertest.DropAfter())
 			out := l.Pays("invoice-1", tc.options...)
@@ -666,7 +666,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 	}
 	const elsewhere = "and nothing is looked for where it is sent"
 	for name, shows := range map[string]bool{"and can be read": true, "and can not": false, elsewhere: false} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			minute := backoff.Policy{Initial: time.Minute, Max: time.Minute}
 			l := atBank(t, onceward.Config{Backoff: minute}, lasting)
 			if !shows && name != elsewhere {
@@ -706,7 +706,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 
 // An event that could not be recorded has to be delivered again.
 func TestWebhookThatCannotBeRecorded(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Hints: 1}
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DropAfter())
@@ -725,7 +725,7 @@ func TestWebhookThatCannotBeRecorded(t *testing.T) {
 
 // A client that was shut down refuses events.
 func TestHearAfterShutdown(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		require.NoError(t, l.Shutdown(t.Context()))
 		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "key-1", "obj_1", time.Now()))
@@ -743,7 +743,7 @@ func TestHearOfAMediaType(t *testing.T) {
 		"none":                    {http.Header{"Date": {"now"}}, true},
 		"another, which it isn't": {http.Header{"Content-Type": {"application/xml"}}, false},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked)
 			l.Loses("invoice-1", providertest.DropAfter())
 			e := l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now())
@@ -762,7 +762,7 @@ func TestHearOfManyEvents(t *testing.T) {
 		"of one account":                  {{"evt_1", "acct_1"}, {"evt_2", "acct_1"}},
 		"of two accounts, with one's ids": {{"evt_1", "acct_1"}, {"evt_1", "acct_2"}},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 				p.AccountHeaders = []string{"Bank-Account"}
 				for i := range p.Events {
@@ -817,7 +817,7 @@ func TestHearThatTheJournalRefuses(t *testing.T) {
 		"it can't have happened":                     {odd: true, ours: true},
 		"nothing can, and it is about no operations": {odd: true, is: journal.ErrInvalidEvent},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: hearsOdd{memory.New(), row.unfound, row.odd}}, unlooked)
 			l.Loses("invoice-1", providertest.DropAfter())
 			key := onceward.Key("another's")
@@ -835,7 +835,7 @@ func TestHearThatTheJournalRefuses(t *testing.T) {
 // Two tenants' operations have the same key, and an event names the account. It settles the operation of that account,
 // and the other is looked up.
 func TestHearOfOneKeyInItsAccount(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 			p.KeysPerScope, p.AccountHeaders = true, []string{"Bank-Account"}
 			for i := range p.Events {
@@ -869,7 +869,7 @@ func TestHearOfAnObjectAlone(t *testing.T) {
 		"of any, the first":  {"", "payment"},
 		"of the other's one": {"POST /payments", "payment"},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) {
 				p.KeysPerScope, p.Endpoints[1].Lookups = true, nil
 				p.Events = append(p.Events, providers.EventRule{
@@ -898,7 +898,7 @@ func TestHearOfAnObjectAlone(t *testing.T) {
 // A hint comes while OnUnknown fails for an operation that needs attention. OnUnknown gets the operation when it needs
 // attention again.
 func TestHintBeforeTheAttentionNotice(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		fails, told := errors.New("the pager is down"), 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
 			if fails == nil {
@@ -923,7 +923,7 @@ func TestHintBeforeTheAttentionNotice(t *testing.T) {
 // A second effect is reported even if only the key of the operation is left, without its account.
 func TestHearOfATombstone(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Keep: time.Hour}, func(p *providers.Provider) {
 			p.AccountHeaders = []string{"Bank-Account"}
 			for i := range p.Events {
@@ -944,7 +944,7 @@ func TestHearOfATombstone(t *testing.T) {
 
 // The key of an earlier generation also belongs to the operation, from the time when that generation began.
 func TestHearOfAnEarlierKey(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
@@ -962,7 +962,7 @@ func TestHearOfAnEarlierKey(t *testing.T) {
 
 // A process whose table lacks the endpoint of an operation leaves its events to processes that know it.
 func TestHearOfAnEndpointThatIsGone(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -993,7 +993,7 @@ func TestHearOfTheSameMode(t *testing.T) {
 		"events have no place of it": {[]providers.CredentialMode{{Prefix: "t0", Mode: "live"}}, "", ""},
 		"credentials show none":      {nil, "livemode", ""},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 				p.CredentialModes = row.modes
 				for i := range p.Events {
@@ -1024,7 +1024,7 @@ func (j unreadable) FindBy(ctx context.Context, provider string, by journal.By, 
 
 // An operation whose URL can't be parsed gets no evidence, and Hear does not return it.
 func TestHearOfAnUnreadableURL(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: unreadable{memory.New()}}, unlooked)
 		l.Loses("invoice-1", providertest.DropAfter())
 		before := l.Stands("invoice-1")

@@ -25,7 +25,7 @@ func TestLookupOfAListWithAnError(t *testing.T) {
 		`{"data":[],"has_more":false,"errors":["timed out"]}`,
 		`{"data":[],"has_more":false,"error":"timed out"}`,
 	} {
-		trap(t, text, func(t *testing.T) {
+		virtual(t, text, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -44,7 +44,7 @@ func TestLookupOfAListWithAnError(t *testing.T) {
 
 // An object that one look-up shows, but can't match, is not absent because another look-up does not show it.
 func TestLookupThatFoundATrace(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			second := p.Clone().Endpoints[0].Lookups[0]
@@ -84,7 +84,7 @@ func TestLookupThatMayProveAbsenceCounts(t *testing.T) {
 		{"by the first, which lags", []providers.Absence{{VisibleAfter: time.Minute}, {}}, onceward.StateCancelled},
 		{"by the second, which is consistent", []providers.Absence{{}, {Consistent: true}}, onceward.StateCancelled},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
 				e := &p.Endpoints[0]
 				second := p.Clone().Endpoints[0].Lookups[0]
@@ -112,7 +112,7 @@ func TestLookupHookRuns(t *testing.T) {
 		asked++
 		return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil
 	}
-	trap(t, "found nothing", func(t *testing.T) {
+	virtual(t, "found nothing", func(t *testing.T) {
 		asked = 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: hook}})
 		l.Box.Visible(24 * time.Hour)
@@ -129,7 +129,7 @@ func TestLookupHookRuns(t *testing.T) {
 func TestLookupAfterTheClockRanAhead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/payments", "/transfers"} {
-		trap(t, path, func(t *testing.T) {
+		virtual(t, path, func(t *testing.T) {
 			const text = `{"amount":10,"external_id":"order-1"}`
 			ahead := 10 * time.Minute
 			l := atBank(t, onceward.Config{}, proving)
@@ -149,7 +149,7 @@ func TestLookupAfterTheClockRanAhead(t *testing.T) {
 
 // A table that declares the kind of an object only now also covers objects that were recorded before.
 func TestLookupByAKindDeclaredLater(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		j := memory.New()
 		second := atBank(t, onceward.Config{Journal: j})
@@ -167,7 +167,7 @@ func TestLookupByAKindDeclaredLater(t *testing.T) {
 
 // The object that a refusal showed belongs to the refused operation, and refuses no similar one.
 func TestLookupBesideARefusedObject(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			p.Endpoints[1].ObjectID = "transfer.id"
@@ -214,7 +214,7 @@ func TestLookupByAHandlingTimeDeclaredLater(t *testing.T) {
 		{"stated before", []func(*providers.Provider){guarded, proving}, onceward.StateCancelled},
 		{"stated since", []func(*providers.Provider){guarded}, onceward.StateUnknown},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			j := onDisk(t)
 			srv := openBank(t, row.was...)
 			l := another(t, srv, onceward.Config{Journal: j})

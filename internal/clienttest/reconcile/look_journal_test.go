@@ -20,7 +20,7 @@ import (
 // A look-up settles nothing if the journal can't say which operations own the objects.
 func TestLookupWithAFailingJournal(t *testing.T) {
 	const text = `{"amount":10,"external_id":"order-1"}`
-	trap(t, "the object's owner can't be read", func(t *testing.T) {
+	virtual(t, "the object's owner can't be read", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -35,7 +35,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 		require.NoError(t, err, "it can be read again")
 		l.Truly()
 	})
-	trap(t, "the finding can't be recorded", func(t *testing.T) {
+	virtual(t, "the finding can't be recorded", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Evidence: 2}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -51,7 +51,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 		assert.Equal(t, 2, strings.Count(l.Log.String(), "could not be recorded"))
 		l.Truly()
 	})
-	trap(t, "the operations that match an object can't be read", func(t *testing.T) {
+	virtual(t, "the operations that match an object can't be read", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -70,7 +70,7 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 // An operation with a generated reference is found by it, whatever other operations have sent.
 func TestLookupByAGeneratedReference(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		r := filling()
 		r.Schedule = []time.Duration{3 * time.Hour}
 		l := atBank(t, onceward.Config{Keep: time.Hour, Reconcile: r})
@@ -94,7 +94,7 @@ func TestLookupOnceTheTableHasARow(t *testing.T) {
 	wide := func(p *providers.Provider) {
 		p.Endpoints = append(p.Endpoints[:1:1], providers.Endpoint{Pattern: "/", Source: "made up"})
 	}
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j, box := memory.New(), openBank(t, func(p *providers.Provider) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "/", Source: "made up"})
 		})
@@ -118,7 +118,7 @@ func TestLookupOnceTheTableHasARow(t *testing.T) {
 
 // An event with a caller's reference that two operations have settles neither.
 func TestWebhookOfASharedReference(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			p.Events = append(p.Events, providers.EventRule{

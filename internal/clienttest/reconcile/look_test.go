@@ -26,7 +26,7 @@ import (
 // The id of an object is kept up to the maximum length.
 func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	for name, length := range map[string]int{"the longest": lookup.MaxID, "longer": lookup.MaxID + 1} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			srv := providertest.NewUnstartedServerInMemory(bank(), providertest.Objects(strings.Repeat("o", length-1)))
 			srv.Account = func(r providertest.Request) string { return r.Header.Get("Authorization") }
 			srv.StartTLS()
@@ -47,7 +47,7 @@ func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 
 // Three lists at one path are read as three lists.
 func TestLookupOfListsAtOnePath(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[1]
 			second, third := p.Clone().Endpoints[1].Lookups[0], p.Clone().Endpoints[1].Lookups[0]
@@ -79,7 +79,7 @@ func TestLookupUnderAnotherMode(t *testing.T) {
 		{"of no mode that is known", "Bearer other", false},
 		{"of its mode", "Bearer sk_live_1", false},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			token := "Bearer sk_live_1"
 			l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 				r.Header.Set("Authorization", token)
@@ -143,7 +143,7 @@ func latest(op onceward.Operation) (e onceward.Evidence) {
 func TestLookupBesideACutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
 			l.Box.Script(providertest.CutAt(5), providertest.DropBefore())
 			_ = l.Asks("invoice-1", row.path, order1)
@@ -157,7 +157,7 @@ func TestLookupBesideACutAnswer(t *testing.T) {
 			assert.Empty(t, op.Object)
 			l.Truly()
 		})
-		trap(t, row.name+", and two objects", func(t *testing.T) {
+		virtual(t, row.name+", and two objects", func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
 			l.Box.Script(providertest.CutAt(5), providertest.DropAfter())
 			_ = l.Asks("invoice-1", row.path, order1)
@@ -175,7 +175,7 @@ func TestLookupBesideACutAnswer(t *testing.T) {
 // A caller of a payment with a cut-off answer gets the payment's object once a look-up finds it.
 func TestLookupForACutAnswer(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		hidden := true
 		l.Fakes(func(r *http.Request) *http.Response {
@@ -202,7 +202,7 @@ func TestLookupForACutAnswer(t *testing.T) {
 		assert.Equal(t, looks, l.Stands("invoice-1").Looks, "nobody looks for it any more")
 		l.Truly()
 	})
-	trap(t, "by Reconcile", func(t *testing.T) {
+	virtual(t, "by Reconcile", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.CutAt(5))
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1).Err, onceward.ErrAnswerGone)
@@ -219,7 +219,7 @@ func TestLookupBesideAResolution(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
 		for _, reaped := range []bool{false, true} {
-			trap(t, row.name, func(t *testing.T) {
+			virtual(t, row.name, func(t *testing.T) {
 				cfg := onceward.Config{}
 				if reaped {
 					cfg.Keep, cfg.Reconcile = time.Hour, &onceward.Reconcile{Schedule: []time.Duration{3 * time.Hour}}
@@ -254,7 +254,7 @@ func TestLookupUnderACarriedKey(t *testing.T) {
 		})
 		return keys
 	}
-	trap(t, "without a name", func(t *testing.T) {
+	virtual(t, "without a name", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		looked := listens(l)
 		l.Box.Script(providertest.DropAfter())
@@ -268,7 +268,7 @@ func TestLookupUnderACarriedKey(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "asked for with another", func(t *testing.T) {
+	virtual(t, "asked for with another", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		looked := listens(l)
 		l.Box.Script(providertest.DropAfter())
@@ -279,7 +279,7 @@ func TestLookupUnderACarriedKey(t *testing.T) {
 		assert.Equal(t, 2, l.Effects())
 		l.Truly()
 	})
-	trap(t, "in another account", func(t *testing.T) {
+	virtual(t, "in another account", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1", carrying("sdk-1")).Err, onceward.ErrOutcomeUnknown)
@@ -305,7 +305,7 @@ func TestLookupBesideAnotherMode(t *testing.T) {
 		{"where the first shows no mode", "Bearer other", "Bearer sk_live_1", true, true},
 		{"where the second shows no mode", "Bearer sk_live_1", "Bearer other", true, true},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			token := row.first
 			l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 				r.Header.Set("Authorization", token)
@@ -351,7 +351,7 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 		{"to a request that another row covers by now", whole(200), func(p *providers.Provider) { p.Endpoints[0].Pattern, p.Events = "POST /{what}", nil }, 0, "/payments", false},
 		{"to a request that no table covers", whole(200), nil, 0, "https://elsewhere.example/payments", true},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment x-1", Answer: row.answer}, nil
 			}
@@ -396,7 +396,7 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 // If Config.Reconcile.Lookup names only an id, the object has the kind of the operation's row, among several rows with
 // the same path.
 func TestLookupThatNamesAnIDOnly(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingTookEffect, Object: "x-1"}, nil
 		}
@@ -422,7 +422,7 @@ func TestLookupThatNamesAnIDOnly(t *testing.T) {
 
 // A look-up with a body is sent as declared, and Authorize can read the body.
 func TestLookupWithABody(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var signed, sent []string
 		read := func(r *http.Request) string {
 			text, err := io.ReadAll(r.Body)
@@ -474,7 +474,7 @@ func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 		{"which the journal knows", func(p *providers.Provider) { p.CredentialScoped = true }, true},
 		{"which it does not", func(*providers.Provider) {}, false},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 			plain := l.Beside(l.Box.Provider(), nil)
 			l.Box.Script(providertest.DropAfter())
@@ -494,7 +494,7 @@ func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 // A random key proves its operation, whichever credential reads the object. A key that is derived from a name does not.
 func TestLookupUnderAnotherCredential(t *testing.T) {
 	for name, secret := range map[string][]byte{"a key at random": nil, "a key that follows from the name": testSecret} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Secret: secret}, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -514,7 +514,7 @@ func TestLookupUnderAnotherCredential(t *testing.T) {
 
 // One credential may act for several accounts, which a header names. The account is requested for each.
 func TestLookupForEachAccountOfACredential(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.AccountHeaders = []string{"Bank-Account"} })
 		l.Fakes(func(r *http.Request) *http.Response {
 			if r.URL.Path == "/me" {
@@ -542,7 +542,7 @@ func TestLookupForEachAccountOfACredential(t *testing.T) {
 // The evidence has the look-up that found nothing, rather than another one that failed.
 func TestLookupWithoutAFindingCounts(t *testing.T) {
 	for _, fails := range []string{"key", "all"} {
-		trap(t, fails+" fails", func(t *testing.T) {
+		virtual(t, fails+" fails", func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 				second := p.Clone().Endpoints[0].Lookups[0]
 				second.Query = "all={key}&limit=100"
@@ -565,7 +565,7 @@ func TestLookupWithoutAFindingCounts(t *testing.T) {
 
 // The evidence names the list that was read, without its query.
 func TestEvidenceNamesTheReadList(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropBefore())
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
@@ -574,7 +574,7 @@ func TestEvidenceNamesTheReadList(t *testing.T) {
 		assert.Equal(t, "GET "+l.Box.URL+"/payments", e.Target)
 		assert.Equal(t, "made up", e.Rule)
 	})
-	trap(t, "or that there is nothing to look by", func(t *testing.T) {
+	virtual(t, "or that there is nothing to look by", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups = nil })
 		l.Loses("invoice-1", providertest.DropBefore())
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
@@ -585,7 +585,7 @@ func TestEvidenceNamesTheReadList(t *testing.T) {
 
 // Once an object is found, no further request is made.
 func TestLookupEndsOnceItIsFound(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		asked, hooked := 0, 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			hooked++
@@ -620,7 +620,7 @@ func TestLookupThatFindsALargeObject(t *testing.T) {
 		assert.Equal(t, "obj_1", op.Answer.Pointer)
 		return op.Answer
 	}
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		whole := found(t, 0)
 		require.NotEmpty(t, whole.Body)
 		length := int64(len(whole.Body))
@@ -652,7 +652,7 @@ func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 			})
 		}, journal.BasisReference},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Asks("invoice-1", row.path, `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
@@ -666,7 +666,7 @@ func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 // An operation that is absent by its key is absent, even if it also had a reference that could have been changed since.
 func TestLookupBesideAMutableReference(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
 			p.Endpoints[0].Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Mutable: true, Source: "made up"}
 		})
@@ -680,7 +680,7 @@ func TestLookupBesideAMutableReference(t *testing.T) {
 
 // Calls of Config.Reconcile.Lookup do not get the operation name in the context of the caller of Reconcile.
 func TestLookupThatCallsItself(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var l *teller
 		l = atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(ctx context.Context, _ onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{}, l.Posts(ctx, "/payments", `{"amount":1}`)
@@ -703,7 +703,7 @@ func TestLookupHookOfAnUndo(t *testing.T) {
 		{onceward.Finding{Found: journal.FindingTookEffect, Object: "transfer obj_2"}, nil},
 		{onceward.Finding{Found: journal.FindingAbsent}, []string{"Config.Reconcile.Lookup names no object, or says of an undo that it is absent"}},
 	} {
-		trap(t, row.finding.Found.String(), func(t *testing.T) {
+		virtual(t, row.finding.Found.String(), func(t *testing.T) {
 			hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return row.finding, nil }}
 			l := tellerOfFlows(t, openBank(t, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil }), onceward.Config{Reconcile: hook})
 			ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
@@ -730,7 +730,7 @@ func TestLookupHookOfAnUndo(t *testing.T) {
 // A listed object that can't be fetched, because the request lacks a part of its path, is not matched by the list
 // alone.
 func TestLookupThatCannotGetTheObject(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Fetch = "/shops/{request.shop}/payments/{id}" })
 		l.Loses("invoice-1", providertest.DropAfter())
 		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})

@@ -18,7 +18,7 @@ import (
 
 // The Retry-After of an answer counts, even if the body breaks off.
 func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -43,7 +43,7 @@ func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 
 // Two look-ups with the same answer have the same digest, and others another.
 func TestLookupHasADigestOfItsAnswer(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -77,7 +77,7 @@ func TestLookupBesideAnotherClock(t *testing.T) {
 		"behind":           {func() []string { return []string{time.Now().Add(-16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
 		"ahead":            {func() []string { return []string{time.Now().Add(16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -110,7 +110,7 @@ func TestLookupThatHasToPause(t *testing.T) {
 	}{
 		{400, "1800", true}, {429, "1800", true}, {429, "", true}, {400, "", false}, {503, "", false}, {200, "1800", false},
 	} {
-		trap(t, fmt.Sprint(row.status, row.after), func(t *testing.T) {
+		virtual(t, fmt.Sprint(row.status, row.after), func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
 			l.Loses("first", providertest.DropBefore())
 			l.Loses("second", providertest.DropBefore())
@@ -138,7 +138,7 @@ func TestLookupThatHasToPause(t *testing.T) {
 
 // The evidence of a look-up that takes too long says so.
 func TestLookupThatTakesTooLong(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Fakes(func(r *http.Request) *http.Response {
@@ -156,7 +156,7 @@ func TestLookupThatTakesTooLong(t *testing.T) {
 // A look-up that is answered returns its budget. One that fails does not.
 func TestLookupReturnsUnusedBudget(t *testing.T) {
 	for status, within := range map[int]bool{200: true, 299: true, 300: false, 503: false} {
-		trap(t, fmt.Sprint(status), func(t *testing.T) {
+		virtual(t, fmt.Sprint(status), func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Budget: backoff.Budget{Capacity: 3, Refill: 1e-9, PerSuccess: 1, ProbeEvery: 24 * time.Hour}}})
 			l.Loses("invoice-1", providertest.DropBefore())
 			l.Fakes(func(r *http.Request) *http.Response {
@@ -178,7 +178,7 @@ func TestLookupReturnsUnusedBudget(t *testing.T) {
 // A provider's clock that differs by exactly a quarter of an hour is accepted.
 func TestLookupBesideAClockAtTheLimit(t *testing.T) {
 	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
-		trap(t, off.String(), func(t *testing.T) {
+		virtual(t, off.String(), func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			l.Loses("invoice-1", providertest.DropBefore())
 			pass(3 * time.Minute)

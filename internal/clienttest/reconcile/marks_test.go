@@ -32,7 +32,7 @@ func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 		{"its key, while it is on hold", journal.BasisKey, func(l *teller) { l.Says("invoice-1", onceward.Hold) }, true},
 		{"its key, after it was resolved as not executed", journal.BasisKey, func(l *teller) { l.Says("invoice-1", onceward.NotExecuted) }, true},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
 			require.ErrorIs(t, l.Offline().Pays("invoice-1").Err, onceward.ErrPending)
 			row.before(l)
@@ -66,7 +66,7 @@ func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 			return onceward.Finding{Found: journal.FindingAbsent, Why: "it is not in the ledger"}, nil
 		}}
 	}
-	trap(t, "an operation on hold", func(t *testing.T) {
+	virtual(t, "an operation on hold", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: absent()}, unlooked)
 		require.ErrorIs(t, l.Offline().Pays("invoice-1").Err, onceward.ErrPending)
 		l.Says("invoice-1", onceward.Hold)
@@ -75,7 +75,7 @@ func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 		assert.Error(t, l.Pays("invoice-1").Err)
 		assert.Zero(t, l.Effects())
 	})
-	trap(t, "a quarter of an hour", func(t *testing.T) {
+	virtual(t, "a quarter of an hour", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: absent()}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Runs(15 * time.Minute)
@@ -91,7 +91,7 @@ func TestLookupHookDoesNotOverrideAnOperator(t *testing.T) {
 func TestAPaymentOfBeforeAnOutageCompletesNoOther(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
 			require.ErrorIs(t, l.Offline().Asks("first", row.path, order1).Err, onceward.ErrPending)
 			pass(7 * time.Hour)
@@ -109,7 +109,7 @@ func TestAPaymentOfBeforeAnOutageCompletesNoOther(t *testing.T) {
 // A caller's reference completes no operation if a reaped one had it too, even though only that use is remembered.
 func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Keep: time.Hour})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
@@ -129,7 +129,7 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 // A restored journal has lost its latest operations, and one of them may have had the caller's reference. The reference
 // completes no operation then.
 func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		dir := t.TempDir()
 		j := openSQLite(t, filepath.Join(dir, "a.db"))
 		l := atBank(t, onceward.Config{Journal: j})
@@ -150,7 +150,7 @@ func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 // No absence is proven if an object differs from the operation only in its reference. The provider may have trimmed
 // that.
 func TestNoAbsenceBesideATrimmedReference(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
 		trims := true
 		l.Fakes(func(r *http.Request) *http.Response {

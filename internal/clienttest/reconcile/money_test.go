@@ -29,7 +29,7 @@ func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 		{"which is refused", says(http.StatusPaymentRequired, `{"error":"no"}`)},
 		{"which is lost", loses()},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: onDisk(t)}, unlooked, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 			l.Box.Script(providertest.DropAfter())
 			out := l.Pays("invoice-1")
@@ -113,7 +113,7 @@ func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 		"with OnUnknown alone":         nil,
 		"with OnUnknown and OnSettled": func(context.Context, onceward.Operation) error { return nil },
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			var told []onceward.Looked
 			box := openBank(t, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 			l := &teller{Box: box}
@@ -141,7 +141,7 @@ func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
-		trap(t, map[bool]string{false: "to its caller", true: "to OnSettled"}[all], func(t *testing.T) {
+		virtual(t, map[bool]string{false: "to its caller", true: "to OnSettled"}[all], func(t *testing.T) {
 			var l *teller
 			var told []string
 			hears := func() { l.EvidenceOf("invoice-1", "payment obj_9") }

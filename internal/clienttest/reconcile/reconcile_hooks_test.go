@@ -40,7 +40,7 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 			}
 		}}
 	}
-	trap(t, "for a caller", func(t *testing.T) {
+	virtual(t, "for a caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Trace: panics()})
 		l.Loses("invoice-1", providertest.DropAfter())
 		assert.PanicsWithValue(t, "by a hook", func() { l.Pays("invoice-1") })
@@ -48,7 +48,7 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, asked, time.Now(), "it waits for nobody")
 	})
-	trap(t, "in the background", func(t *testing.T) {
+	virtual(t, "in the background", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Trace: panics()})
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Loses("invoice-2", providertest.DropAfter())
@@ -63,7 +63,7 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 func TestInterruptedLookup(t *testing.T) {
 	t.Parallel()
 	const seen = 32 * time.Hour
-	trap(t, "by the end of Run", func(t *testing.T) {
+	virtual(t, "by the end of Run", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(seen)
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -76,7 +76,7 @@ func TestInterruptedLookup(t *testing.T) {
 		l.Runs(11 * time.Minute) // its lease
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 	})
-	trap(t, "by Shutdown", func(t *testing.T) {
+	virtual(t, "by Shutdown", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Box.EveryLook(providertest.DelayBefore(time.Hour))
@@ -93,7 +93,7 @@ func TestInterruptedLookup(t *testing.T) {
 		next.Runs(11 * time.Minute) // its lease
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 	})
-	trap(t, "by a caller", func(t *testing.T) {
+	virtual(t, "by a caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(seen)
 		l.Loses("invoice-1", providertest.DropAfter())
@@ -126,7 +126,7 @@ func TestLookupHookAnswers(t *testing.T) {
 		{"as long as it may be", &onceward.Answer{Status: 201, Body: []byte(strings.Repeat("x", 1<<10))}, func(*providers.Provider) {}, true},
 		{"one byte longer", &onceward.Answer{Status: 201, Body: []byte(strings.Repeat("x", 1<<10+1))}, func(*providers.Provider) {}, false},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: settles(row.answer), MaxResponseBody: 1 << 10}, unlooked, row.adjust)
 			l.Loses("invoice-1", providertest.DropAfter())
 			op, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
@@ -148,7 +148,7 @@ func TestLookupHookAnswers(t *testing.T) {
 // An object that Config.Reconcile.Lookup names by its id alone is the object that an answer or look-up shows with its
 // kind. It proves one operation.
 func TestLookupHookNamesAnId(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		hook := plain()
 		hook.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingTookEffect, Object: "obj_1"}, nil
@@ -173,7 +173,7 @@ func TestLookupHookNamesAnId(t *testing.T) {
 // however many follow.
 func TestLookupHookBesideTheTables(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})
 		hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
@@ -218,7 +218,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 
 // OnUnknown gets each operation until it returns nil once, whatever callers and OnSettled do meanwhile.
 func TestOnUnknownGetsEach(t *testing.T) {
-	trap(t, "once, though OnSettled fails", func(t *testing.T) {
+	virtual(t, "once, though OnSettled fails", func(t *testing.T) {
 		fails := 3
 		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
 			if fails--; fails >= 0 {
@@ -231,7 +231,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		assert.Negative(t, fails)
 		assert.Len(t, l.Told(), 1)
 	})
-	trap(t, "and of its outcome while OnSettled fails", func(t *testing.T) {
+	virtual(t, "and of its outcome while OnSettled fails", func(t *testing.T) {
 		down := true
 		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
 			if down {
@@ -249,7 +249,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		require.Len(t, l.Told(), 2)
 		assert.Contains(t, l.Told()[1].Why, "twice")
 	})
-	trap(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
+	virtual(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
 		calls, settled := 0, []int{}
 		var told []string
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
@@ -271,7 +271,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		assert.Equal(t, []int{3}, settled)
 		assert.Equal(t, []string{"not now", "Reconcile.OnUnknown panicked: nor now", "<nil>"}, told)
 	})
-	trap(t, "though its caller got the error", func(t *testing.T) {
+	virtual(t, "though its caller got the error", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		for range 3 {
@@ -280,7 +280,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		l.Runs(time.Minute)
 		assert.Len(t, l.Told(), 1)
 	})
-	trap(t, "of a second effect, though a caller got the answer", func(t *testing.T) {
+	virtual(t, "of a second effect, though a caller got the answer", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		require.NoError(t, l.Pays("invoice-1").Err)
 		l.EvidenceOf("invoice-1", "payment another")
@@ -315,14 +315,14 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 			require.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 			return l
 		}
-		trap(t, row.name+", by an event", func(t *testing.T) {
+		virtual(t, row.name+", by an event", func(t *testing.T) {
 			l := finds(t)
 			told := `{"type":"payment.succeeded","id":"evt_1","created":` + unix(time.Now()) + `,"request":{"key":"` + string(l.Stands("invoice-1").Key) + `"},"data":{"id":"` + row.shows + `","created":` + unix(time.Now()) + `}}`
 			_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 			require.NoError(t, err)
 			assert.Equal(t, row.seconds, l.Recorded(onceward.Ref{ID: "invoice-1"}).SecondEffects)
 		})
-		trap(t, row.name+", by a late answer", func(t *testing.T) {
+		virtual(t, row.name+", by a late answer", func(t *testing.T) {
 			l := finds(t)
 			_, err := l.Journal.Apply(context.Background(), journal.Event{
 				Kind: journal.EventComplete, Ref: onceward.Ref{ID: "invoice-1"}, At: time.Now(), Claim: 1,
@@ -336,7 +336,7 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 
 // With SettleAll, too, OnSettled gets an unknown operation only once its look-ups have ended.
 func TestSettleAllWaitsForLookups(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{SettleAll: true})
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Runs(time.Hour)
@@ -349,7 +349,7 @@ func TestSettleAllWaitsForLookups(t *testing.T) {
 
 // An outcome that comes while hooks still handle the one before is not lost.
 func TestOutcomeDuringADelivery(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		goOn := make(chan struct{})
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
 			<-goOn
@@ -376,7 +376,7 @@ func TestOutcomeDuringADelivery(t *testing.T) {
 
 // A clock that runs ahead for an hour gives up no operation, and blocks no caller once it is right.
 func TestLookupByAClockThatJumps(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		var ahead time.Duration
 		setClock(l.Client, func() time.Time { return time.Now().Add(ahead) })
@@ -399,7 +399,7 @@ func TestLookupByAClockThatJumps(t *testing.T) {
 // look-up.
 func TestLookupWithoutItsTable(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Crash()
@@ -423,7 +423,7 @@ func TestLookupWithoutItsTable(t *testing.T) {
 // All unknown operations without a table are given up in the same pass.
 func TestLookupsWithoutTheirTable(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		for i := range 3 {
 			l.Loses(fmt.Sprint("invoice-", i), providertest.DropBefore())
@@ -456,7 +456,7 @@ func (j *unseen) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.O
 // A pass that can't list the operations to look up again, or to give up, reports the error to Trace.
 func TestLookupsIfTheListFails(t *testing.T) {
 	for name, dead := range map[string]bool{"operations to look up again": true, "operations to give up": false} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			failed := 0
 			l := atBank(t, onceward.Config{Journal: &unseen{memory.New(), dead}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
 				failed++
@@ -471,7 +471,7 @@ func TestLookupsIfTheListFails(t *testing.T) {
 // An operation that is still looked up keeps its schedule when there is a canary. Only an operation that was given up
 // without one is looked up early.
 func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -502,7 +502,7 @@ func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 func TestLookupWithoutItsTableFails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {
-		trap(t, kind.String(), func(t *testing.T) {
+		virtual(t, kind.String(), func(t *testing.T) {
 			m, failed := memory.New(), 0
 			l := atBank(t, onceward.Config{Journal: m})
 			l.Loses("invoice-1", providertest.DropBefore())

@@ -25,7 +25,7 @@ import (
 
 // An object proves one operation.
 func TestRuleOneObject(t *testing.T) {
-	trap(t, "two similar operations, and one object: it settles neither", func(t *testing.T) {
+	virtual(t, "two similar operations, and one object: it settles neither", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -38,7 +38,7 @@ func TestRuleOneObject(t *testing.T) {
 		}
 		assert.Len(t, l.Told(), 2)
 	})
-	trap(t, "two similar operations, and two objects: a person decides", func(t *testing.T) {
+	virtual(t, "two similar operations, and two objects: a person decides", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -49,7 +49,7 @@ func TestRuleOneObject(t *testing.T) {
 		}
 		assert.Len(t, l.Told(), 2)
 	})
-	trap(t, "the object of a recorded answer is that operation's", func(t *testing.T) {
+	virtual(t, "the object of a recorded answer is that operation's", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		require.NoError(t, l.Asks("invoice-1", "/transfers", order1).Err)
 		l.Box.Script(providertest.DropBefore())
@@ -72,7 +72,7 @@ func TestRuleCanary(t *testing.T) {
 		{"sent in time", []time.Duration{3 * time.Minute}, onceward.StateCancelled},
 		{"one that was sent too early hides none that was sent in time", []time.Duration{time.Minute, 2 * time.Minute}, onceward.StateCancelled},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving)
 			l.Box.Script(providertest.DropBefore())
 			require.Error(t, l.Pays("invoice-1").Err)
@@ -85,7 +85,7 @@ func TestRuleCanary(t *testing.T) {
 			l.Truly()
 		})
 	}
-	trap(t, "another account's is none", func(t *testing.T) {
+	virtual(t, "another account's is none", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", current); return nil }}, proving)
 		l.Box.Script(providertest.DropBefore())
@@ -97,7 +97,7 @@ func TestRuleCanary(t *testing.T) {
 		l.Runs(12 * time.Hour)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 	})
-	trap(t, "a later one re-opens an operation that was given up without one", func(t *testing.T) {
+	virtual(t, "a later one re-opens an operation that was given up without one", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -123,7 +123,7 @@ func TestRuleMargin(t *testing.T) {
 			p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
 		}, 50 * time.Minute, 65 * time.Minute},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, row.adjust)
 			l.Box.Script(providertest.DropBefore())
 			require.Error(t, l.Pays("invoice-1").Err)
@@ -144,7 +144,7 @@ func TestRuleMargin(t *testing.T) {
 
 // Two look-ups have to find nothing. An inconclusive one does not count.
 func TestRuleTwoLookups(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -172,7 +172,7 @@ func TestRuleHorizon(t *testing.T) {
 		after time.Duration
 		state onceward.State
 	}{{"seen in time", 30 * time.Minute, onceward.StateCancelled}, {"too late", 6 * time.Hour, onceward.StateUnknown}} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Horizon = 6 * time.Hour })
 			l.Box.Script(providertest.DropBefore())
 			require.Error(t, l.Pays("invoice-1").Err)
@@ -208,7 +208,7 @@ func TestRuleAccount(t *testing.T) {
 		now := new("Bearer us/1")
 		return another(t, srv, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", *now); return nil }}), now
 	}
-	trap(t, "asked of the provider", func(t *testing.T) {
+	virtual(t, "asked of the provider", func(t *testing.T) {
 		l, now := hourly(t)
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -232,7 +232,7 @@ func TestRuleAccount(t *testing.T) {
 		{"requested from a provider that does not answer at the look-up", false, true},
 		{"requested from a provider that did not answer at the attempt", true, false},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l, now := hourly(t)
 			silent(l, row.sent)
 			l.Box.Script(providertest.DropAfter())
@@ -251,7 +251,7 @@ func TestRuleAccount(t *testing.T) {
 		})
 	}
 	anonymous := func(p *providers.Provider) { p.Identity = providers.Identity{} }
-	trap(t, "not to be asked, by the same token", func(t *testing.T) {
+	virtual(t, "not to be asked, by the same token", func(t *testing.T) {
 		l, _ := hourly(t, anonymous)
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -259,7 +259,7 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		l.Truly()
 	})
-	trap(t, "not to be asked, by signatures with one key, and with another", func(t *testing.T) {
+	virtual(t, "not to be asked, by signatures with one key, and with another", func(t *testing.T) {
 		l, now := hourly(t, anonymous)
 		*now = "AWS4-HMAC-SHA256 Credential=AKIA1/20000101, SignedHeaders=host, Signature=1"
 		l.Box.Script(providertest.DropAfter())
@@ -272,7 +272,7 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		l.Truly()
 	})
-	trap(t, "not to be asked, by another token", func(t *testing.T) {
+	virtual(t, "not to be asked, by another token", func(t *testing.T) {
 		l, now := hourly(t, anonymous)
 		l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
 		require.Error(t, l.Asks("invoice-1", "/transfers", order1).Err)
@@ -285,7 +285,7 @@ func TestRuleAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-2").State, "its key is random")
 		assert.NotContains(t, l.Box.Ledger(), "GET /transfers", "what would tell nothing is not read")
 	})
-	trap(t, "not to be requested, by another token, of an object without a mark", func(t *testing.T) {
+	virtual(t, "not to be requested, by another token, of an object without a mark", func(t *testing.T) {
 		l, now := hourly(t, anonymous, func(p *providers.Provider) {
 			p.Endpoints[1].Key = providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}
 		})
@@ -301,7 +301,7 @@ func TestRuleAccount(t *testing.T) {
 
 // Authorize can see that a request is a look-up, and for which operation.
 func TestRuleAuthorizeSeesLookups(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var looks []onceward.Ref
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			if ref, is := onceward.LookOf(r.Context()); is && r.URL.Path == "/payments" && r.Method == http.MethodGet {
@@ -329,7 +329,7 @@ func TestRuleKindOfObject(t *testing.T) {
 
 // A recorded answer stands against evidence that contradicts it, and a person is notified.
 func TestRuleContradiction(t *testing.T) {
-	trap(t, "refused, and took effect", func(t *testing.T) {
+	virtual(t, "refused, and took effect", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			p.Endpoints[0].Rules = []providers.Rule{{Status: 402, Verdict: providers.Final, Source: "made up"}}
 		})
@@ -374,7 +374,7 @@ func TestRuleFreshAnswers(t *testing.T) {
 		}, providers.TookEffect, onceward.StateCompleted, false, journal.FindingTookEffect},
 		{"of another shape", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].SameShape = false }, providers.TookEffect, onceward.StateCompleted, false, journal.FindingTookEffect},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.adjust)
 			l.Box.Script(providertest.DropAfter())
 			require.Error(t, l.Pays("invoice-1").Err)
@@ -402,7 +402,7 @@ func TestRuleFreshAnswers(t *testing.T) {
 // Many operations that became unknown at the same time share the lists that are read.
 func TestTrapManyUnknowns(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		many := soak.Times(200, 1000)
 		for i := range many {
@@ -421,7 +421,7 @@ func TestTrapManyUnknowns(t *testing.T) {
 
 // The look-ups of a provider share one budget, and no look-up is lost by it.
 func TestLookupsKeepTheirBudget(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		r := plain()
 		r.Budget.Capacity, r.Budget.ProbeEvery, r.Budget.PerSuccess = 2, 10*time.Second, 0.001
 		l := atBank(t, onceward.Config{Reconcile: r})
@@ -442,7 +442,7 @@ func TestLookupsKeepTheirBudget(t *testing.T) {
 
 // Hints cause one look-up of an operation per minute at most.
 func TestRuleHintsAreLimited(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -464,7 +464,7 @@ func TestRuleHintsAreLimited(t *testing.T) {
 // Without Authorize nothing can be looked up in the background, and the operation says so. A caller brings the
 // credential.
 func TestRuleWithoutAuthorize(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		j := memory.New()
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{l.Box.Provider()}, Backoff: once, Reconcile: plain()}
@@ -496,7 +496,7 @@ func TestReconcileHook(t *testing.T) {
 		{"fails", onceward.Finding{}, errors.New("no"), onceward.StateUnknown},
 		{"asserts that it was not executed", onceward.Finding{Found: journal.FindingAbsent, Why: "support says so"}, nil, onceward.StateCancelled},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			r := plain()
 			r.Lookup = func(_ context.Context, op onceward.Operation) (onceward.Finding, error) {
 				assert.Equal(t, "invoice-1", op.ID)
@@ -515,7 +515,7 @@ func TestReconcileHook(t *testing.T) {
 			assert.Equal(t, journal.SourceHook, op.Evidence[0].Source)
 		})
 	}
-	trap(t, "panics", func(t *testing.T) {
+	virtual(t, "panics", func(t *testing.T) {
 		r := plain()
 		r.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) { panic("oh") }
 		l := atBank(t, onceward.Config{Reconcile: r}, unlooked)
@@ -529,7 +529,7 @@ func TestReconcileHook(t *testing.T) {
 // No output of a look-up has a part of a key, a query or a body.
 func TestTrapSecretsOfLookups(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -550,7 +550,7 @@ func TestTrapWrongClock(t *testing.T) {
 		name string
 		step time.Duration
 	}{{"behind", -2 * time.Hour}, {"ahead", 30 * time.Hour}} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			var off time.Duration
 			l := atBank(t, onceward.Config{}, proving)
 			setClock(l.Client, func() time.Time { return time.Now().Add(off) })
@@ -589,7 +589,7 @@ func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
 // A withdrawn operation is not sent, and OnSettled gets its outcome.
 func TestUnwanted(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1"}
-	trap(t, "and took effect", func(t *testing.T) {
+	virtual(t, "and took effect", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -605,7 +605,7 @@ func TestUnwanted(t *testing.T) {
 		assert.Equal(t, "ada", l.Settled[0].Unwanted.By)
 		assert.Equal(t, 1, l.Effects(), "nothing is reversed by itself")
 	})
-	trap(t, "and is absent: not sent until it is wanted", func(t *testing.T) {
+	virtual(t, "and is absent: not sent until it is wanted", func(t *testing.T) {
 		l := absentAndUnwanted(t, onceward.Config{})
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrUnwanted)
 		assert.Equal(t, 1, l.Effects())
@@ -614,7 +614,7 @@ func TestUnwanted(t *testing.T) {
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 2, l.Effects())
 	})
-	trap(t, "and is not sent once its record could go", func(t *testing.T) {
+	virtual(t, "and is not sent once its record could go", func(t *testing.T) {
 		l := absentAndUnwanted(t, onceward.Config{Keep: time.Hour})
 		pass(2 * journal.EvidenceKeep)
 		l.Runs(2 * time.Hour)
@@ -628,7 +628,7 @@ func TestUnwanted(t *testing.T) {
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 2, l.Effects())
 	})
-	trap(t, "and does not exist", func(t *testing.T) {
+	virtual(t, "and does not exist", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
@@ -678,8 +678,8 @@ func TestRuleFlowsGoOn(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	}
-	trap(t, "by a look-up of Run", func(t *testing.T) { goesOn(t, false) })
-	trap(t, "at once, by a caller's look-up", func(t *testing.T) { goesOn(t, true) })
+	virtual(t, "by a look-up of Run", func(t *testing.T) { goesOn(t, false) })
+	virtual(t, "at once, by a caller's look-up", func(t *testing.T) { goesOn(t, true) })
 }
 
 // A step of a flow sends an operation again that is proven absent. An undo does not.
@@ -689,7 +689,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		pass(3 * time.Minute)
 		require.NoError(t, l.Asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
 	}
-	trap(t, "a step that goes forward", func(t *testing.T) {
+	virtual(t, "a step that goes forward", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box)
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) })
@@ -706,7 +706,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		assert.Equal(t, 2, l.Effects())
 		l.Truly()
 	})
-	trap(t, "an undo", func(t *testing.T) {
+	virtual(t, "an undo", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box)
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) },
@@ -787,7 +787,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 		run := each
 		if at != "the evidence" {
 			run = func(t *testing.T, name string, f func(*testing.T, journal.Journal)) {
-				trap(t, name, func(t *testing.T) { f(t, memory.New()) })
+				virtual(t, name, func(t *testing.T) { f(t, memory.New()) })
 			}
 		}
 		run(t, "killed at: "+at, func(t *testing.T, j journal.Journal) {
@@ -875,7 +875,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 // makes the flow undo the operation after all.
 func TestRuleFlowsGetLateAnswers(t *testing.T) {
 	for _, settles := range []bool{false, true} {
-		trap(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
+		virtual(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
 			j := memory.New()
 			box := atBank(t, onceward.Config{}).Box
 			cfg := onceward.Config{Journal: j}
@@ -922,7 +922,7 @@ func TestRuleFlowsGetLateAnswers(t *testing.T) {
 
 // An event about the refund that undid the flow does not reopen it.
 func TestRuleFlowsStayUndone(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			refunded := p.Events[0]
 			refunded.Equals, refunded.Is = "payment.refunded", providers.Reversed
@@ -965,7 +965,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 
 // A caller who asks every minute does not keep an absence from being proven.
 func TestRuleFrequentCallsDoNotBlockAbsence(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -994,7 +994,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		"with an older table":    {nil, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil }},
 		"without its table":      {nil, other},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
@@ -1019,7 +1019,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 			assert.Len(t, append(helpless.Told(), next.Told()...), 1)
 		})
 	}
-	trap(t, "beside one that can", func(t *testing.T) {
+	virtual(t, "beside one that can", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
@@ -1029,7 +1029,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		assert.Empty(t, append(helpless.Told(), l.Told()...))
 	})
-	trap(t, "it takes no turn from one that can", func(t *testing.T) {
+	virtual(t, "it takes no turn from one that can", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
@@ -1038,7 +1038,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l.Runs(20 * time.Minute)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 	})
-	trap(t, "beside one that finds nothing", func(t *testing.T) {
+	virtual(t, "beside one that finds nothing", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
@@ -1050,7 +1050,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		assert.Empty(t, helpless.Told())
 		assert.Empty(t, l.Stands("invoice-1").Attention)
 	})
-	trap(t, "without any look-up", func(t *testing.T) {
+	virtual(t, "without any look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Runs(time.Minute)

@@ -106,7 +106,7 @@ func TestReconcileOnDemand(t *testing.T) {
 
 // Resume makes one look-up of each due operation.
 func TestReconcileByResume(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -126,7 +126,7 @@ func TestReconcileByResume(t *testing.T) {
 
 // The schedule is the one that the client was created with, and no look-up comes before its pause is over.
 func TestReconcileKeepsItsSchedule(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		given := &onceward.Reconcile{Schedule: []time.Duration{time.Minute}}
 		l := atBank(t, onceward.Config{Reconcile: given})
 		given.Schedule[0] = time.Hour
@@ -141,7 +141,7 @@ func TestReconcileKeepsItsSchedule(t *testing.T) {
 
 // The finding of a caller's look-up is reported at once to the log, Trace and OnSettled.
 func TestReconcileReportsAtOnce(t *testing.T) {
-	trap(t, "found", func(t *testing.T) {
+	virtual(t, "found", func(t *testing.T) {
 		var looked []onceward.Operation
 		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Looked: func(_ context.Context, op onceward.Operation, _ onceward.Evidence) {
 			looked = append(looked, op)
@@ -163,7 +163,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-ended)
 	})
-	trap(t, "given up", func(t *testing.T) {
+	virtual(t, "given up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Schedule: []time.Duration{time.Minute, 24 * time.Hour}, GiveUpAfter: 10 * time.Minute}})
 		l.Loses("invoice-1", providertest.DropBefore())
 		ended := make(chan error, 1)
@@ -184,7 +184,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-ended)
 	})
-	trap(t, "nothing, which wakes no pass", func(t *testing.T) {
+	virtual(t, "nothing, which wakes no pass", func(t *testing.T) {
 		j := &claimsNot{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Loses("invoice-1", providertest.DropBefore())
@@ -199,7 +199,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 		require.NoError(t, l.Shutdown(t.Context()))
 		require.NoError(t, <-ended)
 	})
-	trap(t, "a hook that panics", func(t *testing.T) {
+	virtual(t, "a hook that panics", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			panic("a nil ledger")
 		}}})
@@ -216,7 +216,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 
 // A caller of Reconcile waits twenty seconds at most.
 func TestReconcileThatHangs(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Box.EveryLook(providertest.DelayBefore(time.Hour))
@@ -236,7 +236,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 		{"to begin the look", func(j *blinded) { j.FailsLooks = 1 }},
 		{"to record the finding", func(j *blinded) { j.Evidence = 1 }},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			j := &blinded{Journal: memory.New()}
 			l := atBank(t, onceward.Config{Journal: j})
 			l.Loses("invoice-1", providertest.DropAfter())
@@ -246,7 +246,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 		})
 	}
-	trap(t, "to read the result", func(t *testing.T) {
+	virtual(t, "to read the result", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			j.Unread = "invoice-1"
@@ -294,7 +294,7 @@ func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 
 // Repeated calls of Reconcile do not use up the schedule.
 func TestReconcileSchedule(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -313,7 +313,7 @@ func TestReconcileSchedule(t *testing.T) {
 
 // Callers who ask for an unknown operation at the same time share one look-up.
 func TestReconcileSharesALookup(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Pays("invoice-1").Err)
@@ -330,7 +330,7 @@ func TestReconcileSharesALookup(t *testing.T) {
 
 // A look-up that waits for its budget does not delay Shutdown.
 func TestReconcileShutsDown(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		r := plain()
 		r.Budget.Capacity, r.Budget.ProbeEvery, r.Budget.PerSuccess = 1, 2*time.Minute, 0.001
 		l := atBank(t, onceward.Config{Reconcile: r})
@@ -368,7 +368,7 @@ func TestReconcileShutsDown(t *testing.T) {
 // An operation that was given up for lack of a look-up is looked up again by a release that has one.
 func TestReconcileByALaterRelease(t *testing.T) {
 	t.Parallel()
-	trap(t, "a look-up", func(t *testing.T) {
+	virtual(t, "a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		before := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, unlooked)
 		l.Box.Script(providertest.DropAfter())
@@ -381,7 +381,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.Runs(time.Minute)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 	})
-	trap(t, "a hook", func(t *testing.T) {
+	virtual(t, "a hook", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -396,7 +396,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 		assert.Equal(t, "payment obj_1", next.Stands("invoice-1").Object)
 	})
-	trap(t, "a look-up, beside a journal that fails", func(t *testing.T) {
+	virtual(t, "a look-up, beside a journal that fails", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
 		before := anotherAs(t, l.Box, onceward.Config{Journal: j}, unlooked)
@@ -411,7 +411,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.Runs(time.Hour)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State, "it is tried again")
 	})
-	trap(t, "a credential", func(t *testing.T) {
+	virtual(t, "a credential", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Authorize: func(*http.Request) error { return nil }})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1", with("Authorization", tellerToken)).Err, onceward.ErrOutcomeUnknown)

@@ -20,7 +20,7 @@ import (
 
 // The answer is lost, and the object is visible. The first look-up finds it after ten seconds.
 func TestTrapLostAnswer(t *testing.T) {
-	trap(t, "seen at once", func(t *testing.T) {
+	virtual(t, "seen at once", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -40,7 +40,7 @@ func TestTrapLostAnswer(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Settled[0].State)
 		l.Truly()
 	})
-	trap(t, "a caller gets it", func(t *testing.T) {
+	virtual(t, "a caller gets it", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -50,7 +50,7 @@ func TestTrapLostAnswer(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "Wait returns it", func(t *testing.T) {
+	virtual(t, "Wait returns it", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -66,7 +66,7 @@ func TestTrapLostAnswer(t *testing.T) {
 
 // An object that is visible only after ten minutes is unknown until then, and never cancelled.
 func TestTrapVisibleLater(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(10 * time.Minute)
 		l.Box.Script(providertest.DropAfter())
@@ -85,7 +85,7 @@ func TestTrapVisibleLater(t *testing.T) {
 // An operation without an effect is proven absent by two look-ups and a canary, and not before its time. The next call
 // has the same key.
 func TestTrapProvenAbsent(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, proving)
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -125,7 +125,7 @@ func TestTrapNotProven(t *testing.T) {
 		{"not declared when it can be seen", func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} }, true, "shows a new object"},
 		{"no canary", func(*providers.Provider) {}, false, "canary"},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving, row.adjust)
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -168,7 +168,7 @@ func TestTrapStraggler(t *testing.T) {
 		{"under a key that is remembered", "/payments", remembers, 1},
 		{"without a key", "/transfers", func(*providers.Provider) {}, 2},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: filling()}, proving, row.adjust)
 			const text = `{"amount":10}`
 			l.Box.Script(providertest.Straggle(24 * time.Hour))
@@ -202,7 +202,7 @@ func TestTrapInconclusive(t *testing.T) {
 		{"a cut answer", providertest.CutAt(5), "no usable answer"},
 		{"no list", providertest.NoList(), "does not have the list"},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) { p.Answers = []string{"application/json"} })
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -229,7 +229,7 @@ func TestTrapInconclusive(t *testing.T) {
 
 // A provider that ignores the filter lists other payments. None of them is ours.
 func TestTrapFilterIgnored(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
@@ -245,7 +245,7 @@ func TestTrapFilterIgnored(t *testing.T) {
 
 // Two objects may belong to one operation. It needs attention, with both ids.
 func TestTrapAmbiguous(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		const text = `{"amount":10,"external_id":"order-1"}`
 		l.Box.Script(providertest.DropAfter())
@@ -270,7 +270,7 @@ func TestTrapAmbiguous(t *testing.T) {
 
 // Yesterday's transfer has the caller's reference too, and is not ours.
 func TestTrapReferenceOfAnEarlierDay(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		const text = `{"amount":10,"external_id":"order-1"}`
 		require.NoError(t, l.Asks("invoice-0", "/transfers", text).Err)
@@ -295,7 +295,7 @@ func TestTrapPages(t *testing.T) {
 		{"the third", 5, nil, onceward.StateCompleted},
 		{"a circle", 5, new(providertest.PageLoop()), onceward.StateUnknown},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			srv := providertest.NewUnstartedServerInMemory(bank(), providertest.Objects("obj_"))
 			srv.PageSize, srv.RetryAfter = 2, -1
 			srv.StartTLS()
@@ -320,7 +320,7 @@ func TestTrapPages(t *testing.T) {
 // The credential of another account finds nothing, and that proves nothing. The payment of another account is not ours.
 func TestTrapOtherAccount(t *testing.T) {
 	t.Parallel()
-	trap(t, "nothing there", func(t *testing.T) {
+	virtual(t, "nothing there", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", current)
@@ -341,7 +341,7 @@ func TestTrapOtherAccount(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		l.Truly()
 	})
-	trap(t, "a similar payment", func(t *testing.T) {
+	virtual(t, "a similar payment", func(t *testing.T) {
 		current := tellerToken
 		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", current)
@@ -367,7 +367,7 @@ func TestTrapOtherAccount(t *testing.T) {
 // A process is cut off between a look-up and its record. Its lease ends, and another process settles the operation
 // once.
 func TestTrapInterruptedLookup(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -385,7 +385,7 @@ func TestTrapInterruptedLookup(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, second.Stands("invoice-1").State)
 		second.Truly()
 	})
-	trap(t, "two processes", func(t *testing.T) {
+	virtual(t, "two processes", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})
 		second := another(t, l.Box, onceward.Config{Journal: j})
@@ -405,7 +405,7 @@ func TestTrapInterruptedLookup(t *testing.T) {
 // The findings outlive the process in a file, with the evidence, the owners of objects and the remembered events.
 func TestTrapsOnDisk(t *testing.T) {
 	t.Parallel()
-	trap(t, "found by the next process", func(t *testing.T) {
+	virtual(t, "found by the next process", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter(), providertest.DropBefore())
@@ -422,7 +422,7 @@ func TestTrapsOnDisk(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, second.Stands("invoice-2").State, "that object is the other's")
 		second.Truly()
 	})
-	trap(t, "proven absent", func(t *testing.T) {
+	virtual(t, "proven absent", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -440,7 +440,7 @@ func TestTrapsOnDisk(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, l.Stands("invoice-1").Attention, "twice")
 	})
-	trap(t, "heard once, by any process", func(t *testing.T) {
+	virtual(t, "heard once, by any process", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		second := another(t, l.Box, onceward.Config{Journal: j})

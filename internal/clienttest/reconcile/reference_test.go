@@ -26,7 +26,7 @@ func filling() *onceward.Reconcile { return &onceward.Reconcile{FillReferences: 
 // A reference is filled in if the configuration asks for it. It is the same for every attempt, differs between
 // operations, and is not part of the fingerprint.
 func TestReferenceIsFilledIn(t *testing.T) {
-	trap(t, "where the configuration says so", func(t *testing.T) {
+	virtual(t, "where the configuration says so", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling(), Backoff: quick})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
@@ -43,7 +43,7 @@ func TestReferenceIsFilledIn(t *testing.T) {
 		assert.Equal(t, journal.BasisReference, l.Stands("invoice-1").Evidence[0].Basis)
 		l.Truly()
 	})
-	trap(t, "where the table says so", func(t *testing.T) {
+	virtual(t, "where the table says so", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Reference.Fill = true })
 		require.NoError(t, l.Asks("invoice-1", "/transfers", `{"amount":10}`).Err)
 		assert.True(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).ReferenceOurs)
@@ -59,7 +59,7 @@ func TestReferenceIsFilledIn(t *testing.T) {
 		{"not into a request with a digest", `{"amount":10}`, func(*providers.Provider) {}, []option{with("Content-Digest", "sha-256=:abc:")}},
 		{"not where it has no place", `[1]`, func(*providers.Provider) {}, nil},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: filling()}, row.adjust)
 			require.NoError(t, l.Asks("invoice-1", "/transfers", row.text, row.options...).Err)
 			assert.False(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).ReferenceOurs)
@@ -80,7 +80,7 @@ func TestReferenceInEachPlace(t *testing.T) {
 		{providers.KeyFormField, "reference", "amount=10", form},
 		{providers.KeyGraphQL, "input.reference", `{"query":"mutation { pay(input: {amount: 10}) { id } }"}`, "application/json"},
 	} {
-		trap(t, row.place.String(), func(t *testing.T) {
+		virtual(t, row.place.String(), func(t *testing.T) {
 			looks := filling()
 			looks.Lookup = func(context.Context, onceward.Operation) (f onceward.Finding, err error) { return f, nil }
 			l := atBank(t, onceward.Config{Reconcile: looks}, func(p *providers.Provider) {
@@ -127,7 +127,7 @@ func TestReferenceInAnUnknownPlace(t *testing.T) {
 		"trailer external_id":  "its reference was recorded in a place that this release does not know",
 		"GraphQL argument ref": "",
 	} {
-		trap(t, place, func(t *testing.T) {
+		virtual(t, place, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: ofLaterPlaces{memory.New(), place}, Reconcile: filling()})
 			err := l.Asks("invoice-1", "/transfers", `{"amount":10}`).Err
 			require.Error(t, err)
@@ -141,7 +141,7 @@ func TestReferenceInAnUnknownPlace(t *testing.T) {
 // References are switched on between two calls of a name. It stays one operation, and is not looked up by a reference
 // that its request did not have.
 func TestTrapReferencesSwitchedOn(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
@@ -159,7 +159,7 @@ func TestTrapReferencesSwitchedOn(t *testing.T) {
 
 // Every attempt of one generation has the same reference, and the next generation another.
 func TestReferenceOfAGeneration(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
@@ -178,7 +178,7 @@ func TestReferenceOfAGeneration(t *testing.T) {
 
 // Every attempt has the operation's reference, also in other processes.
 func TestReferenceOnEveryAttempt(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var bodies []string
 		l := atBank(t, onceward.Config{Reconcile: filling(), Backoff: quick}, func(p *providers.Provider) {
 			e := &p.Endpoints[1]
@@ -202,7 +202,7 @@ func TestReferenceOfAResend(t *testing.T) {
 		"with hyphens": func(*providers.Provider) {},
 		"without":      func(p *providers.Provider) { p.Endpoints[1].Reference.MaxLength = 32 },
 	} {
-		trap(t, hyphens, func(t *testing.T) {
+		virtual(t, hyphens, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Reconcile: filling()}, adjust)
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Asks("a", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
@@ -232,7 +232,7 @@ func TestReferenceOfANextGeneration(t *testing.T) {
 			p.Endpoints[1].Lookups, p.Events = nil, nil
 		},
 	} {
-		trap(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			looks := filling()
 			looks.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{Found: journal.FindingAbsent}, nil

@@ -17,7 +17,7 @@ import (
 func TestResolveTakesACandidate(t *testing.T) {
 	t.Parallel()
 	for _, row := range alikes {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table)
 			l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
 			for _, name := range []string{"invoice-1", "invoice-2"} {

@@ -20,7 +20,7 @@ func TestResolveByTwoBesideAnEvent(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []onceward.Resolution{onceward.NotExecuted, onceward.SendAgain} {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, nil} {
-			trap(t, fmt.Sprint(wrong, " ", order), func(t *testing.T) {
+			virtual(t, fmt.Sprint(wrong, " ", order), func(t *testing.T) {
 				l := atBank(t, onceward.Config{Reconcile: plain()}, unlooked)
 				l.Loses("invoice-1", providertest.DropAfter())
 				seen := l.Stands("invoice-1")

@@ -478,7 +478,7 @@ func TestResolveReturnsTheOperation(t *testing.T) {
 // A resolution is about the generation that the operator saw. The object of a later generation is looked up as usual.
 func TestLookupAfterAResend(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)})
 		l.Box.Script(providertest.DropBefore(), providertest.DropAfter())
 		out := l.Asks("invoice-1", "/transfers", order1)
@@ -495,7 +495,7 @@ func TestLookupAfterAResend(t *testing.T) {
 
 // An event that came while a dead process was sending the operation counts before an operator's decision.
 func TestResolveAfterAWebhook(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DelayBefore(time.Hour))

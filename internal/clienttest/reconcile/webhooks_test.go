@@ -48,7 +48,7 @@ func signed(t *testing.T, body []byte) *http.Request {
 // A payout is paid, and fails days later. The journal keeps the outcome, and the application's handler gets the event
 // with the operation.
 func TestWebhookOfALateState(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		out := l.Pays("invoice-1")
 		require.NoError(t, out.Err)
@@ -69,7 +69,7 @@ func TestWebhookOfALateState(t *testing.T) {
 }
 
 func TestWebhooksSettle(t *testing.T) {
-	trap(t, "an unknown operation", func(t *testing.T) {
+	virtual(t, "an unknown operation", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		came := l.Hears(http.StatusAccepted)
 		l.Box.Script(providertest.DropAfter())
@@ -90,7 +90,7 @@ func TestWebhooksSettle(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "an operation that needs attention", func(t *testing.T) {
+	virtual(t, "an operation that needs attention", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		l.Hears(200)
 		l.Box.ScriptEvents(providertest.EventManner{Delay: 2 * time.Hour})
@@ -104,7 +104,7 @@ func TestWebhooksSettle(t *testing.T) {
 		assert.Empty(t, l.Stands("invoice-1").Attention)
 		l.Truly()
 	})
-	trap(t, "wakes a waiting caller", func(t *testing.T) {
+	virtual(t, "wakes a waiting caller", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Path = "/elsewhere" })
 		l.Hears(200)
 		l.Box.Script(providertest.DropAfter())
@@ -118,7 +118,7 @@ func TestWebhooksSettle(t *testing.T) {
 // An event comes before the answer. The caller gets its own answer.
 func TestTrapEventBeforeTheAnswer(t *testing.T) {
 	early := providertest.EventManner{BeforeResponse: true}
-	trap(t, "which comes", func(t *testing.T) {
+	virtual(t, "which comes", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		came := l.Hears(200)
 		l.Box.ScriptEvents(early)
@@ -132,7 +132,7 @@ func TestTrapEventBeforeTheAnswer(t *testing.T) {
 		assert.Len(t, op.Evidence, 1)
 		l.Truly()
 	})
-	trap(t, "which is lost", func(t *testing.T) {
+	virtual(t, "which is lost", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Hears(200)
 		l.Box.ScriptEvents(early)
@@ -144,7 +144,7 @@ func TestTrapEventBeforeTheAnswer(t *testing.T) {
 		assert.Equal(t, 1, l.Effects())
 		l.Truly()
 	})
-	trap(t, "before its process is killed", func(t *testing.T) {
+	virtual(t, "before its process is killed", func(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j})
 		second := another(t, l.Box, onceward.Config{Journal: j})
@@ -163,7 +163,7 @@ func TestTrapEventBeforeTheAnswer(t *testing.T) {
 // A refusal that comes late never takes back an effect. A refusal that may be of a single attempt leaves the operation
 // open.
 func TestTrapRefusedEvent(t *testing.T) {
-	trap(t, "after a success", func(t *testing.T) {
+	virtual(t, "after a success", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		out := l.Pays("invoice-1")
 		require.NoError(t, out.Err)
@@ -173,7 +173,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.False(t, op.Answer.Refused)
 	})
-	trap(t, "of an unknown operation with two attempts", func(t *testing.T) {
+	virtual(t, "of an unknown operation with two attempts", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Backoff: quick}, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.SuccessesLostAnswers, true
@@ -188,7 +188,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, op.State)
 		assert.Equal(t, due, op.LookAt, "it is looked for when it was to be")
 	})
-	trap(t, "of an unknown operation with one attempt", func(t *testing.T) {
+	virtual(t, "of an unknown operation with one attempt", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -219,7 +219,7 @@ func (j *hearsNot) Hear(ctx context.Context, h journal.Heard, evs []journal.Even
 // An event comes five times, and one commit fails. The provider is asked to repeat that delivery, and the application
 // got every one.
 func TestTrapRepeatedEvents(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := &hearsNot{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		came := l.Hears(200)
@@ -258,14 +258,14 @@ func TestTrapLateEvent(t *testing.T) {
 		require.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State)
 		return l, out
 	}
-	trap(t, "nothing was sent since: it is completed", func(t *testing.T) {
+	virtual(t, "nothing was sent since: it is completed", func(t *testing.T) {
 		l, out := prove(t)
 		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		assert.Empty(t, conflicts)
 	})
-	trap(t, "the next generation took effect: both effects are reported", func(t *testing.T) {
+	virtual(t, "the next generation took effect: both effects are reported", func(t *testing.T) {
 		l, out := prove(t)
 		require.NoError(t, l.Pays("invoice-1").Err)
 		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
@@ -276,7 +276,7 @@ func TestTrapLateEvent(t *testing.T) {
 		assert.Contains(t, l.Log.String(), "it took effect twice")
 		assert.Equal(t, []string{"invoice-1 true"}, conflicts)
 	})
-	trap(t, "the next round may have: there may be two, and it is unknown still", func(t *testing.T) {
+	virtual(t, "the next round may have: there may be two, and it is unknown still", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: onDisk(t)}, unlooked)
 		l.Box.Script(providertest.DropBefore(), providertest.DropBefore())
 		out := l.Pays("invoice-1")
@@ -295,7 +295,7 @@ func TestTrapLateEvent(t *testing.T) {
 // An effect under the key of an operation that was never sent is another program's. The operation needs attention.
 func TestTrapEventOfAnUnsentOperation(t *testing.T) {
 	t.Parallel()
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		fails := true
 		l := atBank(t, onceward.Config{Journal: onDisk(t), Authorize: func(r *http.Request) error {
 			if fails {
@@ -328,7 +328,7 @@ func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 		{"that it was refused", [][2]string{{"payment.failed", "obj_1"}}, onceward.StateCompleted, ""},
 		{"of two objects", [][2]string{{"payment.succeeded", "obj_1"}, {"payment.succeeded", "obj_2"}}, onceward.StateUnknown, "more than one object"},
 	} {
-		trap(t, row.name, func(t *testing.T) {
+		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: onDisk(t)}, unlooked)
 			l.Box.Script(providertest.DropBefore())
 			l.Fakes(func(r *http.Request) *http.Response {
@@ -364,7 +364,7 @@ func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 
 // An event that is unsigned, or says that it belongs to another account, proves nothing. A hint causes a look-up.
 func TestTrapEventsThatProveNothing(t *testing.T) {
-	trap(t, "a wrong signature", func(t *testing.T) {
+	virtual(t, "a wrong signature", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
 		came := l.Hears(200)
 		l.Box.ScriptEvents(providertest.EventManner{Forged: true})
@@ -376,7 +376,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 		assert.Zero(t, came.Load())
 		assert.Equal(t, http.StatusForbidden, l.Box.Deliveries()[0].Status)
 	})
-	trap(t, "the other mode", func(t *testing.T) {
+	virtual(t, "the other mode", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 			p.CredentialModes = []providers.CredentialMode{{Prefix: "t0", Mode: "live"}}
 			for i := range p.Events {
@@ -390,7 +390,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 		l.Box.Advance(time.Minute)
 		assert.Empty(t, l.Stands("invoice-1").Evidence)
 	})
-	trap(t, "not signed: it causes a look-up", func(t *testing.T) {
+	virtual(t, "not signed: it causes a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Visible(2 * time.Hour)
 		l.Box.Script(providertest.DropAfter())
@@ -412,7 +412,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 		assert.Equal(t, before.Looks+1, op.Looks)
 		l.Truly()
 	})
-	trap(t, "of another operation", func(t *testing.T) {
+	virtual(t, "of another operation", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "nobody's", "obj_1", time.Now()))
 		require.NoError(t, err)
@@ -426,7 +426,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 
 // An operator resolves an operation as not executed while a look-up is running that finds it. The finding is not lost.
 func TestTrapResolvedDuringALookup(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")

@@ -18,7 +18,7 @@ import (
 // The account of a credential is requested once for all callers that need it.
 func TestAccountIsRequestedOnce(t *testing.T) {
 	asIs := func(int) *http.Response { return nil }
-	trap(t, "by many at once", func(t *testing.T) {
+	virtual(t, "by many at once", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		n := l.Asked(time.Second, asIs)
 		outs := make(chan outcome, 3)
@@ -33,7 +33,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 			assert.NotEqual(t, journal.OwnCredential, l.Recorded(onceward.Ref{ID: name}).Account, name)
 		}
 	})
-	trap(t, "of each of several", func(t *testing.T) {
+	virtual(t, "of each of several", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		n := l.Asked(0, asIs)
 		for i, token := range []string{"Bearer a", "Bearer b", "Bearer a", "Bearer b"} {
@@ -41,7 +41,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 		}
 		assert.Equal(t, 2, *n)
 	})
-	trap(t, "and again after an hour", func(t *testing.T) {
+	virtual(t, "and again after an hour", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		n := l.Asked(0, asIs)
 		for i, after := range []time.Duration{0, 59 * time.Minute, 2 * time.Minute} {
@@ -50,7 +50,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 		}
 		assert.Equal(t, 2, *n)
 	})
-	trap(t, "and a few minutes after the provider could not answer", func(t *testing.T) {
+	virtual(t, "and a few minutes after the provider could not answer", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		n := l.Asked(0, func(n int) *http.Response {
 			if n == 1 {
@@ -73,7 +73,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 
 // A client without Config.Reconcile requests the account of a credential too, within a budget.
 func TestAccountRequestsHaveABudgetWithoutReconcile(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true

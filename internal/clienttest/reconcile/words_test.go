@@ -64,7 +64,6 @@ var (
 	tellsOfTransfers = oncetest.TellsOfTransfers
 	testSecret       = oncetest.TestSecret
 	to               = oncetest.To
-	trap             = oncetest.Trap
 	unlooked         = oncetest.Unlooked
 	virtual          = oncetest.Virtual
 	with             = oncetest.With

@@ -212,7 +212,7 @@ func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
 
 // A caller who asks for an unknown operation does not take the notice that OnUnknown has yet to accept.
 func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		hears, told := false, 0
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
 			if !hears {

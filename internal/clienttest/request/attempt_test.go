@@ -192,7 +192,7 @@ func TestRefusalBeginsNoWindow(t *testing.T) {
 
 // A transport's answer without a body is one, as for net/http's own client.
 func TestAnswerWithoutABody(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := start(t, bodiless{}, onceward.Config{Journal: memory.New()})
 		out := p.Ask(named(t, invoice))
 		require.NoError(t, out.Err)

@@ -75,7 +75,7 @@ func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 
 // A call whose Authorize lasts beyond NotAfter is not sent.
 func TestAuthorizeOutlastsItsTime(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: memory.New(), Authorize: func(*http.Request) error {
 			pass(time.Minute)
@@ -152,7 +152,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 
 // OnSettled does not get the expiry of an operation if a caller has got it.
 func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		var offered []onceward.State
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{
 			Journal: memory.New(), Backoff: once,

@@ -80,7 +80,7 @@ func TestErrorSaysWhetherTheCallHadAName(t *testing.T) {
 
 // A flow that asks repeatedly for an unknown operation causes one look-up. Run makes the later ones.
 func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := tellerOfFlows(t, openBank(t))
 		ship := charges(l)
 		require.NoError(t, l.Flows.Register(ship))

@@ -402,7 +402,7 @@ func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
 
 // An operation of a known account is not sent under a credential of another account.
 func TestCredentialOfAnotherAccount(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true

@@ -190,7 +190,7 @@ func TestKeysUnderTwoVersionsSideBySide(t *testing.T) {
 func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 	rename := func(p *providers.Provider) { p.Name, p.KeysUnder = "new bank", "bank" }
 	for _, how := range []string{"by a look", "by an event to the new name", "by an event to the old name"} {
-		trap(t, how, func(t *testing.T) {
+		virtual(t, how, func(t *testing.T) {
 			srv, j := openBank(t, tellsOfTransfers), memory.New()
 			was := another(t, srv, onceward.Config{Journal: j})
 			srv.Script(providertest.DropAfter())
@@ -224,7 +224,7 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 
 // An unknown operation is given up if no table keeps keys under its name, because no process looks for it.
 func TestKeysUnderUnknownOfAnotherNameIsGivenUp(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		srv, j := openBank(t), memory.New()
 		was := anotherAs(t, srv, onceward.Config{Journal: j}, func(p *providers.Provider) { p.Name = "new bank" })
 		srv.Script(providertest.DropAfter())

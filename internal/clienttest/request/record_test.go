@@ -92,7 +92,7 @@ func TestALateAnswer(t *testing.T) {
 // A late answer of an earlier generation is no second effect if it shows the next one's object. The provider took both
 // requests for one.
 func TestLateAnswerWithTheSameObject(t *testing.T) {
-	trap(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})
 		other := another(t, l.Box, onceward.Config{Journal: j})

@@ -101,7 +101,6 @@ var (
 	testSecret          = oncetest.TestSecret
 	to                  = oncetest.To
 	toOwn               = oncetest.ToOwn
-	trap                = oncetest.Trap
 	unavailable         = oncetest.Unavailable
 	unlooked            = oncetest.Unlooked
 	virtual             = oncetest.Virtual
