@@ -121,12 +121,13 @@ func (j *Blinded) FindBy(ctx context.Context, provider string, by journal.By, va
 	return j.Journal.FindBy(ctx, provider, by, value)
 }
 
-// Beside returns another process with the same journal, and a table of its own.
-func (l *Teller) Beside(p providers.Provider, r *onceward.Reconcile) *Teller {
+// Beside returns another process with the same journal, over another transport unless via is nil.
+func (l *Teller) Beside(via http.RoundTripper, policy backoff.Policy, r *onceward.Reconcile) *Teller {
 	l.T.Helper()
 	client, err := onceward.New(onceward.Config{
-		Journal: l.Journal.Journal, Providers: []providers.Provider{p}, HTTPClient: l.Box.Client(), Backoff: Once, Reconcile: r,
-		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", TellerToken); return nil },
+		Journal: l.Journal.Journal, Providers: []providers.Provider{l.Box.Provider()}, Backoff: policy, Reconcile: r,
+		HTTPClient: &http.Client{Transport: cmp.Or(via, l.Box.Client().Transport)},
+		Authorize:  func(r *http.Request) error { r.Header.Set("Authorization", TellerToken); return nil },
 	})
 	require.NoError(l.T, err)
 	l.T.Cleanup(func() { _ = client.Shutdown(l.T.Context()) })
@@ -138,14 +139,7 @@ func (l *Teller) Beside(p providers.Provider, r *onceward.Reconcile) *Teller {
 // Offline returns another process of the teller's that reaches no server.
 func (l *Teller) Offline() *Teller {
 	l.T.Helper()
-	refused := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
-	client, err := onceward.New(onceward.Config{
-		Journal: l.Journal.Journal, Providers: []providers.Provider{l.Box.Provider()}, HTTPClient: &http.Client{Transport: refused}, Backoff: Once, Reconcile: Plain(),
-		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", TellerToken); return nil },
-	})
-	require.NoError(l.T, err)
-	l.T.Cleanup(func() { _ = client.Shutdown(context.Background()) })
-	return &Teller{Process: Of(l.T, client, nil), Box: l.Box}
+	return l.Beside(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}, Once, Plain())
 }
 
 // Says records a person's decision on an operation.
@@ -153,18 +147,6 @@ func (l *Teller) Says(name string, what onceward.Resolution) {
 	l.T.Helper()
 	_, err := l.Resolve(context.Background(), l.Stands(name).Seen, what, onceward.ResolveOptions{By: "ann", Why: "seen"})
 	require.NoError(l.T, err)
-}
-
-// Over returns another process of the teller's, whose requests go over a line.
-func (l *Teller) Over(via *Line) *Teller {
-	l.T.Helper()
-	client, err := onceward.New(onceward.Config{
-		Journal: l.Journal.Journal, Providers: []providers.Provider{l.Box.Provider()}, HTTPClient: &http.Client{Transport: via}, Backoff: Quick, Reconcile: Plain(),
-		Authorize: func(r *http.Request) error { r.Header.Set("Authorization", TellerToken); return nil },
-	})
-	require.NoError(l.T, err)
-	l.T.Cleanup(func() { _ = client.Shutdown(context.Background()) })
-	return &Teller{Process: Of(l.T, client, nil), Box: l.Box}
 }
 
 // NeedsAttention lists the operations that need attention.
@@ -345,14 +327,8 @@ func OpenBank(t *testing.T, adjust ...func(*providers.Provider)) *providertest.S
 	return srv
 }
 
-// Another returns a further process at the same bank.
-func Another(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Teller {
-	t.Helper()
-	return AnotherAs(t, srv, cfg)
-}
-
-// AnotherAs returns a further process, with a table that is not the bank's own.
-func AnotherAs(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust ...func(*providers.Provider)) *Teller {
+// Another returns a further process at the same bank. Its table is the bank's, adjusted.
+func Another(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust ...func(*providers.Provider)) *Teller {
 	t.Helper()
 	l := &Teller{Box: srv, Log: &bytes.Buffer{}}
 	cfg.Reconcile = cmp.Or(cfg.Reconcile, &onceward.Reconcile{})

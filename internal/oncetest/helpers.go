@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,11 +121,8 @@ func ChargeRequest(t *testing.T, options ...Option) *http.Request {
 }
 
 // Repeated returns a fault that happens to n requests.
-func Repeated(n int, fault providertest.Fault) (faults []providertest.Fault) {
-	for range n {
-		faults = append(faults, fault)
-	}
-	return faults
+func Repeated(n int, fault providertest.Fault) []providertest.Fault {
+	return slices.Repeat([]providertest.Fault{fault}, n)
 }
 
 // Invoice is the usual name of an operation.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing/iotest"
 	"time"
 )
 
@@ -171,15 +172,12 @@ func Streams(status int, length int64, body func() io.Reader, header ...string) 
 // Cuts ends the connection within the body.
 func Cuts(status int, body string, header ...string) Reply {
 	return Streams(status, int64(len(body)), func() io.Reader {
-		return io.MultiReader(strings.NewReader(body[:len(body)/2]), BrokenBody{})
+		return io.MultiReader(strings.NewReader(body[:len(body)/2]), BrokenBody)
 	}, header...)
 }
 
 // BrokenBody is a body whose connection has ended.
-type BrokenBody struct{}
-
-// Read returns io.ErrUnexpectedEOF.
-func (BrokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+var BrokenBody = iotest.ErrReader(io.ErrUnexpectedEOF)
 
 // ErrReset is the error of [Loses].
 var ErrReset = errors.New("connection reset by peer")

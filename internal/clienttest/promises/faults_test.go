@@ -924,7 +924,7 @@ func notRecordable(t *testing.T) {
 	for name, call := range map[string]option{
 		"a body over the limit": body(strings.Repeat("x", 101)),
 		"an unreadable body": func(r *http.Request) {
-			r.Body, r.GetBody, r.ContentLength = io.NopCloser(brokenBody{}), nil, 10
+			r.Body, r.GetBody, r.ContentLength = io.NopCloser(brokenBody), nil, 10
 		},
 		"an invalid key": carrying("not a key"),
 	} {

@@ -4,7 +4,6 @@ import "github.com/onceward/onceward/internal/oncetest"
 
 // These names stand for those of package oncetest, which documents them.
 type (
-	brokenBody  = oncetest.BrokenBody
 	failing     = oncetest.Failing
 	line        = oncetest.Line
 	option      = oncetest.Option
@@ -24,6 +23,7 @@ const (
 )
 
 var (
+	brokenBody          = oncetest.BrokenBody
 	atMostOneEffectEach = oncetest.AtMostOneEffectEach
 	bank                = oncetest.Bank
 	body                = oncetest.Body

@@ -966,7 +966,7 @@ func TestHearOfAnEndpointThatIsGone(t *testing.T) {
 		j := memory.New()
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Loses("invoice-1", providertest.DropAfter())
-		lacks := anotherAs(t, l.Box, onceward.Config{Journal: j}, func(p *providers.Provider) {
+		lacks := another(t, l.Box, onceward.Config{Journal: j}, func(p *providers.Provider) {
 			p.Endpoints = p.Endpoints[1:]
 			for i := range p.Events {
 				p.Events[i].Endpoint = ""

@@ -153,7 +153,7 @@ func TestLookupByAKindDeclaredLater(t *testing.T) {
 		const text = `{"amount":10,"external_id":"order-1"}`
 		j := memory.New()
 		second := atBank(t, onceward.Config{Journal: j})
-		l := anotherAs(t, second.Box, onceward.Config{Journal: j}, func(p *providers.Provider) {
+		l := another(t, second.Box, onceward.Config{Journal: j}, func(p *providers.Provider) {
 			p.Endpoints[1].Object, p.Endpoints[1].Lookups = "", nil
 		})
 		require.NoError(t, l.Asks("first", "/transfers", text).Err)
@@ -228,7 +228,7 @@ func TestLookupByAHandlingTimeDeclaredLater(t *testing.T) {
 			go func() { l.Pays("invoice-1") }()
 			pass(time.Second)
 			l.Crash()
-			other := anotherAs(t, srv, onceward.Config{Journal: j}, guarded, proving)
+			other := another(t, srv, onceward.Config{Journal: j}, guarded, proving)
 			_, err := other.Resume(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, onceward.StateUnknown, other.Stands("invoice-1").State)

@@ -74,7 +74,7 @@ func TestLookupByAGeneratedReference(t *testing.T) {
 		r := filling()
 		r.Schedule = []time.Duration{3 * time.Hour}
 		l := atBank(t, onceward.Config{Keep: time.Hour, Reconcile: r})
-		plain := l.Beside(l.Box.Provider(), nil)
+		plain := l.Beside(nil, once, nil)
 		l.Box.Script(providertest.DropAfter(), providertest.DropAfter())
 		require.ErrorIs(t, plain.Asks("first", "/transfers", `{"amount":10}`).Err, onceward.ErrOutcomeUnknown)
 		_, err := l.Resolve(t.Context(), l.Stands("first").Seen, onceward.Executed, onceward.ResolveOptions{By: "ann", Why: "seen"})
@@ -98,7 +98,7 @@ func TestLookupOnceTheTableHasARow(t *testing.T) {
 		j, box := memory.New(), openBank(t, func(p *providers.Provider) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "/", Source: "made up"})
 		})
-		old := anotherAs(t, box, onceward.Config{Journal: j}, wide)
+		old := another(t, box, onceward.Config{Journal: j}, wide)
 		box.Script(providertest.DropAfter())
 		require.ErrorIs(t, old.Asks("old", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		require.NoError(t, old.Shutdown(t.Context()))

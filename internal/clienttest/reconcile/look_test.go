@@ -367,7 +367,7 @@ func TestLookupThatGivesAnAnswer(t *testing.T) {
 			if adjust == nil {
 				adjust = func(*providers.Provider) {}
 			}
-			l := anotherAs(t, first.Box, onceward.Config{Journal: j, MaxResponseBody: row.most, Reconcile: &onceward.Reconcile{Lookup: hook}}, adjust)
+			l := another(t, first.Box, onceward.Config{Journal: j, MaxResponseBody: row.most, Reconcile: &onceward.Reconcile{Lookup: hook}}, adjust)
 			first.Box.Script(providertest.DropAfter())
 			options := []option{body(`{"amount":10}`), with("Content-Type", "application/json")}
 			if strings.HasPrefix(row.at, "/") {
@@ -476,7 +476,7 @@ func TestLookupUnderTheCredentialOfAPlainClient(t *testing.T) {
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := atBank(t, onceward.Config{}, row.table, func(p *providers.Provider) { p.Identity = providers.Identity{} })
-			plain := l.Beside(l.Box.Provider(), nil)
+			plain := l.Beside(nil, once, nil)
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, plain.Pays("invoice-1", carrying("k-1")).Err, onceward.ErrOutcomeUnknown)
 			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})

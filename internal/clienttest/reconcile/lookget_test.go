@@ -30,7 +30,7 @@ func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 			looks = append(looks, time.Now())
 			resp := answers(http.StatusTooManyRequests, "later")
 			resp.Header.Set("Retry-After", "1800")
-			resp.Body = io.NopCloser(brokenBody{})
+			resp.Body = io.NopCloser(brokenBody)
 			return resp
 		})
 		l.Runs(3 * time.Hour)

@@ -36,10 +36,10 @@ func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			l.Says("invoice-1", onceward.NotExecuted)
 			via := &line{}
-			next := l.Over(via.Then(oncetest.Doing(func() {
+			next := l.Beside(via.Then(oncetest.Doing(func() {
 				_, err := l.Hear(context.Background(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 				require.NoError(t, err)
-			}, row.reply)))
+			}, row.reply)), quick, plain())
 			again := next.Pays("invoice-1")
 			require.ErrorIs(t, again.Err, onceward.ErrOutcomeUnknown)
 			assert.Equal(t, []string{"invoice-1"}, l.NeedsAttention())

@@ -177,7 +177,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 		j := onDisk(t)
 		l := atBank(t, onceward.Config{Journal: j})
 		hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
-		program := anotherAs(t, l.Box, onceward.Config{Journal: j, Reconcile: hook}, unlooked)
+		program := another(t, l.Box, onceward.Config{Journal: j, Reconcile: hook}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Box.ScriptLooks(providertest.None()) // for the account of the credential
 		l.Box.EveryLook(providertest.Status(http.StatusServiceUnavailable, nil))
@@ -403,7 +403,7 @@ func TestLookupWithoutItsTable(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Crash()
-		next := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { *p = providers.Svix() })
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { *p = providers.Svix() })
 		asked := time.Now()
 		_, err := next.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
@@ -430,7 +430,7 @@ func TestLookupsWithoutTheirTable(t *testing.T) {
 		}
 		l.Crash()
 		var at []time.Time
-		next := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Concurrency: 1, Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Concurrency: 1, Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
 			at = append(at, time.Now())
 			return nil
 		}}}, func(p *providers.Provider) { *p = providers.Svix() })
@@ -507,7 +507,7 @@ func TestLookupWithoutItsTableFails(t *testing.T) {
 			l := atBank(t, onceward.Config{Journal: m})
 			l.Loses("invoice-1", providertest.DropBefore())
 			l.Crash()
-			next := anotherAs(t, l.Box, onceward.Config{Journal: &unrecorded{m, kind}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
+			next := another(t, l.Box, onceward.Config{Journal: &unrecorded{m, kind}, Trace: &onceward.Trace{PassFailed: func(_ context.Context, err error) {
 				failed++
 				assert.ErrorIs(t, err, errBlinded)
 			}}}, func(p *providers.Provider) { *p = providers.Svix() })

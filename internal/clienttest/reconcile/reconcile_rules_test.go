@@ -1000,7 +1000,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 			require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
 			l.Crash()
 			begins := func() *teller {
-				return anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: row.authorize}, row.table)
+				return another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: row.authorize}, row.table)
 			}
 			helpless := begins()
 			helpless.Runs(20 * time.Hour)
@@ -1023,7 +1023,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
 		helpless.Runs(2 * time.Hour)
 		l.Runs(7 * time.Hour)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
@@ -1033,7 +1033,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
 		helpless.Runs(3 * time.Hour)
 		l.Runs(20 * time.Minute)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
@@ -1042,7 +1042,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
 		for range 3 {
 			helpless.Runs(20 * time.Hour)
 			l.Runs(8 * time.Hour)

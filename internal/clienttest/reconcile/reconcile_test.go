@@ -370,7 +370,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 	t.Parallel()
 	virtual(t, "a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
-		before := anotherAs(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, unlooked)
+		before := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, before.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		before.Runs(time.Hour)
@@ -399,7 +399,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 	virtual(t, "a look-up, beside a journal that fails", func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		l := atBank(t, onceward.Config{Journal: j})
-		before := anotherAs(t, l.Box, onceward.Config{Journal: j}, unlooked)
+		before := another(t, l.Box, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, before.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		before.Runs(time.Hour)

@@ -4,15 +4,14 @@ import "github.com/onceward/onceward/internal/oncetest"
 
 // These names stand for those of package oncetest, which documents them.
 type (
-	blinded    = oncetest.Blinded
-	brokenBody = oncetest.BrokenBody
-	claimsNot  = oncetest.ClaimsNot
-	line       = oncetest.Line
-	option     = oncetest.Option
-	outcome    = oncetest.Outcome
-	process    = oncetest.Process
-	reply      = oncetest.Reply
-	teller     = oncetest.Teller
+	blinded   = oncetest.Blinded
+	claimsNot = oncetest.ClaimsNot
+	line      = oncetest.Line
+	option    = oncetest.Option
+	outcome   = oncetest.Outcome
+	process   = oncetest.Process
+	reply     = oncetest.Reply
+	teller    = oncetest.Teller
 )
 
 const (
@@ -28,9 +27,9 @@ const (
 )
 
 var (
+	brokenBody       = oncetest.BrokenBody
 	closing          = oncetest.Closing
 	another          = oncetest.Another
-	anotherAs        = oncetest.AnotherAs
 	answers          = oncetest.Answers
 	atBank           = oncetest.AtBank
 	bank             = oncetest.Bank

@@ -196,7 +196,7 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 			srv.Script(providertest.DropAfter())
 			const text = `{"amount":10,"external_id":"order-1"}`
 			require.ErrorIs(t, was.Asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-			now := anotherAs(t, srv, onceward.Config{Journal: j}, rename)
+			now := another(t, srv, onceward.Config{Journal: j}, rename)
 			switch how {
 			case "by a look":
 				_, err := now.Reconcile(t.Context(), onceward.Ref{ID: "a"})
@@ -226,11 +226,11 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 func TestKeysUnderUnknownOfAnotherNameIsGivenUp(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		srv, j := openBank(t), memory.New()
-		was := anotherAs(t, srv, onceward.Config{Journal: j}, func(p *providers.Provider) { p.Name = "new bank" })
+		was := another(t, srv, onceward.Config{Journal: j}, func(p *providers.Provider) { p.Name = "new bank" })
 		srv.Script(providertest.DropAfter())
 		require.ErrorIs(t, was.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		was.Crash()
-		now := anotherAs(t, srv, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{GiveUpAfter: time.Hour}}, func(p *providers.Provider) {
+		now := another(t, srv, onceward.Config{Journal: j, Reconcile: &onceward.Reconcile{GiveUpAfter: time.Hour}}, func(p *providers.Provider) {
 			p.Name, p.KeysUnder = "new bank", "bank"
 		})
 		now.Runs(72 * time.Hour)

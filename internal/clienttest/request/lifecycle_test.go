@@ -169,7 +169,7 @@ func TestNothingIsDoneAfterShutdown(t *testing.T) {
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrShutdown)
 		require.ErrorIs(t, p.Ask(named(t, "invoice-2/charge")).Err, onceward.ErrShutdown)
 		require.ErrorIs(t, p.Ask(named(t, "invoice-3/charge"), func(r *http.Request) {
-			r.Body, r.GetBody = io.NopCloser(brokenBody{}), nil
+			r.Body, r.GetBody = io.NopCloser(brokenBody), nil
 		}).Err, onceward.ErrShutdown, "no body is read for that")
 		_, err := p.Resume(t.Context())
 		require.ErrorIs(t, err, onceward.ErrShutdown)

@@ -67,7 +67,7 @@ func TestTheRoundTripperContract(t *testing.T) {
 			return ctx
 		}},
 		{name: "a body over the limit", config: onceward.Config{MaxRequestBody: 3}},
-		{name: "a body that fails", change: func(r *http.Request) { r.Body.(*watchedBody).Reader = brokenBody{} }},
+		{name: "a body that fails", change: func(r *http.Request) { r.Body.(*watchedBody).Reader = brokenBody }},
 		{name: "after Shutdown", before: func(p *process) { _ = p.Shutdown(context.Background()) }},
 		{name: "a failing journal", before: func(p *process) { p.Crash() }},
 		{name: "a failing Authorize", config: onceward.Config{Authorize: func(*http.Request) error { return errors.New("no token") }}},

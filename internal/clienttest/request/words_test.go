@@ -4,7 +4,6 @@ import "github.com/onceward/onceward/internal/oncetest"
 
 // These names stand for those of package oncetest, which documents them.
 type (
-	brokenBody  = oncetest.BrokenBody
 	failing     = oncetest.Failing
 	line        = oncetest.Line
 	option      = oncetest.Option
@@ -30,9 +29,9 @@ const (
 )
 
 var (
+	brokenBody          = oncetest.BrokenBody
 	closing             = oncetest.Closing
 	another             = oncetest.Another
-	anotherAs           = oncetest.AnotherAs
 	answers             = oncetest.Answers
 	atBank              = oncetest.AtBank
 	atMostOneEffectEach = oncetest.AtMostOneEffectEach
