@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
+	"strings"
 )
 
 // maxHeader bounds how many signatures one request can make a verifier check. It
@@ -26,25 +27,22 @@ func header(h http.Header, name string) (string, error) {
 }
 
 func base64Header(h http.Header, name string) ([]byte, error) {
-	text, err := header(h, name)
-	if err != nil {
-		return nil, err
-	}
-	signature, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, malformed(name + " is not base64")
-	}
-	return signature, nil
+	return decodedHeader(h, name, "", "base64", base64.StdEncoding.DecodeString)
 }
 
 func hexHeader(h http.Header, name string) ([]byte, error) {
+	return decodedHeader(h, name, "", "hexadecimal", hex.DecodeString)
+}
+
+// decodedHeader returns the signature in a header, which may have a prefix.
+func decodedHeader(h http.Header, name, prefix, encoding string, decode func(string) ([]byte, error)) ([]byte, error) {
 	text, err := header(h, name)
 	if err != nil {
 		return nil, err
 	}
-	signature, err := hex.DecodeString(text)
+	signature, err := decode(strings.TrimPrefix(text, prefix))
 	if err != nil {
-		return nil, malformed(name + " is not hexadecimal")
+		return nil, malformed(name + " is not " + encoding)
 	}
 	return signature, nil
 }

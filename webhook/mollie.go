@@ -17,15 +17,7 @@ import (
 // replayed for ever: reject an event seen before. Message.Events is the id in the body.
 func Mollie(signingSecrets ...string) (*Verifier, error) {
 	return overBody{scheme: "mollie", header: "X-Mollie-Signature", read: func(h http.Header, name string) ([]byte, error) {
-		text, err := header(h, name)
-		if err != nil {
-			return nil, err
-		}
-		signature, err := hex.DecodeString(strings.TrimPrefix(text, "sha256="))
-		if err != nil {
-			return nil, malformed(name + " is not hexadecimal")
-		}
-		return signature, nil
+		return decodedHeader(h, name, "sha256=", "hexadecimal", hex.DecodeString)
 	}, events: idOf}.verifier(signingSecrets)
 }
 
