@@ -49,9 +49,9 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 // fold to ASCII.
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// respelled reports whether an object has a member with one of these names in another case. Nothing signs such a
-// member, and encoding/json would read it as the signed one.
-func respelled(members map[string]json.RawMessage, names ...string) bool {
+// respelled reports whether an object or a form has a member with one of these names in another case. Nothing signs
+// such a member, and encoding/json would read it as the signed one.
+func respelled[V any](members map[string]V, names ...string) bool {
 	for member := range members {
 		for _, name := range names {
 			if member != name && fold(member) == fold(name) {

@@ -64,12 +64,8 @@ func formOf(r *http.Request, body []byte, names ...string) (map[string]string, e
 		}
 		fields[name] = form[name][0]
 	}
-	for other := range form {
-		for _, name := range names {
-			if other != name && fold(other) == fold(name) {
-				return nil, malformed("the form has " + name + " in another case")
-			}
-		}
+	if respelled(form, names...) {
+		return nil, malformed("the form has a name in another case")
 	}
 	return fields, nil
 }

@@ -52,9 +52,14 @@ func newKeys(scheme string, texts []string, key func(text string) ([]byte, error
 	}
 	var s secrets
 	for i, text := range texts {
-		err := checkSecret(text)
 		var k []byte
-		if err == nil {
+		var err error
+		switch {
+		case text == "":
+			err = errors.New("it is empty")
+		case text != strings.TrimSpace(text):
+			err = errors.New("it has white space around it")
+		default:
 			k, err = key(text)
 		}
 		if err != nil {
@@ -63,16 +68,6 @@ func newKeys(scheme string, texts []string, key func(text string) ([]byte, error
 		s = append(s, k)
 	}
 	return s, nil
-}
-
-func checkSecret(text string) error {
-	switch {
-	case text == "":
-		return errors.New("it is empty")
-	case text != strings.TrimSpace(text):
-		return errors.New("it has white space around it")
-	}
-	return nil
 }
 
 // asGiven is the key of the schemes that use the text's own bytes.
