@@ -179,7 +179,7 @@ func (r *run) work(res *journal.Result) {
 	if r.end == nil {
 		// Attempt and judge, one after the other, as often as judge says.
 		if first := r.next(); first.again {
-			repeat(&r.pauses, r.op.Request.Method, r.target, first, r)
+			r.repeat(first)
 		}
 	}
 	if r.end == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -28,15 +27,9 @@ type repeater struct {
 	http    http.Client
 	request retryablehttp.Request
 
-	attempts attempts
-	first    *try // until the library has asked for it
-	last     try
-}
-
-// attempts makes the attempts that a repeater repeats.
-type attempts interface {
-	// next makes the next attempt and says what now.
-	next() try
+	run   *run
+	first *try // until the library has asked for it
+	last  try
 }
 
 // try is the result of an attempt: the transport's results, whether there is another attempt, and the pause before
@@ -48,9 +41,9 @@ type try struct {
 	pause time.Duration
 }
 
-// repeat goes on after a first attempt: it pauses and makes attempts until there is no other or ctx ends.
-func repeat(ctx context.Context, method string, to *url.URL, first try, attempts attempts) {
-	e := &repeater{attempts: attempts, first: &first}
+// repeat goes on after a first attempt: it pauses and makes attempts until there is no other or the pauses end.
+func (r *run) repeat(first try) {
+	e := &repeater{run: r, first: &first}
 	e.http = http.Client{Transport: e, CheckRedirect: answerRedirect}
 	e.client = retryablehttp.Client{
 		HTTPClient:   &e.http,
@@ -59,7 +52,7 @@ func repeat(ctx context.Context, method string, to *url.URL, first try, attempts
 		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return e.last.pause },
 		ErrorHandler: func(*http.Response, error, int) (*http.Response, error) { return nil, errEnded },
 	}
-	e.request.Request = (&http.Request{Method: method, URL: to, Header: noHeader}).WithContext(ctx)
+	e.request.Request = (&http.Request{Method: r.op.Request.Method, URL: r.target, Header: noHeader}).WithContext(&r.pauses)
 	_, _ = e.client.Do(&e.request) // its results are known from the attempt already
 }
 
@@ -68,7 +61,7 @@ func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	if first := e.first; first != nil {
 		e.first, e.last = nil, *first
 	} else {
-		e.last = e.attempts.next()
+		e.last = e.run.next()
 	}
 	return e.last.resp, e.last.err
 }
