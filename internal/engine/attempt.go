@@ -279,7 +279,7 @@ func (s *stream) Close() error {
 // room for another attempt. If another one would not be allowed, the attempt may take all of the call's time once it
 // has a connection.
 func (r *run) startContext() *wire.AttemptContext {
-	c := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
+	c := r.newContext()
 	if rest := r.ends.Sub(r.attempt.started) - r.engine.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.engine.AttemptTimeout)) {
 		c.ExtendDeadline(r.engine.AttemptTimeout, rest)
 	}
@@ -293,9 +293,10 @@ func (r *run) mayFollow(brokenOff time.Time) bool {
 	return journal.MaySend(q).Answer != journal.Never
 }
 
-// contextFor makes a context that ends, for cause, in a time within the run's. Shutdown can
-// break off what is under way under it.
-func (r *run) contextFor(left time.Duration, cause error) *wire.AttemptContext {
+// newContext makes a context that ends after the attempt's timeout, or with the run's time. Shutdown can break off what
+// is under way under it.
+func (r *run) newContext() *wire.AttemptContext {
+	left, cause := r.engine.AttemptTimeout, wire.ErrAttemptTimeout
 	if rest := r.ends.Sub(r.attempt.started); rest < left {
 		left, cause = rest, wire.ErrOutOfTime
 	}

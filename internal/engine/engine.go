@@ -64,7 +64,8 @@ func (e *Engine) Do(req *http.Request) Answer {
 		closeBody(req)
 		return Answer{Err: e.explain(err)}
 	case call == nil:
-		return e.pass(req)
+		resp, err := e.pass(req)
+		return Answer{Passed: true, Response: resp, Err: err}
 	}
 	defer call.shut()
 	a, err := call.ask()

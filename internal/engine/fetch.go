@@ -21,7 +21,7 @@ func (r *run) fetch() {
 	if to == nil {
 		return
 	}
-	ctx := r.contextFor(r.engine.AttemptTimeout, wire.ErrAttemptTimeout)
+	ctx := r.newContext()
 	defer ctx.Cancel(errEnded)
 	requests := r.composer()
 	req := requests.Frame(ctx, http.MethodGet, to)

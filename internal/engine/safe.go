@@ -15,12 +15,7 @@ import (
 // pass sends a request that is not an operation. It repeats a safe request as go-retryablehttp would, by
 // Config.Backoff and within the provider's budget, until its caller has a response. The journal records nothing of
 // it. The caller gets its last response or error unchanged.
-func (e *Engine) pass(req *http.Request) Answer {
-	resp, err := e.passed(req)
-	return Answer{Passed: true, Response: resp, Err: err}
-}
-
-func (e *Engine) passed(req *http.Request) (*http.Response, error) {
+func (e *Engine) pass(req *http.Request) (*http.Response, error) {
 	budget := e.safeBudget(req)
 	if budget == nil {
 		return e.Base.RoundTrip(req)

@@ -47,9 +47,6 @@ func hasUniqueMarker(op *journal.Operation) bool {
 	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
-// proven returns the account in which a look-up can prove absence.
-func (w identity) proven() string { return w.account }
-
 // bound returns the credential that every request of the look-up must have, or "" if no result depends on its
 // account.
 func (w identity) bound() string {

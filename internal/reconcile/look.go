@@ -256,7 +256,7 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 		s.absence = &journal.Absence{
 			Began: w.began, Whole: true, ByRequest: byRequest(op, route.Endpoint, look),
 			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
-			Handling: route.Endpoint.HandlingTime, Account: whose.proven(), Skewed: w.skewed,
+			Handling: route.Endpoint.HandlingTime, Account: whose.account, Skewed: w.skewed,
 		}
 		if seam.IsUndo(op) {
 			s.absence.Whole = false
