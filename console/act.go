@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
-
-func sortByTime(all []moment) {
-	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
-}
 
 // revealed has the bodies of an operation, with secrets masked.
 type revealed struct{ Request, Answer string }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,6 +133,6 @@ func historyOf(op *journal.Operation) (all []moment) {
 		add(s.At, "withdrawn by "+shown.Text(s.By)+": "+shown.Text(s.Why))
 	}
 	add(op.SettledAt, stateWord(op.State))
-	sortByTime(all)
+	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all
 }

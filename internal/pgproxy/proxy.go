@@ -8,6 +8,7 @@ package pgproxy
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -90,10 +91,7 @@ func (p *Proxy) Redirect(address string) {
 // CutAll resets the connections that there are. New ones are served.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
-	links := make([]*link, 0, len(p.links))
-	for l := range p.links {
-		links = append(links, l)
-	}
+	links := slices.Collect(maps.Keys(p.links))
 	p.mu.Unlock()
 	for _, l := range links {
 		l.cut()
