@@ -91,6 +91,7 @@ func measureOn(ctx context.Context, d database, o options, out io.Writer) error 
 	}
 	defer end()
 	c := newClient(o.callers)
+	defer c.http.CloseIdleConnections() // Fiber's server ends only once they are closed: one may never have carried a request
 	measured := make([][]figures, len(all))
 	for turn := range o.repetitions + 1 {
 		for i, one := range all {
