@@ -87,7 +87,7 @@ func (s *Server) enter(c *call, a Answer) []*event {
 		Header:  c.r.Header.Clone(),
 		Body:    bytes.Clone(c.body),
 		Status:  a.Status,
-		At:      s.now(),
+		At:      o.at,
 		Account: o.world.account,
 		Mode:    o.world.mode,
 		Object:  o.id,
