@@ -396,7 +396,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 // startRun starts the run that the journal has just allowed.
 func (k *call) startRun(res *journal.Result, f *core.Flight) *run {
 	r := newRun(k.ctx, k.engine, res, f, k.ends)
-	r.caller, r.route, r.target, r.query, r.secrets, r.permit = k.req, &k.route, k.clean, k.query, &k.secrets, k.permit
+	r.caller, r.route, r.target, r.query, r.secrets, r.permit = k.req, &k.route, &k.clean, k.query, &k.secrets, k.permit
 	if r.op.Request.Method == "" {
 		r.op.Request = k.intent.Request
 	} else if r.op.Request.URL != k.intent.Request.URL {

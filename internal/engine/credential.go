@@ -91,7 +91,7 @@ func (k *call) sign() error {
 	defer cancel()
 	defer context.AfterFunc(k.engine.Lifecycle.Life(), func() { end(context.Cause(k.engine.Lifecycle.Life())) })()
 	requests := k.composer()
-	req, err := requests.Compose(ctx, ctx, k.clean)
+	req, err := requests.Compose(ctx, ctx, &k.clean)
 	switch {
 	case err != nil && k.engine.Lifecycle.Life().Err() != nil:
 		return k.fail(fault.ErrShutdown, nil)
@@ -124,5 +124,5 @@ func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 		return journal.OwnCredential
 	}
 	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, k.clean), journal.OwnCredential)
+	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, &k.clean), journal.OwnCredential)
 }

@@ -93,8 +93,8 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errBringsKey)
 	case k.intent.BodyWithheld:
 		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errSecretBody)
-	case !e.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, k.clean):
-		return journal.Operation{}, k.fail(fault.ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: k.clean})))
+	case !e.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, &k.clean):
+		return journal.Operation{}, k.fail(fault.ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: &k.clean})))
 	}
 	if err := k.sign(); err != nil {
 		return journal.Operation{}, err
@@ -115,8 +115,8 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, err
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
 		return journal.Operation{}, k.failWith(op, fault.ErrInFlight, errNotByItself)
-	case op.State == journal.StatePending && !e.MayAdd(op, k.clean): // a call with a credential of its own has begun it
-		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: k.clean})))
+	case op.State == journal.StatePending && !e.MayAdd(op, &k.clean): // a call with a credential of its own has begun it
+		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: &k.clean})))
 	}
 	return *op, nil
 }

@@ -31,7 +31,7 @@ type call struct {
 	intent   journal.Intent
 	print    fingerprint.Print // the request's meaning
 	secrets  tables.Secrets    // of its body
-	clean    *url.URL          // the request's, without withheld query parameters
+	clean    url.URL           // the request's, without withheld query parameters; a copy, which no caller changes
 	query    string            // the rest of its query
 	withheld [1]string         // room for the name of most requests' only withheld header
 	body     []byte

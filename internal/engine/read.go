@@ -162,18 +162,14 @@ func (k *call) freeze(m tables.Message) error {
 	}
 	frozen := journal.Request{Method: req.Method, Body: k.body}
 	frozen.Header, frozen.WithheldHeaders = wire.FreezeHeader(req.Header, tables.Key(endpoint.Key).InHeader, k.withheld[:0])
-	var query string
-	query, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
-	if k.clean = req.URL; query != req.URL.RawQuery || req.URL.Fragment != "" {
-		clean := *req.URL
-		clean.RawQuery, clean.Fragment, clean.RawFragment = query, "", ""
-		k.clean = &clean
-	}
+	k.clean = *req.URL
+	k.clean.RawQuery, k.query, frozen.WithheldQuery = secret.SplitQuery(keyless.Query)
+	k.clean.Fragment, k.clean.RawFragment = "", ""
 	frozen.URL = k.clean.String()
-	asked := k.clean
+	asked := &k.clean
 	if req.Host != "" && req.Host != req.URL.Host {
 		frozen.Host = req.Host
-		elsewhere := *k.clean
+		elsewhere := k.clean
 		elsewhere.Host = req.Host // the server at the URL's may be many
 		asked = &elsewhere
 	}

@@ -57,7 +57,7 @@ func (c *Finder) Completed(sent *journal.Operation, account string, route tables
 	if object == "" || !provesAbsence(route.Endpoint) {
 		return
 	}
-	own := *u // the caller's may change later
+	own := *u // u would keep its whole call in memory
 	about := subjectOf(sent, &own)
 	_, about.Object, _ = strings.Cut(object, " ")
 	about.Account = account

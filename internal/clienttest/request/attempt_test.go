@@ -206,3 +206,23 @@ type bodiless struct{}
 func (bodiless) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Request: req}, nil
 }
+
+// A caller that changes its request's URL during the call changes no later attempt.
+func TestEachAttemptGoesToTheRecordedURL(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Then(refuses(), unavailable)
+		var req *http.Request
+		p := start(t, l, onceward.Config{Trace: &onceward.Trace{
+			AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) {
+				req.URL.Host, req.URL.Path, req.URL.RawQuery = "fallback.example", "/v1/payments", "more=1"
+			},
+		}})
+		out := p.Ask(named(t, "order-1"), func(r *http.Request) { req = r })
+		require.NoError(t, out.Err)
+		require.Len(t, l.Sent(), 2)
+		for _, sent := range l.Sent() {
+			assert.Equal(t, chargeURL, sent.URL)
+		}
+		assert.Equal(t, chargeURL, out.Op.URL)
+	})
+}
