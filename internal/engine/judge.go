@@ -106,7 +106,7 @@ func (r *run) judge() {
 			return
 		}
 		r.engine.Budget(*r.route).Success(r.tally.ended)
-		r.end = &ending{kind: journal.EventComplete, answer: &journal.Answer{Omitted: true}}
+		r.end = &ending{kind: journal.EventComplete, answer: &journal.Answer{Generation: r.op.Generation, Omitted: true}}
 	case providers.Rejected:
 		if a.judged.Credential {
 			r.credentialRefused()
@@ -399,13 +399,14 @@ func (r *run) complete() {
 	}{}
 	answer := &end.answer
 	*answer = journal.Answer{
-		Status:  a.resp.StatusCode,
-		Header:  wire.RecordedHeader(a.resp.Header),
-		Trailer: wire.RecordedHeader(a.resp.Trailer),
-		Body:    a.body,
-		Cut:     a.cut != nil,
-		Refused: a.resp.StatusCode >= 400,
-		Pointer: a.judged.Pointer,
+		Generation: r.op.Generation,
+		Status:     a.resp.StatusCode,
+		Header:     wire.RecordedHeader(a.resp.Header),
+		Trailer:    wire.RecordedHeader(a.resp.Trailer),
+		Body:       a.body,
+		Cut:        a.cut != nil,
+		Refused:    a.resp.StatusCode >= 400,
+		Pointer:    a.judged.Pointer,
 	}
 	if a.judged.Verdict == providers.AlreadyDone {
 		answer.Refused = false
@@ -451,5 +452,11 @@ func (r *run) lookForIt(actor string) (object string, answer *journal.Answer) {
 	op := r.op
 	op.LastEndedAt = r.tally.ended
 	l := &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}
-	return r.engine.finder.Find(&r.pauses, l, &op)
+	object, answer = r.engine.finder.Find(&r.pauses, l, &op)
+	if answer != nil {
+		own := *answer // the program's look-up may have returned it
+		own.Generation = r.op.Generation
+		answer = &own
+	}
+	return object, answer
 }

@@ -380,3 +380,17 @@ func TestAnswerOfOperationOfIsACopy(t *testing.T) {
 		})
 	}
 }
+
+// A response's operation names the generation that its answer is of, as the record does.
+func TestAnswerNamesItsGeneration(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, (&line{}).Then(frozen), onceward.Config{})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
+		_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		out := p.Ask(named(t, invoice))
+		require.NoError(t, out.Err)
+		assert.Equal(t, 1, p.Recorded(onceward.Ref{ID: invoice}).Answer.Generation)
+		assert.Equal(t, 1, out.Op.Answer.Generation)
+	})
+}
