@@ -107,6 +107,8 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 			require.NoError(t, sqlite.Fold(j))
 			require.NoError(t, sqlite.Mark(j))
 			moveWAL(t, path, "FULL")
+			sqlite.Preloaded(j) // SQLite removes the WAL of a file that a new connection finds empty
+			sqlite.Checkpointed(j)
 			goOn(t, j, "later")
 			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 			after(t, path, j)
@@ -290,7 +292,10 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 		others(t, j, s, fmt.Sprint("many-", n))
 	}
 	moveWAL(t, path, "FULL")
+	sqlite.Preloaded(j)    // SQLite removes the WAL of a file that a new connection finds empty
+	sqlite.Checkpointed(j) // while it moves the WAL, nothing reads the file alone
 	goOn(t, j, "invoice-1")
+	sqlite.Checkpointed(j)
 	require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
 	_, err = j.Apply(t.Context(), begin("invoice-2", s))
 	require.ErrorIs(t, err, journal.ErrRestored)
