@@ -362,3 +362,36 @@ func TestOpenOfAVanishingFile(t *testing.T) {
 		goOn(t, open(t, path), "invoice-1")
 	}
 }
+
+// An older copy is noticed, too, if it is written over the file right after the journal has moved its WAL, and no commit has looked at
+// the file in between.
+func TestOlderCopyWrittenOverTheFileAfterACheckpoint(t *testing.T) {
+	t.Cleanup(sqlite.MarkNever())
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.db")
+	leave(t, path)
+	older, err := os.ReadFile(path)
+	require.NoError(t, err)
+	written, released := make(chan struct{}), make(chan struct{})
+	d := &moving{careless: careless{dir}, path: path, then: func() { close(written); <-released }}
+	t.Cleanup(watch(d))
+	j := open(t, path)
+	sqlite.Preloaded(j)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	d.armed.Store(true)
+	large := begin("this wakes the checkpointer", s)
+	large.Intent.Request.Body = make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large.Intent.Request.Body) // it can't be compressed
+	_, err = j.Apply(t.Context(), large)
+	require.NoError(t, err)
+	<-written
+	goOn(t, j, "meanwhile")
+	close(released)
+	sqlite.Checkpointed(j)
+	require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
+	_, err = j.Apply(t.Context(), begin("later", s))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.ErrorContains(t, err, path+": an older copy was written over it")
+	_ = j.Close()
+}

@@ -175,6 +175,9 @@ func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err e
 		return 0, err
 	}
 	p.files.Move(func() { frames, err = checkpoint(c, s, "PASSIVE") })
+	if err == nil {
+		err = p.files.InPlace() // it learns what the file has now: an older copy of it has less
+	}
 	return frames, err
 }
 
