@@ -363,8 +363,7 @@ func TestOpenOfAVanishingFile(t *testing.T) {
 	}
 }
 
-// An older copy is noticed, too, if it is written over the file right after the journal has moved its WAL, and no commit has looked at
-// the file in between.
+// An older copy may come right after the journal has moved its WAL, before a commit has looked at the file. It is noticed, too.
 func TestOlderCopyWrittenOverTheFileAfterACheckpoint(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	dir := t.TempDir()
