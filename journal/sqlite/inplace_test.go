@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,8 +164,7 @@ func TestOlderCopyWrittenOverTheFileDuringACheckpoint(t *testing.T) {
 
 	d.armed.Store(true)
 	large := begin("this wakes the checkpointer", s)
-	large.Intent.Request.Body = make([]byte, 3<<20)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(large.Intent.Request.Body) // it can't be compressed
+	large.Intent.Request.Body = noise(3 << 20)
 	_, err = j.Apply(t.Context(), large)
 	require.NoError(t, err)
 	<-written
@@ -380,8 +378,7 @@ func TestOlderCopyWrittenOverTheFileAfterACheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	d.armed.Store(true)
 	large := begin("this wakes the checkpointer", s)
-	large.Intent.Request.Body = make([]byte, 3<<20)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(large.Intent.Request.Body) // it can't be compressed
+	large.Intent.Request.Body = noise(3 << 20)
 	_, err = j.Apply(t.Context(), large)
 	require.NoError(t, err)
 	<-written
