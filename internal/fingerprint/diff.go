@@ -119,15 +119,19 @@ func (p *Print) digestAs(f *fingerprint) {
 		mac.Write(f.salt)
 		key = mac.Sum(nil)
 	}
+	mac := hmac.New(sha256.New, key)
+	var message []byte
 	for i, part := range parts {
-		mac := hmac.New(sha256.New, key)
+		message = message[:0]
 		for _, s := range []string{"onceward fingerprint " + f.version, part, string(p.digests[i][:])} {
-			mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
-			mac.Write([]byte(s))
+			message = binary.BigEndian.AppendUint64(message, uint64(len(s)))
+			message = append(message, s...)
 		}
 		if part == "URL" && p.counted != nil {
-			mac.Write(p.counted[:])
+			message = append(message, p.counted[:]...)
 		}
+		mac.Reset()
+		mac.Write(message)
 		mac.Sum(f.digests[i][:0])
 	}
 }
