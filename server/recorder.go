@@ -72,33 +72,28 @@ func (r *recorder) done() {
 	r.ended = true
 }
 
-// recordable reports whether the answer can be given again as it was. The headers that are kept count as the body does.
-// Without a key it is given once only, so that its coding does not matter.
-func (r *recorder) recordable(e *Endpoint, keyless bool) bool {
-	size := int64(r.body.Len())
-	for name, values := range e.kept(r.sent) {
+// recorded returns the part of the answer that is kept, and false if it can't be given again as it was. The headers that are kept
+// count as the body does. Without a key it is given once only, so that its coding does not matter.
+func (r *recorder) recorded(e *Endpoint, keyless bool) (a *journal.Answer, recordable bool) {
+	a = &journal.Answer{Status: r.status, Header: e.kept(r.sent), Body: bytes.Clone(r.body.Bytes())}
+	size := int64(len(a.Body))
+	for name, values := range a.Header {
 		for _, value := range values {
 			size += int64(len(name) + len(value))
 		}
 	}
 	if r.over || size > r.most || r.status == http.StatusSwitchingProtocols || !keyless && r.sent.Get("Content-Encoding") != r.coding {
-		return false
+		return nil, false
 	}
 	for name := range r.header {
 		if len(name) > len(http.TrailerPrefix) && name[:len(http.TrailerPrefix)] == http.TrailerPrefix {
-			return false
+			return nil, false
 		}
 	}
-	return len(r.sent["Trailer"]) == 0
-}
-
-// answer returns the recorded part of the response.
-func (r *recorder) answer(e *Endpoint) *journal.Answer {
-	a := &journal.Answer{Status: r.status, Header: e.kept(r.sent), Body: bytes.Clone(r.body.Bytes())}
 	if a.Header.Get("Content-Type") == "" && len(a.Body) > 0 {
 		a.Header.Set("Content-Type", http.DetectContentType(a.Body)) // as net/http would
 	}
-	return a
+	return a, len(r.sent["Trailer"]) == 0
 }
 
 // give writes the handler's answer to its caller.

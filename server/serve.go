@@ -445,6 +445,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	if r.replay != nil || r.problem != nil {
 		r.end() // a caller that reads slowly holds no connection of the database
 	}
+	recorded, recordable := answer.recorded(&e.Endpoint, r.keyless)
 	switch keeps := receipts.Kept(answer.status, touched || r.final) && !r.released.Load(); {
 	case r.replay != nil:
 		e.replay(w, req, caller, r.replay)
@@ -455,7 +456,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
 	case r.ctx.Err() != nil:
 		e.refuseKey(w, req, caller.Tenant, tooSlow)
-	case answer.over, keeps && !answer.recordable(&e.Endpoint, r.keyless):
+	case answer.over, keeps && !recordable:
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded", errors.New("it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over"))
 		e.refuseKey(w, req, caller.Tenant, notRecordable)
@@ -472,7 +473,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		answer.give(w, more)
 		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
 	default:
-		e.record(w, req, caller, r, answer, touched)
+		e.record(w, req, caller, r, answer, recorded, touched)
 	}
 }
 
@@ -493,8 +494,8 @@ func (e *endpoint) stopped(r *run, touched bool) *Problem {
 	return nil
 }
 
-func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, touched bool) {
-	result, err := r.commit(answer.answer(&e.Endpoint), touched)
+func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, recorded *journal.Answer, touched bool) {
+	result, err := r.commit(recorded, touched)
 	switch {
 	case err == nil && result.Decision == journal.Replay:
 		e.replay(w, req, caller, &result.Receipt)

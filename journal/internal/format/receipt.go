@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"database/sql/driver"
+	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
 	"time"
@@ -50,14 +51,8 @@ func ReceiptArgsUntil(r *journal.Receipt, ends int64, above int) (args []any, bo
 		body, compressed = Compress(r.Answer.Body, above)
 		answer = EncodeAnswer(r.Answer, compressed)
 	}
-	facts = sealAs(facts, receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, facts, answer))
+	facts = binary.LittleEndian.AppendUint32(facts, receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, facts, answer))
 	return []any{r.Scope, r.Key, r.Place, int64(r.State), ends, facts, answer}, body
-}
-
-func sealAs(b []byte, sum uint32) []byte {
-	e := encoder{buf: bytes.Clone(b)}
-	e.buf = append(e.buf, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
-	return e.buf
 }
 
 func receiptSum(handle int64, key *journal.ReceiptKey, place string, state journal.ReceiptState, ends int64, facts, answer []byte) uint32 {
