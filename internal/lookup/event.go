@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -37,7 +38,8 @@ type Heard struct {
 }
 
 // ReadEvents returns the events in a body that a rule reads: for each endpoint the first rule that matches. A body
-// that is not JSON has none. The caller must have checked by its signature that the body is the provider's.
+// that is not JSON has none. A body that has a list of events is no event itself, since a scheme may sign the items
+// alone. The caller must have checked by its signature that the body is the provider's.
 //
 // problem says why a body cannot be read for its events though a rule may read it. It is "" if the body was read.
 func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard []Heard, problem string) {
@@ -47,21 +49,17 @@ func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard [
 			lists = append(lists, p.Events[i].Items)
 		}
 	}
-	read := false
+	slices.SortFunc(lists, func(a, b string) int { return cmp.Compare(b, a) }) // "", the body itself, comes last
 	for _, list := range lists {
-		events, unread := tables.Items(header, body, list)
-		if unread != "" {
-			problem = unread
+		var events [][]byte
+		if events, problem = tables.Items(header, body, list); problem == tables.NoList+list {
 			continue
 		}
-		read = true
 		fields := eventFields(p, list)
 		for _, event := range events {
 			heard = append(heard, readEvent(p, list, fields.Read(event))...)
 		}
-	}
-	if read { // it has the shape of some of the provider's events, and needs not have that of the others
-		problem = ""
+		break
 	}
 	return heard, problem
 }

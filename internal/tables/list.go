@@ -11,6 +11,9 @@ import (
 // answer of one.
 const MaxListBody = 16 << 20
 
+// NoList begins the problem of a body that can be read and does not have the list. The list's path follows.
+const NoList = "the body does not have the list "
+
 // MaxListItems is the largest number of items of a body that are read.
 const MaxListItems = 10_000
 
@@ -41,7 +44,7 @@ func Items(header http.Header, body []byte, path string) (items [][]byte, proble
 	case l.twice:
 		return nil, "the body has the list, or what it stands in, twice"
 	case l.missing:
-		return nil, "the body does not have the list " + path
+		return nil, NoList + path
 	}
 	return l.items, ""
 }
