@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"time"
 
@@ -206,8 +207,14 @@ func (p *process) serves(r *http.Request, body []byte) *http.Response {
 func (l *life) anyService(random *rand.Rand) *process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.services) == 0 {
+	return anyOf(l.services, random)
+}
+
+// anyOf returns a process that runs now, or nil. The order of their starts does not change the draw.
+func anyOf[P process | payer](all []*P, random *rand.Rand) *P {
+	running := slices.DeleteFunc(slices.Clone(all), func(p *P) bool { return p == nil })
+	if len(running) == 0 {
 		return nil
 	}
-	return l.services[random.IntN(len(l.services))]
+	return running[random.IntN(len(running))]
 }

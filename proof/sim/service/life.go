@@ -23,11 +23,13 @@ func (l *life) live() {
 		return
 	}
 	var all sync.WaitGroup
-	for i := range 1 + l.dice("services").IntN(2) {
+	l.services = make([]*process, 1+l.dice("services").IntN(2))
+	for i := range l.services {
 		all.Go(func() { l.keepsServing(i) })
 	}
 	for of := range l.clients {
-		for i := range 1 + l.dice("clients", of).IntN(2) {
+		l.clients[of] = make([]*payer, 1+l.dice("clients", of).IntN(2))
+		for i := range l.clients[of] {
 			all.Go(func() { l.keepsPaying(of, i) })
 		}
 	}
@@ -55,7 +57,7 @@ func (l *life) keepsServing(i int) {
 	for run := 0; time.Since(l.began) < l.length; run++ {
 		p := l.opens(fmt.Sprintf("service %d.%d", i, run), false)
 		l.mu.Lock()
-		l.services = append(l.services, p)
+		l.services[i] = p
 		l.mu.Unlock()
 		timer := time.NewTimer(min(10*time.Second+within(random, 10*time.Minute), l.length-time.Since(l.began)))
 		select {
@@ -64,7 +66,7 @@ func (l *life) keepsServing(i int) {
 		}
 		timer.Stop()
 		l.mu.Lock()
-		l.services = slices.DeleteFunc(l.services, func(other *process) bool { return other == p })
+		l.services[i] = nil
 		l.mu.Unlock()
 		p.ends(random.IntN(2) == 0)
 		time.Sleep(within(random, time.Minute))
@@ -77,11 +79,11 @@ func (l *life) keepsPaying(of, i int) {
 	for run := 0; time.Since(l.began) < l.length; run++ {
 		p := l.pays(fmt.Sprintf("client %d.%d.%d", of, i, run), of)
 		l.mu.Lock()
-		l.clients[of] = append(l.clients[of], p)
+		l.clients[of][i] = p
 		l.mu.Unlock()
 		time.Sleep(max(0, min(10*time.Second+within(random, 20*time.Minute), l.length-time.Since(l.began))))
 		l.mu.Lock()
-		l.clients[of] = slices.DeleteFunc(l.clients[of], func(other *payer) bool { return other == p })
+		l.clients[of][i] = nil
 		l.mu.Unlock()
 		p.ends(random.IntN(2) == 0)
 		time.Sleep(within(random, time.Minute))
@@ -99,10 +101,7 @@ func (l *life) wants(name string, i int) {
 	time.Sleep(within(random, l.length/2))
 	for range 1 + random.IntN(5) {
 		l.mu.Lock()
-		var p *payer
-		if ready := l.clients[random.IntN(2)]; len(ready) > 0 {
-			p = ready[random.IntN(len(ready))]
-		}
+		p := anyOf(l.clients[random.IntN(2)], random)
 		l.mu.Unlock()
 		if p != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second+within(random, 2*time.Minute))

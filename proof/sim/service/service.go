@@ -4,7 +4,8 @@
 // network and the bank misbehave, and callers ask again. At the end, the ledgers, the receipts and the callers' answers
 // have to agree.
 //
-// A seed draws a life. It repeats the plan and the fate of each request, but not the order of goroutines at one moment.
+// A seed draws a life. It repeats the plan and the fate of each request. It does not repeat the order of goroutines at one
+// moment, or the spread of the library's delays.
 package service
 
 import (
@@ -56,9 +57,9 @@ type life struct {
 	began     time.Time
 
 	mu       sync.Mutex
-	well     bool // nothing goes wrong any more
-	services []*process
-	clients  [2][]*payer
+	well     bool                       // nothing goes wrong any more
+	services []*process                 // nil while one is down
+	clients  [2][]*payer                // likewise
 	asked    map[string]int             // requests, and runs of handlers, by what for
 	heard    map[string]map[string]bool // answers to a request
 	visited  map[string]int
