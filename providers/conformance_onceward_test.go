@@ -52,6 +52,8 @@ func oncewardContract() contract {
 				{"another request", 422, own, problem, misuse, misuse},
 				{"another request, for Stripe's clients", 400, own, stripes("idempotency_error"), misuse, misuse},
 				{"a malformed key", 400, own, problem, rejected, rejected},
+				{"a body that broke off", 400, own + "; Retry-After: 1", problem, notExecuted, notExecuted},
+				{"a body that broke off, for Stripe's clients", 400, own + "; Retry-After: 1", stripes("invalid_request_error"), notExecuted, notExecuted},
 				{"a body that is too large", 413, own, problem, rejected, rejected},
 				{"an answer that is not kept any more", 410, own, problem, indeterminate, indeterminate},
 				{"a replay that is refused", 403, own, problem, indeterminate, indeterminate},

@@ -59,7 +59,8 @@ func Onceward(retention time.Duration, hosts ...string) Provider {
 	rules = append(rules, refused...)
 	rules = append(rules,
 		Rule{Status: 400, Field: "error.type", Equals: "idempotency_error", Verdict: Misuse, Source: source + ": the key was used for another request, in Stripe's flavour"},
-		own(Rule{Status: 400, Verdict: Rejected}, "the key or the body is malformed, and nothing was executed"),
+		Rule{Status: 400, Header: "Retry-After", Verdict: NotExecuted, Source: source + ": the body broke off on its way, and nothing was executed"},
+		own(Rule{Status: 400, Verdict: Rejected}, "the key is malformed, and nothing was executed"),
 		Rule{Status: 409, Verdict: InFlight, Source: source + ": a request with the key is being served, or its outcome has to be resolved"},
 		Rule{Status: 410, Verdict: Indeterminate, Source: source + ": the request was served, and its answer is not kept"},
 		own(Rule{Status: 413, Verdict: Rejected}, "the body is too large, and nothing was executed"),

@@ -231,6 +231,23 @@ func TestClientBeforeTheService(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 			assert.Equal(t, onceward.StateUnknown, p.state())
 		}},
+		{"a body that breaks off on its way is sent again, though an answer was lost before", func(t *testing.T, s *shop) {
+			for _, lose := range []int{0, 1} {
+				h, asked := s.another(nil).Atomic("payments", http.HandlerFunc(pay), server.Endpoint{}), 0
+				l := &line{lose: lose, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if asked++; asked == lose+1 {
+						r.Body = io.NopCloser(io.MultiReader(strings.NewReader("1"), errReader{}))
+					}
+					h.ServeHTTP(w, r)
+				})}
+				p := l.payer(t, 5)
+				status, err := p.pay("1")
+				require.NoError(t, err)
+				assert.Equal(t, http.StatusCreated, status)
+				assert.Equal(t, onceward.StateCompleted, p.state())
+			}
+			assert.Equal(t, 1, s.rows())
+		}},
 		{"a body that is too large had no effect", func(t *testing.T, s *shop) {
 			p := (&line{handler: s.server.Atomic("payments", http.HandlerFunc(pay), server.Endpoint{MaxRequest: 8})}).payer(t, 5)
 			status, err := p.pay("123456789")

@@ -19,7 +19,7 @@ var (
 	keyMissing      = Problem{"key-missing", http.StatusBadRequest, "The request needs a key in the Idempotency-Key header.", 0}
 	keyMalformed    = Problem{"key-malformed", http.StatusBadRequest, "", 0}
 	requestTooLarge = Problem{"request-too-large", http.StatusRequestEntityTooLarge, "The request's body is larger than this endpoint takes.", 0}
-	requestBroken   = Problem{"request-broken", http.StatusBadRequest, "The request's body ended early.", 0}
+	requestBroken   = Problem{"request-broken", http.StatusBadRequest, "The request's body ended early. Ask again with the same key.", 1}
 	callerUnknown   = Problem{"internal", http.StatusInternalServerError, "", 0}
 	replayForbidden = Problem{"replay-forbidden", http.StatusForbidden, "The answer under this key may not be given to this caller.", 0}
 	keyReused       = Problem{"key-reused", http.StatusUnprocessableEntity, "The key was used for another request. Use a new key for a new request.", 0}
