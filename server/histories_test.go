@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -146,7 +148,8 @@ func TestHistories(t *testing.T) {
 		}},
 		{"a handler asks its own service within its transaction", func(t *testing.T, s *shop) {
 			inner := s.another(nil).Atomic("fees.create", http.HandlerFunc(pay), server.Endpoint{})
-			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var log bytes.Buffer
+			h := s.another(func(o *server.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }).Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				book(r)
 				got := ask(inner, "POST", "/fees", "1", keyed("fee-0001"), func(inner *http.Request) {
 					within, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -157,6 +160,8 @@ func TestHistories(t *testing.T) {
 			}), server.Endpoint{Held: 200 * time.Millisecond})
 			assert.GreaterOrEqual(t, ask(h, "POST", "/", "1", keyed(key)).Code, 500)
 			assert.LessOrEqual(t, s.rows(), 1, "the inner one may be done once the outer one was rolled back")
+			assert.Contains(t, log.String(), "endpoint=payments.create")
+			assert.Contains(t, log.String(), "a request to the service itself", "the operator gets a hint")
 		}},
 		{"a handler sleeps in its transaction, and no other request can write", func(t *testing.T, s *shop) {
 			asleep := make(chan struct{})

@@ -177,6 +177,26 @@ func TestHandlersThatBreakTheRules(t *testing.T) {
 	}
 }
 
+// An operator finds the endpoint of each failure in the log.
+func TestFailuresAreLoggedWithTheirEndpoint(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	var log bytes.Buffer
+	h := s.another(func(o *server.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }).
+		Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			book(r)
+			_, _ = w.Write(make([]byte, 100))
+		}), server.Endpoint{MaxAnswer: 50})
+	require.Equal(t, http.StatusInternalServerError, ask(h, "POST", "/", "1", keyed(key), with("X-Tenant", "")).Code)
+	require.Equal(t, http.StatusInternalServerError, ask(h, "POST", "/", "1", keyed(key)).Code)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 2)
+	for i, says := range []string{"the tenant has no name", "larger than Endpoint.MaxAnswer"} {
+		assert.Contains(t, lines[i], says)
+		assert.Contains(t, lines[i], "endpoint=payments.create")
+	}
+}
+
 // A caller that repeats its request in another form neither pays twice nor gets the answer of another request.
 func TestCallersThatRepeatOtherwise(t *testing.T) {
 	t.Parallel()

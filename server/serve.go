@@ -146,7 +146,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("the tenant has no name, or one of more than 512 bytes")
 	}
 	if err != nil {
-		e.opts.Logger.ErrorContext(r.Context(), "onceward server: the caller of a request is not known; it was answered by 500", "endpoint", e.name, "error", secret.Text(err.Error()))
+		e.failed(r.Context(), "the caller of a request is not known; it was answered by 500", err)
 		e.refuseKey(w, r, "", callerUnknown)
 		return
 	}
@@ -455,6 +455,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		}
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
 	case r.ctx.Err() != nil:
+		e.failed(r.ctx, "a handler was too slow, and nothing of it is kept", errTooSlow)
 		e.refuseKey(w, req, caller.Tenant, tooSlow)
 	case answer.over, keeps && !recordable:
 		r.end()
@@ -627,6 +628,9 @@ func expiring(r *journal.Receipt) http.Header {
 	return http.Header{expiresHeader: {r.ExpiresAt.UTC().Format(http.TimeFormat)}}
 }
 
-func (s *Server) failed(ctx context.Context, what string, err error) {
-	s.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "error", secret.Text(err.Error()))
+func (e *endpoint) failed(ctx context.Context, what string, err error) {
+	e.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "endpoint", e.name, "error", secret.Text(err.Error()))
 }
+
+// errTooSlow has advice for the operator.
+var errTooSlow = errors.New("it ran for longer than Endpoint.Limit, or its transaction was open for longer than Endpoint.Held; on SQLite, a request to the service itself, or a write by another connection, waits for the end of the transaction")
