@@ -12,9 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -264,6 +267,40 @@ func TestClientBeforeTheService(t *testing.T) {
 					row.run(t, openIn(t, folder, func(o *server.Options) { o.Flavour = flavour }))
 				})
 			})
+		}
+	}
+}
+
+// The table Onceward reads each refusal of the server, in both flavours, as the server means it: on a first attempt, and after an
+// attempt that may have taken effect.
+func TestClientReadsEveryProblem(t *testing.T) {
+	t.Parallel()
+	meant := map[string]providers.Verdict{
+		"key-missing": providers.Rejected, "key-malformed": providers.Rejected, "request-too-large": providers.Rejected,
+		"request-broken": providers.NotExecuted, "too-many": providers.NotExecuted,
+		"key-reused": providers.Misuse, "in-flight": providers.InFlight, "outcome-unknown": providers.InFlight,
+		"key-expired": providers.Indeterminate, "replay-forbidden": providers.Indeterminate,
+	}
+	router, err := tables.NewRouter([]providers.Provider{providers.Onceward(month, "shop.example")})
+	require.NoError(t, err)
+	route := router.Route(http.MethodPost, &url.URL{Scheme: "https", Host: "shop.example", Path: "/payments"})
+	for _, p := range problems(t) {
+		want, is := meant[p.Name]
+		if !is {
+			require.GreaterOrEqual(t, p.Status, 500, p.Name)
+			want = providers.Retry
+		}
+		for name, flavour := range map[string]server.Flavour{"IETF": server.IETF("https://shop.example/keys"), "IETF without a page": server.IETF(""), "Stripe": server.Stripe()} {
+			got := httptest.NewRecorder()
+			got.Header().Set("Cache-Control", "no-store")
+			if p.RetryAfter > 0 {
+				got.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
+			}
+			flavour.Refuse(got, p)
+			for _, later := range []bool{false, true} {
+				judged := route.Classify(tables.Answer{Status: got.Code, Header: got.Header(), Body: got.Body.Bytes(), Later: later})
+				assert.Equal(t, want.String(), judged.Verdict.String(), "%s, %s, later=%v", p.Name, name, later)
+			}
 		}
 	}
 }

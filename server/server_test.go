@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -728,21 +730,60 @@ func TestOutcomesNameTheTenant(t *testing.T) {
 	assert.Equal(t, map[string]int{"acme": 2, "globex": 1}, replayed)
 }
 
-// The documentation lists each problem, with its status.
-func TestDocumentListsTheProblems(t *testing.T) {
-	t.Parallel()
+// problems returns the problems that the server has, as its source lists them.
+func problems(t *testing.T) (list []server.Problem) {
+	t.Helper()
 	source, err := os.ReadFile("problem.go")
 	require.NoError(t, err)
+	for _, p := range regexp.MustCompile(`= Problem\{"([a-z-]+)", http\.Status(\w+), ("[^"]*"), (\d+)\}`).FindAllStringSubmatch(string(source), -1) {
+		problem := server.Problem{Name: p[1], Status: 100}
+		for strings.ReplaceAll(http.StatusText(problem.Status), " ", "") != p[2] && problem.Status < 600 {
+			problem.Status++
+		}
+		problem.Detail, err = strconv.Unquote(p[3])
+		require.NoError(t, err)
+		problem.RetryAfter, err = strconv.Atoi(p[4])
+		require.NoError(t, err)
+		list = append(list, problem)
+	}
+	require.Len(t, list, strings.Count(string(source), "Problem{\""))
+	return list
+}
+
+// The documentation lists each problem with its status, and the headers and errors that come with it. It lists no others.
+func TestDocumentListsTheProblems(t *testing.T) {
+	t.Parallel()
 	document, err := os.ReadFile(filepath.Join("..", "docs", "server.md"))
 	require.NoError(t, err)
-	problems := regexp.MustCompile(`Problem\{"([a-z-]+)", http\.Status(\w+)`).FindAllStringSubmatch(string(source), -1)
-	require.Greater(t, len(problems), 15)
-	for _, p := range problems {
-		status := 100
-		for strings.ReplaceAll(http.StatusText(status), " ", "") != p[2] && status < 600 {
-			status++
+	said := string(document)
+	names := map[string]int{"idempotency_error": http.StatusBadRequest, "lock_timeout": http.StatusTooManyRequests} // of Stripe's
+	for _, p := range problems(t) {
+		names[p.Name] = p.Status
+		assert.Contains(t, said, fmt.Sprintf("%d `%s`", p.Status, p.Name))
+
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `Retry-After: %d` \\| .*`%s`", p.RetryAfter, p.Name))
+		assert.Equal(t, p.RetryAfter > 0, row.MatchString(said), "%s: Retry-After: %d", p.Name, p.RetryAfter)
+
+		stripes := httptest.NewRecorder()
+		server.Stripe().Refuse(stripes, p)
+		var got struct{ Error struct{ Type, Code string } }
+		require.NoError(t, json.Unmarshal(stripes.Body.Bytes(), &got))
+		status, kind, code := p.Status, "invalid_request_error", map[string]string{"in-flight": "idempotency_key_in_use", "too-many": "rate_limit"}[p.Name]
+		switch {
+		case p.Name == "key-reused":
+			status, kind = http.StatusBadRequest, "idempotency_error"
+		case p.Status >= 500, p.Name == "outcome-unknown":
+			kind = "api_error"
 		}
-		assert.Contains(t, string(document), fmt.Sprintf("%d `%s`", status, p[1]))
+		assert.Equal(t, []any{status, kind, code}, []any{stripes.Code, got.Error.Type, got.Error.Code}, p.Name)
+		assert.Contains(t, said, "`"+kind+"`")
+		if code != "" {
+			assert.Contains(t, said, "`"+code+"` for `"+p.Name+"`")
+		}
+		assert.Equal(t, p.Name == "outcome-unknown", stripes.Header().Get("Stripe-Should-Retry") == "false")
+	}
+	for _, mentioned := range regexp.MustCompile("([45][0-9][0-9]) `([a-z_-]+)`").FindAllStringSubmatch(said, -1) {
+		assert.Equal(t, mentioned[1], fmt.Sprint(names[mentioned[2]]), mentioned[0])
 	}
 }
 
