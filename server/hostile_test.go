@@ -115,6 +115,32 @@ func TestHandlersThatBreakTheRules(t *testing.T) {
 			assert.Equal(t, http.StatusConflict, ask(h, "POST", "/", "1", keyed(key)).Code)
 			assert.Equal(t, 1, s.rows())
 		}},
+		{"it commits by itself, and its answer is too large", func(t *testing.T, s *shop) {
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				book(r)
+				tx, _ := server.Tx(r.Context())
+				_ = tx.Commit()
+				_, _ = w.Write(make([]byte, 2<<20))
+			}), server.Endpoint{})
+			got := ask(h, "POST", "/", "1", keyed(key))
+			assert.Equal(t, http.StatusConflict, got.Code)
+			assert.Contains(t, got.Body.String(), "Do not use a new key")
+			assert.Equal(t, 1, s.rows())
+		}},
+		{"it is a function of Once that commits by itself and fails", func(t *testing.T, s *shop) {
+			_, err := server.Once(t.Context(), s.server, server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: key}, nil, func(ctx context.Context) (int, error) {
+				tx, err := server.Tx(ctx)
+				require.NoError(t, err)
+				_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+				assert.NoError(t, err)
+				assert.NoError(t, tx.Commit())
+				return 0, errors.New("it failed")
+			})
+			var refused *server.RefusedError
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, "outcome-unknown", refused.Problem.Name)
+			assert.Equal(t, 1, s.rows())
+		}},
 		{"it rolls back by itself, and answers with a success", func(t *testing.T, s *shop) {
 			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				book(r)

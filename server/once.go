@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +40,8 @@ func (e *RefusedError) Unwrap() error { return ErrRefused }
 // result, as JSON. If a result is recorded, Once returns it without a call of do. request identifies the request, as
 // JSON: another one under the key is refused.
 //
-// Once returns an error of do as it is. Nothing is kept then, and the key is free. A [*RefusedError] says that the
+// Once returns an error of do as it is. Nothing is kept then, and the key is free. If another process has recorded a result
+// meanwhile, Once returns that instead, since it may be why do has failed. A [*RefusedError] says that the
 // key is not served: it was used for another request, is being served, has expired, or its outcome is unknown. A call
 // of do may take as long as the handler of an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
@@ -83,26 +83,40 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	if leads {
 		defer s.land(flying, f)
 	}
-	looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
-	switch {
-	case err != nil:
-		return none, err
-	case looked.Decision == journal.Replay:
-		return resultOf[T](&looked.Receipt)
-	case refusals[looked.Decision] != nil:
-		return none, &RefusedError{*refusals[looked.Decision]}
+	// look returns the error errKeyFree if the key has no receipt.
+	look := func(ctx context.Context) (T, error) {
+		looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+		switch p := refusals[looked.Decision]; {
+		case err != nil:
+			return none, err
+		case looked.Decision == journal.Replay:
+			return resultOf[T](&looked.Receipt)
+		case p != nil:
+			return none, &RefusedError{*p}
+		}
+		r.absent = looked.Receipt.Handle == 0
+		return none, errKeyFree
+	}
+	switch result, err := look(ctx); {
+	case !errors.Is(err, errKeyFree):
+		return result, err
 	case !leads:
 		return none, &RefusedError{inFlight}
 	}
-	r.absent = looked.Receipt.Handle == 0
 	result, err := do(ctx)
 	switch {
 	case r.replay != nil:
 		return resultOf[T](r.replay)
 	case errors.Is(r.failed, ErrRefused):
 		return none, &RefusedError{*r.problem}
-	case cmp.Or(r.failed, err) != nil:
-		return none, cmp.Or(r.failed, err)
+	case r.failed != nil:
+		return none, r.failed
+	case err != nil: // because of a result that another process has recorded meanwhile, perhaps
+		r.end()
+		if result, other := look(context.WithoutCancel(ctx)); !errors.Is(other, errKeyFree) {
+			return result, other
+		}
+		return none, err
 	case r.released.Load():
 		return result, nil
 	}

@@ -320,22 +320,10 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		if leads {
 			defer e.land(at, f)
 		}
-		looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
-		if err != nil {
-			e.failed(ctx, "a receipt could not be read, so the request is refused", err)
-			e.refuseKey(w, req, caller.Tenant, *problemOf(err))
-			return
-		}
-		if looked.Decision == journal.Replay {
-			e.replay(w, req, caller, &looked.Receipt)
-			return
-		}
-		if p := refusals[looked.Decision]; p != nil {
-			e.refuseKey(w, req, caller.Tenant, *p)
+		if !e.isFree(ctx, w, req, caller, r) {
 			return
 		}
 		if leads {
-			r.absent = looked.Receipt.Handle == 0
 			break
 		}
 		if same, _ := f.prints.equals(prints); !same {
@@ -460,13 +448,14 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	case answer.over, keeps && !recordable:
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded", errors.New("it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over"))
-		e.refuseKey(w, req, caller.Tenant, notRecordable)
+		if r.keyless || e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
+			e.refuseKey(w, req, caller.Tenant, notRecordable)
+		}
 	case !keeps:
 		r.end()
 		more := http.Header{}
 		if answer.status < 500 && !r.keyless {
-			if p := e.stopped(r, touched); p != nil {
-				e.refuseKey(w, req, caller.Tenant, *p)
+			if !e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
 				return
 			}
 			more.Set(recordedHeader, "false")
@@ -478,21 +467,23 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	}
 }
 
-// stopped returns the problem of a key that is not free though its transaction was rolled back: the handler has committed it by
-// itself. It returns nil for a free key.
-func (e *endpoint) stopped(r *run, touched bool) *Problem {
-	if !touched {
-		return nil
-	}
-	looked, err := e.receipts.LookReceipt(context.WithoutCancel(r.ctx), r.event(journal.ReceiptReserve))
-	switch {
+// isFree looks for the key's receipt. If there is one, it answers the request by that, and reports false: another process has
+// answered meanwhile, or a handler has committed the transaction by itself.
+func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.Request, caller Caller, r *run) bool {
+	looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+	switch p := refusals[looked.Decision]; {
 	case err != nil:
-		e.failed(r.ctx, "a receipt could not be read, so the answer is not given", err)
-		return problemOf(err)
-	case looked.Decision == journal.Stop:
-		return &outcomeUnknown
+		e.failed(ctx, "a receipt could not be read, so the request is refused", err)
+		e.refuseKey(w, req, caller.Tenant, *problemOf(err))
+	case looked.Decision == journal.Replay:
+		e.replay(w, req, caller, &looked.Receipt)
+	case p != nil:
+		e.refuseKey(w, req, caller.Tenant, *p)
+	default:
+		r.absent = looked.Receipt.Handle == 0
+		return true
 	}
-	return nil
+	return false
 }
 
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, recorded *journal.Answer, touched bool) {

@@ -25,6 +25,7 @@ var (
 
 	errAnswerTooLarge  = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
 	errHandlerReturned = errors.New("server: the handler has returned, so its answer is as it is")
+	errKeyFree         = errors.New("server: the key has no receipt")
 )
 
 type runKey struct{}
