@@ -155,9 +155,9 @@ func ExampleConsumer_Webhook() {
 	// events in the ledger: 2
 }
 
-// Adyen signs eight fields of each item. Two partial refunds may be alike in them, so the whole body identifies the event.
+// Adyen signs eight fields of each item. They identify the event, since anyone could change the rest of the body.
 // A program that pays without a client of Onceward verifies by webhook.Handler.
-func ExampleWholeBody() {
+func ExampleEvents_adyen() {
 	j, end := openLedger("CREATE TABLE ledger (event TEXT)")
 	defer end()
 	c, err := consume.New(context.Background(), consume.Options{Journal: j, Name: "bookings", Keep: 31 * 24 * time.Hour})
@@ -169,7 +169,7 @@ func ExampleWholeBody() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	web := httptest.NewServer(&webhook.Handler{Verifier: signed, Next: c.Webhook(consume.WholeBody("adyen"),
+	web := httptest.NewServer(&webhook.Handler{Verifier: signed, Next: c.Webhook(consume.Events("adyen"),
 		func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error {
 			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger VALUES (?)", body)
 			return err

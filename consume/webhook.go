@@ -19,6 +19,7 @@ type Identity func(m webhook.Message, body []byte) ([]Message, error)
 
 var (
 	errHint    = errors.New("consume: the webhook does not prove its sender: fetch its object and act on the object's state")
+	errNotBody = errors.New("consume: the webhook's scheme signs an identifier, and may leave a part of the body open to change: use Events")
 	errNoEvent = errors.New("consume: the webhook's scheme signs no identifier: use WholeBody if each event has a body of its own, or write an Identity")
 )
 
@@ -44,11 +45,15 @@ func Events(source string) Identity {
 }
 
 // WholeBody identifies a webhook by its body. It is for schemes that sign no identifier, and for providers that repeat a
-// delivery byte by byte, and never send two events with the same bytes. A hint is an error.
+// delivery byte by byte, and never send two events with the same bytes. A hint, and a webhook with an identifier, is an
+// error.
 func WholeBody(source string) Identity {
 	return func(m webhook.Message, body []byte) ([]Message, error) {
-		if !m.Evidence {
+		switch {
+		case !m.Evidence:
 			return nil, errHint
+		case m.ID != "" || len(m.Events) > 0:
+			return nil, errNotBody
 		}
 		sum := sha256.Sum256(body)
 		return []Message{{ID: "sha256 " + hex.EncodeToString(sum[:]), Source: source}}, nil

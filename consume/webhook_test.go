@@ -3,6 +3,9 @@ package consume_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -183,19 +186,97 @@ func TestClientRecordsARepeatedDelivery(t *testing.T) {
 	assert.Equal(t, []string{"evt_1"}, h.ledger())
 }
 
-// Adyen's second partial refund has the identifiers of the first, and another amount. Both take effect, once each.
-func TestEventsThatDifferByMoreThanTheirIdentifiers(t *testing.T) {
+// Adyen's second partial refund has the pspReference of the first, and another amount. Both take effect, once each, in whatever
+// delivery they come.
+func TestEventsThatDifferByMoreThanTheirReference(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	h := b.verified(consume.WholeBody("adyen"), func(ctx context.Context, tx journal.Tx, _ consume.Message, body []byte) error {
-		return book(string(body))(ctx, tx)
-	})
-	refund := `{"notificationItems":[{"NotificationRequestItem":{"pspReference":"9914","eventCode":"REFUND","success":"true","amount":{"value":%d}}}]}`
+	v, err := webhook.Adyen(adyenSecret)
+	require.NoError(t, err)
+	h := &webhook.Handler{Verifier: v, Next: b.Webhook(consume.Events("adyen"), bookID)}
+	const refund = `{"NotificationRequestItem":{"pspReference":"9914","eventCode":"REFUND","success":"true","amount":{"value":%d}}}`
 	first, second := fmt.Sprintf(refund, 300), fmt.Sprintf(refund, 700)
-	for _, body := range []string{first, second, first, second} {
-		assert.Equal(t, http.StatusNoContent, ask(h, body))
+	for _, items := range []string{first, second, first, second, second + "," + first} {
+		r := httptest.NewRequest("POST", "/hooks", nil)
+		r.Body = signedBody(t, "adyen", adyenSecret, r.Header, `{"notificationItems":[`+items+`]}`)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusNoContent, w.Code)
 	}
-	assert.Equal(t, []string{first, second}, b.ledger())
+	assert.Equal(t, []string{"9914::::300::REFUND:true", "9914::::700::REFUND:true"}, b.ledger())
+}
+
+const adyenSecret = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"
+
+func bookID(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
+	return book(m.ID)(ctx, tx)
+}
+
+// signedBody returns a body that is signed by the scheme of a provider.
+func signedBody(t *testing.T, provider, secret string, h http.Header, body string) io.ReadCloser {
+	t.Helper()
+	signed, err := providertest.Sign(provider, providertest.Signing{Secret: secret, At: time.Now()}, h, []byte(body))
+	require.NoError(t, err)
+	return io.NopCloser(bytes.NewReader(signed))
+}
+
+// A stranger repeats a genuine delivery, and changes what its scheme does not sign. It is still verified, and done once.
+func TestReplayThatAStrangerChanged(t *testing.T) {
+	t.Parallel()
+	made := func(v *webhook.Verifier, err error) *webhook.Verifier {
+		require.NoError(t, err)
+		return v
+	}
+	replace := func(old, with string) func(string) string {
+		return func(body string) string { return strings.ReplaceAll(body, old, with) }
+	}
+	swapped := func(form string) string {
+		one, other, _ := strings.Cut(form, "&")
+		return other + "&" + one
+	}
+	const braintreeKey = "0123456789abcdef0123"
+	for name, row := range map[string]struct {
+		v                *webhook.Verifier
+		provider, secret string
+		body             string
+		changes          []func(string) string
+	}{
+		"adyen": {made(webhook.Adyen(adyenSecret)), "adyen", adyenSecret,
+			`{"live":"false","notificationItems":[{"NotificationRequestItem":{"pspReference":"1","eventCode":"REFUND","success":"true","eventDate":"2026-11-20T10:00:00Z"}}]}`,
+			[]func(string) string{replace("2026-11-20", "2026-11-27"), replace(`"live"`, ` "live"`), replace(`"live":"false"`, `"live":"true"`)}},
+		"braintree": {made(webhook.Braintree(webhook.BraintreeKey{Public: "public", Private: braintreeKey})), "braintree", "public:" + braintreeKey, `<notification/>`,
+			[]func(string) string{func(body string) string { return body + "&more=1" }, replace("%0A", ""), swapped}},
+		"twilio": {made(webhook.Twilio("https://example.com", braintreeKey)), "", "", `MessageSid=SM1&MessageStatus=delivered`,
+			[]func(string) string{swapped, replace("SM1", "%53M1"), func(body string) string { return body + "&MessageSid=SM1" }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t)
+			for identity, want := range map[string]int{"events": 1, "the whole body": 0} {
+				id := map[string]consume.Identity{"events": consume.Events(name), "the whole body": consume.WholeBody(name)}[identity]
+				h := &webhook.Handler{Verifier: row.v, Next: b.another(strings.ReplaceAll(identity, " ", "-")).Webhook(id, bookID)}
+				before := len(b.ledger())
+				for _, change := range append(row.changes, func(body string) string { return body }) {
+					r := httptest.NewRequest("POST", "/hooks", nil)
+					if row.provider == "" {
+						mac := hmac.New(sha1.New, []byte(braintreeKey))
+						mac.Write([]byte("https://example.com/hooksMessageSidSM1MessageStatusdelivered"))
+						r.Header.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+						r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+						r.Body = io.NopCloser(strings.NewReader(row.body))
+					} else {
+						r.Body = signedBody(t, row.provider, row.secret, r.Header, row.body)
+					}
+					genuine, err := io.ReadAll(r.Body)
+					require.NoError(t, err)
+					r.Body = io.NopCloser(strings.NewReader(change(string(genuine))))
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					assert.Equal(t, want == 0, w.Code == http.StatusInternalServerError, "%s: %d", identity, w.Code)
+				}
+				assert.Equal(t, want, len(b.ledger())-before, identity)
+			}
+		})
+	}
 }
 
 // verified puts a webhook's consumer behind a scheme that signs the body alone.

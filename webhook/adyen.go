@@ -18,8 +18,9 @@ import (
 // Only eight fields are signed: pspReference, originalReference, merchantAccountCode, merchantReference,
 // amount.value, amount.currency, eventCode and success. Anyone on the way could have changed the rest of the body
 // (eventDate, reason, the rest of additionalData). No timestamp is signed, so a request can be replayed for ever:
-// reject an event seen before. Message.Events holds "pspReference:eventCode:success" for each item. It is not
-// confirmed that this tells one event from another.
+// reject an event seen before. Message.Events holds the eight fields of each item, joined by colons as they are signed.
+// A digest of the body tells no replay, since the rest may be changed. It is not confirmed that the eight fields tell
+// one event from another.
 //
 // The fields are joined by colons without escaping (read in adyen-go-api-library fed7311, src/hmacvalidator). Adyen's
 // page once asked for \ and : to be escaped. Its signatures never were, and Adyen removed the escaping from its
@@ -48,7 +49,7 @@ func Adyen(hmacKeys ...string) (*Verifier, error) {
 			if !keys.signed(sha256.New, [][]byte{item.signature}, []byte(item.signedText)) {
 				return Message{}, noMatch()
 			}
-			m.Events = append(m.Events, item.event)
+			m.Events = append(m.Events, item.signedText)
 		}
 		return m, nil
 	}}, nil
@@ -74,7 +75,6 @@ func adyenKey(text string) ([]byte, error) {
 }
 
 type adyenItem struct {
-	event      string
 	signedText string
 	signature  []byte
 }
@@ -129,7 +129,6 @@ func newAdyenItem(text json.RawMessage) (item adyenItem, err error) {
 	if item.signature, err = base64.StdEncoding.DecodeString(encoded); err != nil {
 		return item, malformed("an item's hmacSignature is not base64")
 	}
-	values := map[string]string{}
 	var signed []string
 	for _, field := range []struct {
 		name string
@@ -152,10 +151,8 @@ func newAdyenItem(text json.RawMessage) (item adyenItem, err error) {
 		if field.name != "merchantReference" && strings.Contains(value, ":") {
 			return item, malformed("an item's " + field.name + " contains a colon")
 		}
-		values[field.name] = value
 		signed = append(signed, value)
 	}
-	item.event = values["pspReference"] + ":" + values["eventCode"] + ":" + values["success"]
 	item.signedText = strings.Join(signed, ":")
 	return item, nil
 }

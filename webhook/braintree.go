@@ -25,7 +25,8 @@ type BraintreeKey struct {
 // braintree_node 7a9270a, webhook_notification_gateway.js).
 //
 // Each of the two fields has to be there once. Other fields of the form are not signed. No identifier is signed, and
-// the notification's own timestamp is not read, so a request can be replayed for ever.
+// the notification's own timestamp is not read, so a request can be replayed for ever. Message.ID is a digest of
+// bt_payload.
 func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 	const scheme = "braintree"
 	var private []string
@@ -64,7 +65,7 @@ func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 		if !found {
 			return Message{}, noMatch()
 		}
-		return Message{}, nil
+		return Message{ID: digest([]byte(strings.TrimSuffix(payload, "\n")))}, nil
 	}}, nil
 }
 

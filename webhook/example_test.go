@@ -93,7 +93,7 @@ func ExampleAdyen() {
 	body := adyenBody(adyenItem(key, adyenFields("7914073381342284")))
 	m, err := verifier.Verify(post(body), []byte(body))
 	fmt.Println(m.Events, err)
-	// Output: [7914073381342284:AUTHORISATION:true] <nil>
+	// Output: [7914073381342284::TestMerchant:order-1:1130:EUR:AUTHORISATION:true] <nil>
 }
 
 func ExampleAdyenPlatform() {

@@ -1,7 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -68,6 +71,12 @@ func newKeys(scheme string, texts []string, key func(text string) ([]byte, error
 		s = append(s, k)
 	}
 	return s, nil
+}
+
+// digest identifies what a signature covers.
+func digest(parts ...[]byte) string {
+	sum := sha256.Sum256(bytes.Join(parts, nil))
+	return "sha256 " + hex.EncodeToString(sum[:])
 }
 
 // asGiven is the key of the schemes that use the text's own bytes.

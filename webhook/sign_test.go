@@ -400,6 +400,7 @@ func schemes() []scheme {
 			},
 			body:    `MessageSid=SM1&From=%2B15005550006&Body=confidential+text`,
 			headers: []string{"X-Twilio-Signature"},
+			message: webhook.Message{ID: "sha256 1b2b1fa6c052fa0e8b237aa18aa837b2770531d535792b827d12c268429854a9"},
 		},
 		{
 			name: "gocardless", make: webhook.GoCardless, secrets: [2]string{"ED7D658C-D8EB-4941", "8B3FE1A0-D8EB-4941"}, sign: signGoCardless,
@@ -497,7 +498,8 @@ func schemes() []scheme {
 		},
 		{
 			name: "braintree", make: newBraintree, secrets: texts, sign: signBraintree,
-			body: `<notification><kind>transaction_settled</kind><note>confidential</note></notification>`,
+			body:    `<notification><kind>transaction_settled</kind><note>confidential</note></notification>`,
+			message: webhook.Message{ID: "sha256 084c34279d1f03f5cae5a021938912453557cc998cc8e08c422e04732ebeec14"},
 		},
 		{
 			// Its signature is in the body, which stands for the second item's reference.
@@ -506,7 +508,7 @@ func schemes() []scheme {
 			sign: func(secret, psp string, _ time.Time) *http.Request {
 				return post(adyenBody(adyenItem(secret, adyenFields("PSP1")), adyenItem(secret, adyenFields(psp))))
 			},
-			message: webhook.Message{Events: []string{"PSP1:AUTHORISATION:true", "PSP2:AUTHORISATION:true"}},
+			message: webhook.Message{Events: []string{"PSP1::TestMerchant:order-1:1130:EUR:AUTHORISATION:true", "PSP2::TestMerchant:order-1:1130:EUR:AUTHORISATION:true"}},
 		},
 	}
 }

@@ -77,7 +77,7 @@ func TestSignaturesMadeElsewhereAreVerified(t *testing.T) {
 				"amount":{"value":1130,"currency":"EUR"},"pspReference":"7914073381342284","eventCode":"AUTHORISATION",
 				"eventDate":"2019-05-06T17:15:34.121+02:00","merchantAccountCode":"TestMerchant","operations":["CANCEL","CAPTURE","REFUND"],
 				"merchantReference":"TestPayment-1407325143704","paymentMethod":"visa","success":"true"}}]}`,
-			events: []string{"7914073381342284:AUTHORISATION:true"},
+			events: []string{"7914073381342284::TestMerchant:TestPayment-1407325143704:1130:EUR:AUTHORISATION:true"},
 		},
 		{
 			// openssl dgst -sha256 -mac HMAC, over the fields as they are. References with
@@ -88,7 +88,7 @@ func TestSignaturesMadeElsewhereAreVerified(t *testing.T) {
 				"additionalData":{"hmacSignature":"Egjb+Sqt7jN7oRJyV5dm4Lim+U09WZI6dteCwx75q/A="},
 				"amount":{"value":7500,"currency":"SEK"},"pspReference":"7914073381342284","eventCode":"AUTHORISATION",
 				"merchantAccountCode":"TestMerchant","merchantReference":"14-08-2020-09:53:00","success":"false"}}]}`,
-			events: []string{"7914073381342284:AUTHORISATION:false"},
+			events: []string{"7914073381342284::TestMerchant:14-08-2020-09:53:00:7500:SEK:AUTHORISATION:false"},
 		},
 		{
 			// openssl dgst -sha256 -mac HMAC.
