@@ -22,6 +22,7 @@ type recorder struct {
 	status int
 	body   bytes.Buffer
 	over   bool // the body is larger than most
+	silent bool // the handler wrote no status and no body
 	ended  bool // the handler has returned
 }
 
@@ -68,6 +69,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 func (r *recorder) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.silent = r.status == 0
 	r.begin(http.StatusOK)
 	r.ended = true
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +90,33 @@ func (c *caller) charges(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusCreated)
+}
+
+// A handler that gets no transaction, and returns, has not succeeded. Nothing is recorded.
+func TestTransactionInVain(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	for name, row := range map[string]struct {
+		serve  func(string, http.Handler, server.Endpoint) http.Handler
+		method string
+		how    []asked
+	}{
+		"type":       {c.server.Atomic, http.MethodPost, []asked{keyed("key-0001")}},
+		"keyless":    {c.server.Atomic, http.MethodPut, nil},
+		"repeatable": {c.server.Repeatable, http.MethodPost, []asked{keyed("key-0002")}},
+	} {
+		handler := func(answer string) http.Handler {
+			return row.serve(name+answer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := server.TxAs[*sql.Conn](r.Context())
+				assert.Error(t, err)
+				if answer != "" {
+					fmt.Fprint(w, answer)
+				}
+			}), server.Endpoint{})
+		}
+		assert.Equal(t, http.StatusInternalServerError, ask(handler(""), row.method, "/charges", "1", row.how...).Code, name)
+		assert.Equal(t, http.StatusOK, ask(handler("done"), row.method, "/charges", "1", row.how...).Code, name)
+	}
 }
 
 // The handler runs until an answer is recorded, and its calls take effect once.

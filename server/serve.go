@@ -265,6 +265,7 @@ type run struct {
 	again   bool
 	ended   bool
 	failed  error            // why there is no transaction
+	misused error            // why the handler asked for one in vain
 	problem *Problem         // the answer to the request then, or if a flow can't go on
 	replay  *journal.Receipt // or by which answer
 }
@@ -445,6 +446,12 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	case r.ctx.Err() != nil:
 		e.failed(r.ctx, "a handler was too slow, and nothing of it is kept", errTooSlow)
 		e.refuseKey(w, req, caller.Tenant, tooSlow)
+	case r.misused != nil && answer.silent:
+		r.end()
+		e.failed(r.ctx, "a handler got no transaction and gave no answer", r.misused)
+		if r.keyless || e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
+			e.refuseKey(w, req, caller.Tenant, handlerMisused)
+		}
 	case answer.over, keeps && !recordable:
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded", errors.New("it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over"))

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -36,18 +37,21 @@ func runUnder(ctx context.Context) *run {
 	return r
 }
 
-func runOf(ctx context.Context) (*run, error) {
-	r := runUnder(ctx)
-	if r == nil || r.repeatable {
-		return nil, ErrNoTransaction
+// misuse returns err, and keeps a handler that returns after it without an answer from succeeding.
+func (r *run) misuse(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.misused = err
 	}
-	return r, nil
+	return err
 }
 
 // Tx returns the request's transaction, as database/sql has it. It is begun when it is first asked for: validate the request
 // before that. The caller neither commits nor rolls back, and uses it in the handler's goroutine alone. The error wraps
-// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that. With
-// postgres.Begin, the transaction's first statement may return such an error instead.
+// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that. Only
+// outside of Atomic and Once, as in a GET, the handler has to answer ErrNoTransaction itself. With postgres.Begin, ask for a
+// pgx.Tx by TxAs. Its first statement may return such an error instead.
 func Tx(ctx context.Context) (*sql.Tx, error) { return TxAs[*sql.Tx](ctx) }
 
 // TxAs is [Tx] for drivers with a transaction of another type, such as pgx.Tx.
@@ -59,7 +63,7 @@ func TxAs[T any](ctx context.Context) (T, error) {
 	}
 	own, ok := tx.Driver().(T)
 	if !ok {
-		return none, fmt.Errorf("server: the transaction is %T, and not %T", tx.Driver(), none)
+		return none, runUnder(ctx).misuse(fmt.Errorf("server: the transaction, a %T, is no %s: ask TxAs for the type that Options.Begin begins, such as pgx.Tx with postgres.Begin", tx.Driver(), reflect.TypeFor[T]()))
 	}
 	return own, nil
 }
@@ -67,11 +71,14 @@ func TxAs[T any](ctx context.Context) (T, error) {
 // JournalTx returns the request's transaction for [onceward.Client.Enqueue], whose operations are then there if and only if
 // the answer is. Its errors are those of [Tx].
 func JournalTx(ctx context.Context) (journal.Tx, error) {
-	r, err := runOf(ctx)
-	if err != nil {
-		return nil, err
+	switch r := runUnder(ctx); {
+	case r == nil:
+		return nil, ErrNoTransaction
+	case r.repeatable:
+		return nil, r.misuse(ErrNoTransaction)
+	default:
+		return r.begin()
 	}
-	return r.begin()
 }
 
 // Release keeps nothing of the request: its writes are rolled back, the answer goes out, and the key is free. It does
@@ -84,8 +91,8 @@ func Release(ctx context.Context) {
 
 // ReceiptOf returns the record of the request's key, and false before the first [Tx] of the request or if it has no key.
 func ReceiptOf(ctx context.Context) (journal.Receipt, bool) {
-	r, err := runOf(ctx)
-	if err != nil {
+	r := runUnder(ctx)
+	if r == nil || r.repeatable {
 		return journal.Receipt{}, false
 	}
 	r.mu.Lock()
