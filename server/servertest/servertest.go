@@ -40,7 +40,7 @@ type Request struct {
 	Optional bool
 }
 
-// Check asks the handler, and calls t.Errorf for each rule that it breaks. It uses keys that begin with "servertest-", each
+// Check asks the handler, and calls t.Errorf once for each rule that it breaks. It uses keys that begin with "servertest-", each
 // once: run it on a fresh store.
 func Check(t T, h http.Handler, r Request) {
 	t.Helper()
@@ -52,7 +52,7 @@ func Check(t T, h http.Handler, r Request) {
 	}
 	s := httptest.NewServer(h)
 	defer s.Close()
-	c := &check{t: t, Request: r, server: s}
+	c := &check{t: t, Request: r, server: s, broken: map[string]bool{}}
 	c.repeats()
 	c.others()
 	c.tenants()
@@ -64,6 +64,9 @@ type check struct {
 	Request
 	t      T
 	server *httptest.Server
+
+	mu     sync.Mutex
+	broken map[string]bool // rules
 }
 
 // answer is an answer with the request that it is of.
@@ -80,10 +83,11 @@ func (a answer) refused() bool { return a.status >= 400 && a.status < 500 }
 
 func (a answer) String() string { return fmt.Sprintf("%d %.200q", a.status, a.body) }
 
-func (c *check) ask(body string, keys ...string) answer { return c.askAs(c.Header, body, keys...) }
+func (c *check) ask(body string, keys ...string) answer { return c.askAs(c.Header, "", body, keys...) }
 
-func (c *check) askAs(header http.Header, body string, keys ...string) answer {
-	a := answer{asked: fmt.Sprintf("%s %s\n", c.Method, c.Path)}
+// askAs asks with these headers. as says whose they are.
+func (c *check) askAs(header http.Header, as, body string, keys ...string) answer {
+	a := answer{asked: fmt.Sprintf("%s %s%s\n", c.Method, c.Path, as)}
 	for _, key := range keys {
 		a.asked += fmt.Sprintf("Idempotency-Key: %.300s\n", key)
 	}
@@ -116,9 +120,15 @@ func (c *check) askAs(header http.Header, body string, keys ...string) answer {
 	return a
 }
 
-// fails reports a rule that an answer breaks.
+// fails reports a rule that an answer breaks, once. Several answers may break it at once.
 func (c *check) fails(a answer, rule, why string, args ...any) {
 	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken[rule] {
+		return
+	}
+	c.broken[rule] = true
 	c.t.Errorf("servertest: %s: %s\nThe request that shows it:\n%s", rule, fmt.Sprintf(why, args...), a.asked)
 }
 
@@ -133,25 +143,24 @@ func (c *check) effects(do func()) (n int, counted bool) {
 	return c.Effects() - before, true
 }
 
-// once checks that the requests of do had want effects.
-func (c *check) once(a answer, rule string, want int, do func()) {
+// takes makes a request, and checks that it had want effects.
+func (c *check) takes(want int, rule string, ask func() answer) (a answer) {
 	c.t.Helper()
-	if n, counted := c.effects(do); counted && n != want {
+	if n, counted := c.effects(func() { a = ask() }); counted && n != want {
 		c.fails(a, rule, "there were %d effects, not %d", n, want)
 	}
+	return a
 }
 
 func (c *check) repeats() {
 	c.t.Helper()
-	var first answer
-	c.once(first, "the first request takes effect", 1, func() { first = c.ask(c.Body, "servertest-repeat-0001") })
+	first := c.takes(1, "the first request takes effect", func() answer { return c.ask(c.Body, "servertest-repeat-0001") })
 	if !first.served() {
 		c.fails(first, "the first request is served", "it was answered by %v: give Check a request that the handler serves", first)
 		return
 	}
 	for range 2 {
-		var again answer
-		c.once(first, "a repeated request takes no effect", 0, func() { again = c.ask(c.Body, "servertest-repeat-0001") })
+		again := c.takes(0, "a repeated request takes no effect", func() answer { return c.ask(c.Body, "servertest-repeat-0001") })
 		if again.status != first.status || again.body != first.body {
 			c.fails(again, "a repeated request gets the first answer", "it was answered by %v, and the first by %v", again, first)
 		}
@@ -162,8 +171,7 @@ func (c *check) repeats() {
 			c.fails(again, "a cookie is given once", "the repeated answer has the cookie of the first exchange")
 		}
 	}
-	var another answer
-	c.once(first, "the same request under another key takes effect", 1, func() { another = c.ask(c.Body, "servertest-repeat-0002") })
+	another := c.takes(1, "the same request under another key takes effect", func() answer { return c.ask(c.Body, "servertest-repeat-0002") })
 	if !another.served() {
 		c.fails(another, "the same request under another key is served", "it was answered by %v", another)
 	}
@@ -175,8 +183,7 @@ func (c *check) others() {
 		return
 	}
 	first := c.ask(c.Body, "servertest-other-0001")
-	var other answer
-	c.once(first, "another request under a key takes no effect", 0, func() { other = c.ask(c.Other, "servertest-other-0001") })
+	other := c.takes(0, "another request under a key takes no effect", func() answer { return c.ask(c.Other, "servertest-other-0001") })
 	if !other.refused() {
 		c.fails(other, "another request under a key is refused", "it was answered by %v: the draft asks for a 422", other)
 	}
@@ -195,8 +202,9 @@ func (c *check) tenants() {
 	}
 	const key = "servertest-tenant-0001"
 	first := c.ask(c.Body, key)
-	var theirs answer
-	c.once(first, "another tenant's key is another key", 1, func() { theirs = c.askAs(c.Another, c.Body, key) })
+	theirs := c.takes(1, "another tenant's key is another key", func() answer {
+		return c.askAs(c.Another, ", with the headers of Request.Another", c.Body, key)
+	})
 	if !theirs.served() {
 		c.fails(theirs, "another tenant's key is another key", "it was answered by %v", theirs)
 	}
@@ -247,7 +255,7 @@ func (c *check) atOnce() {
 		last = c.ask(c.Body, key)
 	})
 	if counted && n != 1 {
-		c.fails(last, "requests at once under one key take effect once", "%d at once had %d effects", askers, n)
+		c.fails(last, "requests at once under one key take effect once", "%d at once, and one after them, had %d effects", askers, n)
 	}
 	if !last.served() {
 		c.fails(last, "after requests at once the key has an answer", "it was answered by %v", last)

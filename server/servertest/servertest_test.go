@@ -106,6 +106,9 @@ func TestFaults(t *testing.T) {
 			"another request under a key is refused", "another request under a key learns nothing", "a request with two keys is refused",
 			"another tenant's key is another key",
 		}},
+		"nothing is done": {func(func() int) http.HandlerFunc {
+			return func(http.ResponseWriter, *http.Request) {}
+		}, []string{"the first request takes effect", "another tenant's key is another key"}},
 		"a refusal without a time": {func(effect func() int) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.Header.Get("Idempotency-Key"), "servertest-once") {
@@ -136,6 +139,13 @@ func TestFaults(t *testing.T) {
 				assert.Contains(t, all, "servertest: "+rule)
 			}
 			assert.Contains(t, all, "The request that shows it:\nPOST /\nIdempotency-Key: servertest-")
+			rules := map[string]bool{}
+			for _, fault := range f.found {
+				assert.Contains(t, fault, "The request that shows it:\nPOST /")
+				rule := strings.Split(fault, ": ")[1]
+				assert.False(t, rules[rule], "%s is reported twice", rule)
+				rules[rule] = true
+			}
 		})
 	}
 }
