@@ -79,7 +79,7 @@ var (
 
 	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
 	// find out.
-	ErrUnknown = errors.New("consume: it is not known whether the message took effect: its function committed the transaction itself")
+	ErrUnknown = errors.New("consume: it is not known whether the message took effect, since its function committed the transaction itself: an operator has to resolve its receipt")
 )
 
 // Consumer runs functions for messages. It is safe for concurrent use.
@@ -140,7 +140,7 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 
 // Do calls do in a transaction, unless that was done for the message before, and commits what do wrote with the message's
 // mark. Acknowledge the message if and only if the error is nil. do is called again after an error. Enqueue calls abroad in tx
-// (onceward.Client.Enqueue). do neither commits nor rolls back.
+// (onceward.Client.Enqueue). do neither commits nor rolls back. A panic of do leaves nothing, and goes on to the caller of Do.
 //
 // The error is ErrBusy, ErrReused, ErrUnknown, that of do, or the journal's. After the journal's, the message may be done: the
 // next delivery tells.

@@ -507,8 +507,13 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		return
 	case err != nil:
-		e.failed(r.ctx, "an answer could not be recorded; the receipt is read again", err)
-		if settled, p := e.settle(r); p == nil {
+		settled, p := e.settle(r)
+		if p == &outcomeUnknown {
+			e.failed(r.ctx, "a handler committed the request's transaction itself, so an operator has to resolve the key", err)
+		} else {
+			e.failed(r.ctx, "an answer could not be recorded; the receipt was read again", err)
+		}
+		if p == nil {
 			e.replay(w, req, caller, settled)
 		} else {
 			e.refuseKey(w, req, caller.Tenant, *p)

@@ -251,6 +251,14 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	stands(t, j, "failed", journal.Execute)
 
+	later, own, promised := reservedLater(t, j, poolAt(t, server.URL(), 1), "first", func(journal.ReceiptResult, error) error { return nil })
+	_, err = own.Exec(t.Context(), "INSERT INTO missing VALUES ($1)", 1)
+	require.Error(t, err)
+	_, err = j.ReceiveTx(t.Context(), later, answeredBy(promised))
+	require.ErrorContains(t, err, "a statement of the transaction has failed before: ")
+	require.ErrorContains(t, err, `relation "missing" does not exist`)
+	assert.NotContains(t, err.Error(), "Migrate", "it is the handler's table")
+
 	tx, err = server.Conn(t).Begin(t.Context())
 	require.NoError(t, err)
 	begun = receive(t, j, postgres.Pgx(tx), reserve("hasty"))

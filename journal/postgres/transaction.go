@@ -45,6 +45,8 @@ func explainTheirs(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("postgres: %s: the transaction was committed or rolled back before: begin another", doing)
 	case ctx.Err() != nil && pgerr.Code(err) == "":
 		return ctx.Err()
+	case errors.Is(err, apptx.ErrFailedBefore):
+		return fmt.Errorf("postgres: %s: %w", doing, err)
 	case pgerr.Code(err) == pgerr.FailedTransaction:
 		return fmt.Errorf("postgres: %s: a statement of the transaction has failed before: roll it back, and begin another", doing)
 	}

@@ -58,7 +58,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event
 		found, err = j.standing(ctx, tx, ev.Ref)
 	}
 	if err != nil {
-		return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation; is the transaction one of the journal's file?", err)
+		return journal.Result{}, conn.Explain(j.file.path, "enqueue an operation", err)
 	}
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&found.op) {
@@ -172,8 +172,10 @@ func (j *Journal) holds(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	// A statement that may write takes the lock, even if it has nothing to write.
-	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_outbox WHERE seq < 0"); errors.Is(err, sql.ErrTxDone) {
 		return ended(ctx, err)
+	} else if err != nil {
+		return fmt.Errorf("is the transaction one of the journal's file? %w", err)
 	}
 	var path string
 	if err := tx.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE seq = 0").Scan(&path); err != nil {

@@ -112,7 +112,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.Recei
 		found, err = j.standingReceipt(ctx, tx, ev.ReceiptKey)
 	}
 	if err != nil {
-		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request; is the transaction one of the journal's file?", err)
+		return journal.ReceiptResult{}, conn.Explain(j.file.path, "receive a request", err)
 	}
 	seeing(found.clock, &ev)
 	result, err := journal.NextReceipt(found.receipt, ev)
@@ -491,5 +491,5 @@ func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity s
 			return n > 0, err
 		}
 	}
-	return false, conn.Explain(j.file.path, "advance an entity; is the transaction one of the journal's file?", err)
+	return false, conn.Explain(j.file.path, "advance an entity", err)
 }

@@ -3,6 +3,7 @@ package apptx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -47,6 +48,9 @@ func NewPooled(ctx context.Context, conn *pgxpool.Conn, mode pgx.QueryExecMode) 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
 
+// ErrFailedBefore wraps the error for which a transaction sends nothing any more.
+var ErrFailedBefore = errors.New("a statement of the transaction has failed before")
+
 // BeginsWith reports whether a statement is sent with the next one, the first of the transaction.
 func (t *Pooled) BeginsWith(first *First) bool {
 	if t.begun != nil || t.first != nil || t.failed != nil || t.over.Load() {
@@ -71,7 +75,7 @@ func (t *Pooled) send(ctx context.Context, behind ...*pgx.QueuedQuery) (pgx.Batc
 	case t.over.Load():
 		return nil, pgx.ErrTxClosed
 	case t.failed != nil:
-		return nil, t.failed
+		return nil, fmt.Errorf("%w: %w", ErrFailedBefore, t.failed)
 	}
 	b := new(pgx.Batch)
 	begins, first, last := t.begun == nil, t.first, t.last
