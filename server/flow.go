@@ -1,21 +1,23 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/naming"
 )
 
 // Flow returns a handler for [Server.Repeatable] that runs a flow for the request's key, and answers by its result.
-// decode reads the flow's input from the request. Its error is answered by 400. answer writes the result, or the
+// decode reads the flow's input from the request. Its error is answered by 400, if the flow has not begun. answer writes the result, or the
 // error of a flow that has ended without a result, such as one that is given up after a declined payment. The key gets
 // that answer from then on, if its status is one that Atomic records after Tx.
 //
 // Other errors of the flow are answered without answer, and not recorded. A flow that waits is a 503 with the time after which to ask
-// again. If it waits for an operation whose outcome is unknown, it is a 409. A flow that is set aside is a 500. Such
+// again. If it waits for an operation whose outcome is unknown, or has begun with another input, it is a 409. A flow that is set aside is a 500. Such
 // a flow goes on by the client's Run, whether its caller asks again or not.
 func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.Request) (In, error), answer func(http.ResponseWriter, Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -26,16 +28,45 @@ func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.
 		}
 		in, err := decode(req)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			if under.problem = problemOfBegun(req.Context(), r); under.problem == nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			under.saysOtherwise()
 			return
 		}
-		out, err := f.Run(req.Context(), r, "request", in)
+		out, err := f.Run(req.Context(), r, flowOfRequest, in)
 		if under.problem = problemOfFlow(err, under.server.now()); under.problem != nil {
+			if errors.Is(err, onceward.ErrKeyReused) {
+				under.saysOtherwise()
+			}
 			return
 		}
 		under.final = true
 		answer(w, out, err)
 	})
+}
+
+// saysOtherwise logs that a request's flow has begun with another input.
+func (r *run) saysOtherwise() {
+	r.server.opts.Logger.ErrorContext(r.ctx, "onceward server: a flow has begun with another input than its request is decoded to, by another release perhaps: let decode read it as it did", "endpoint", first(r.places))
+}
+
+// flowOfRequest is the name of a request's flow under the request's key.
+const flowOfRequest = "request"
+
+// problemOfBegun returns the problem of a request that can't be decoded though its flow was begun, by another release perhaps. It
+// returns nil if there is no such flow.
+func problemOfBegun(ctx context.Context, r *flow.Runner) *Problem {
+	of := naming.Of(ctx)
+	switch _, err := r.Lookup(ctx, onceward.Ref{Scope: of.Scope, Parent: of.Parent.Ref, ID: flowOfRequest}); {
+	case err == nil:
+		return &outcomeUnknown
+	case errors.Is(err, onceward.ErrNotFound):
+		return nil
+	default:
+		return problemOf(err)
+	}
 }
 
 // problemOfFlow returns the problem that answers for a flow that has not ended, or nil for one that has.
@@ -45,10 +76,8 @@ func problemOfFlow(err error, now time.Time) *Problem {
 		return nil
 	case errors.Is(err, flow.ErrSetAside):
 		return &setAside
-	case errors.Is(err, onceward.ErrOutcomeUnknown):
+	case errors.Is(err, onceward.ErrOutcomeUnknown), errors.Is(err, onceward.ErrKeyReused): // another release may decode the same request otherwise
 		return &outcomeUnknown
-	case errors.Is(err, onceward.ErrKeyReused):
-		return &keyReused
 	}
 	p := pending
 	var failed *flow.Error

@@ -453,6 +453,43 @@ func TestFlowThatCantGoOn(t *testing.T) {
 	}
 }
 
+// A release may read another input from a request whose flow the release before has begun, or refuse it. The charge may be made, so
+// no answer asks the caller for a new key, or says that the request is malformed.
+func TestFlowWhoseInputChangesBetweenReleases(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	pay := flow.Define("pay", 1, func(ctx context.Context, _ string) (string, error) {
+		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			status, err := c.post(ctx, "/charges")
+			return fmt.Sprint("charged ", status), err
+		})
+	})
+	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{pay}})
+	require.NoError(t, err)
+	answer := func(w http.ResponseWriter, result string, err error) {
+		assert.NoError(t, err)
+		fmt.Fprint(w, result)
+	}
+	release := func(decode func(*http.Request) (string, error)) http.Handler {
+		return c.host(nil).Repeatable("pay", server.Flow(pay, flows, decode, answer), server.Endpoint{})
+	}
+	amount := func(*http.Request) (string, error) { return "1", nil }
+	c.provider.Script(providertest.DropAfter())
+	require.Equal(t, http.StatusServiceUnavailable, ask(release(amount), "POST", "/", "1", keyed(key)).Code)
+	require.Len(t, c.provider.Effects(), 1)
+	stricter := func(*http.Request) (string, error) { return "", errors.New("give a currency") }
+	for name, decode := range map[string]func(*http.Request) (string, error){
+		"another input": func(*http.Request) (string, error) { return "1 EUR", nil }, "an error": stricter,
+	} {
+		got := ask(release(decode), "POST", "/", "1", keyed(key))
+		assert.Equal(t, http.StatusConflict, got.Code, name)
+		assert.Contains(t, got.Body.String(), "Do not use a new key", name)
+		assert.Empty(t, got.Header().Get("Idempotency-Recorded"), name)
+	}
+	assert.Equal(t, http.StatusBadRequest, ask(release(stricter), "POST", "/", "1", keyed("key-0002")).Code, "its flow has not begun")
+	assert.Equal(t, http.StatusServiceUnavailable, ask(release(amount), "POST", "/", "1", keyed(key)).Code, "the first release goes on")
+}
+
 // A client without a secret, Repeatable without a client, and a journal without receipts are refused.
 func TestClientsThatAreRefused(t *testing.T) {
 	t.Parallel()
