@@ -65,7 +65,7 @@ func MarkNever() (restore func()) {
 	return func() { checkpoint.SidecarFirst, checkpoint.SidecarAfter = first, later }
 }
 
-// ClaimInOneGo makes a claim one transaction, however slow the machine is, until restore is called.
+// ClaimInOneGo makes a claim, or a page of an adoption, one transaction, however slow the machine is, until restore is called.
 func ClaimInOneGo() (restore func()) {
 	before := claimFor
 	claimFor = time.Hour
