@@ -58,11 +58,13 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 }
 
 // Webhooks returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request with
-// v, records its event as Hear does, then calls next with the body rewound. next receives every verified event, and
-// may receive one more than once. OperationsOf returns the event's operations from the context of next's request.
+// v, records its event as Hear does, then calls next with the body rewound. next receives every verified event that was
+// recorded, and may receive one more than once. OperationsOf returns the event's operations from the context of next's
+// request.
 //
-// next writes the answer. If the journal failed, or was restored and not adopted, the answer is 503, and the provider
-// delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see webhook.Handler.
+// next writes the answer. If the journal failed, or was restored and not adopted, next is not called. The answer is 503,
+// and the provider delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see
+// webhook.Handler.
 //
 // Webhooks panics if v is nil or verifies another provider's scheme, if there is no such provider, or if
 // Config.Reconcile is nil.
@@ -99,21 +101,20 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 		message, _ := webhook.MessageOf(r.Context())
 		about, err = c.heard(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
 	}
+	if err != nil {
+		// next would do the event without its operations, and might do it once.
+		c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook could not be recorded; the provider is asked to send it again", "provider", provider, "error", err)
+		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		return
+	}
 	if len(about) > 0 {
 		r = r.WithContext(context.WithValue(r.Context(), heardKey, about))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err == nil {
-		next.ServeHTTP(w, r)
-		return
-	}
-	// The application gets every delivery; the provider repeats this one.
-	c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook could not be recorded; the provider is asked to send it again", "provider", provider, "error", err)
-	next.ServeHTTP(&unheard{header: http.Header{}}, r)
-	http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+	next.ServeHTTP(w, r)
 }
 
-// heard is Hear, with a panic as an error, so that the application gets every delivery.
+// heard is Hear, with a panic as an error, so that the provider delivers the event again.
 func (c *Client) heard(ctx context.Context, provider string, e Event) (about []Operation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -131,13 +132,6 @@ func OperationsOf(ctx context.Context) []Operation {
 	about, _ := ctx.Value(heardKey).([]Operation)
 	return about
 }
-
-// unheard discards an answer that the provider does not get.
-type unheard struct{ header http.Header }
-
-func (u *unheard) Header() http.Header            { return u.header }
-func (u *unheard) Write(text []byte) (int, error) { return len(text), nil }
-func (u *unheard) WriteHeader(int)                {}
 
 // LookOf reports in Config.Authorize whether a request only looks for an operation, and for which one.
 func LookOf(ctx context.Context) (ref Ref, looks bool) { return reconcile.LookOf(ctx) }
