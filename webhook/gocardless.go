@@ -26,9 +26,10 @@ func goCardlessEvents(body []byte) (ids []string) {
 		return nil
 	}
 	for _, event := range document.Events {
-		if event.ID != "" {
-			ids = append(ids, event.ID)
+		if event.ID == "" { // a caller that acts on each identifier would miss this event
+			return nil
 		}
+		ids = append(ids, event.ID)
 	}
 	return ids
 }

@@ -31,8 +31,8 @@ import (
 // (not confirmed). twilio-go takes the first alone, which would leave the others open to change. A body that is
 // neither a form nor under bodySHA256 is ErrMalformed, because nothing signs it.
 //
-// Neither a timestamp nor an identifier is signed, so a request can be replayed for ever. Message.ID is a digest of what
-// is signed, without the origin. I-Twilio-Idempotency-Token, which marks a repeated callback, is not under the signature. Twilio is reported to sort
+// Neither a timestamp nor an identifier is signed, so a request can be replayed for ever. Message.ID is a digest of
+// the signed text, without the origin. I-Twilio-Idempotency-Token, which marks a repeated callback, is not under the signature. Twilio is reported to sort
 // query parameters of URLs in TwiML only after signing them (twilio-php issue 790): give them sorted.
 func Twilio(origin string, authTokens ...string) (*Verifier, error) {
 	const scheme = "twilio"

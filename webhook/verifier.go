@@ -37,8 +37,8 @@ type Message struct {
 	Evidence bool
 
 	// ID is the message's own identifier, if the scheme signs one: webhook-id of Standard Webhooks, the transmission
-	// ID of PayPal. It is a digest of what is signed for Braintree and Twilio, whose signature leaves a part of the body
-	// open to change. Otherwise it is empty.
+	// ID of PayPal. For Braintree and Twilio it is a digest of the signed text, since they leave a part of the body open
+	// to change. Otherwise it is empty.
 	ID string
 
 	// Timestamp is the time of the signature, if the scheme signs it. Otherwise it is zero.

@@ -276,7 +276,7 @@ func TestZeroVerifierRefuses(t *testing.T) {
 
 // A body without identifiers is still verified.
 func TestVerifiedWithoutIdentifiers(t *testing.T) {
-	for _, body := range []string{"no JSON", `[]`, `{}`, `{"id":7,"event_id":null,"events":[{"id":""}]}`, `{"id":"a"`, `{"id":"a","ID":"b"}`} {
+	for _, body := range []string{"no JSON", `[]`, `{}`, `{"id":7,"event_id":null,"events":[{"id":""}]}`, `{"id":"a"`, `{"id":"a","ID":"b"}`, `{"events":[{"id":"EV1"},{}]}`} {
 		eachScheme(t, func(t *testing.T, s scheme) {
 			r := s.sign(s.secrets[0], body, time.Now())
 			m, err := s.verifier(t, s.secrets[0]).Verify(r, []byte(body))
