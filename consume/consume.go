@@ -33,7 +33,7 @@ type Options struct {
 	// different ends have two names.
 	Name string
 
-	// Keep is how long a message is remembered, from its first delivery.
+	// Keep is how long a message is remembered, from its first delivery, at least a second.
 	Keep time.Duration
 
 	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
@@ -102,8 +102,8 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 		return nil, fmt.Errorf("consume: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
 	case !consumerName.MatchString(o.Name):
 		return nil, fmt.Errorf("consume: Options.Name is %q: give 1 to 64 of a-z, 0-9, '.', '_' and '-'", o.Name)
-	case o.Keep <= 0:
-		return nil, errors.New("consume: Options.Keep is not set: give longer than the source can deliver a message again")
+	case o.Keep < time.Second: // a bare number, in nanoseconds
+		return nil, fmt.Errorf("consume: Options.Keep is %v: give longer than the source can deliver a message again", o.Keep)
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Begin == nil {
