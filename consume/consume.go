@@ -119,8 +119,8 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	return c, nil
 }
 
-// Run removes the marks of messages that are past Options.Keep, until ctx ends, and returns the error of ctx. It may run in
-// several processes. Server.Run of package server of the same journal does the same.
+// Run removes the marks of messages that are past Options.Keep, until ctx ends or the journal is closed. It returns the error
+// of ctx, or journal.ErrClosed. It may run in several processes. Server.Run of package server of the same journal does the same.
 func (c *Consumer) Run(ctx context.Context) error {
 	return receipts.Run(ctx, c.receipts, c.now, c.opts.Logger)
 }

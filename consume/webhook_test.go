@@ -314,6 +314,18 @@ func TestErrorIsLoggedWithoutCredentials(t *testing.T) {
 	assert.NotContains(t, log.String(), "sk_live")
 }
 
+// Run ends with its journal, and no operator reads of that as of a fault.
+func TestRunEndsWithTheJournal(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	var log bytes.Buffer
+	c, err := consume.New(t.Context(), consume.Options{Journal: b.journal, Name: "mails", Keep: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, b.journal.Close())
+	require.ErrorIs(t, c.Run(t.Context()), journal.ErrClosed)
+	assert.Empty(t, log.String())
+}
+
 // A message is forgotten once its time is over, and not before.
 func TestMessageExpires(t *testing.T) {
 	t.Parallel()

@@ -184,8 +184,8 @@ func (s *Server) tenantOf(r *http.Request) (string, error) {
 	return caller.Tenant, err
 }
 
-// Run removes expired receipts, in small transactions, until ctx ends, and returns the error of ctx. It may run in several
-// processes. It logs an error of the journal, and goes on.
+// Run removes expired receipts, in small transactions, until ctx ends or the journal is closed. It returns the error of ctx, or
+// journal.ErrClosed. It may run in several processes. It logs any other error of the journal, and goes on.
 func (s *Server) Run(ctx context.Context) error {
 	return receipts.Run(ctx, s.receipts, s.now, s.opts.Logger)
 }

@@ -43,12 +43,16 @@ func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.
 	return tx.Commit(ctx)
 }
 
-// Run removes expired receipts, in small transactions, until ctx ends. It returns the error of ctx.
+// Run removes expired receipts, in small transactions, until ctx ends or the journal is closed. It returns the error
+// of ctx, or journal.ErrClosed.
 func Run(ctx context.Context, receipts journal.Receipts, now func() time.Time, log *slog.Logger) error {
 	for {
 		for {
 			n, err := receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: now()}, AtATime)
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case errors.Is(err, journal.ErrClosed):
+				return err
+			case err != nil && ctx.Err() == nil:
 				log.ErrorContext(ctx, "onceward: receipts could not be reaped; the next pass tries again", "error", err)
 			}
 			if err != nil || n < AtATime {
