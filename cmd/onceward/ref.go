@@ -68,7 +68,7 @@ func (r *reference) operation(ctx context.Context, s store, arg string) (journal
 		}
 	}
 	op, err := s.Get(ctx, ref)
-	return op, found(err, "there is no operation %s in this journal; ls shows them, and --scope and --parent, or --flow for a step, are parts of a name", shown.Text(arg))
+	return op, found(err, "there is no operation %s in this journal; ls shows them with their handles, such as '#12', and a name may need its --scope and --parent, or --flow", shown.Text(arg))
 }
 
 // anyFlow returns the whole flow. A name without a scope and a parent finds a flow below any of them, if no other has
