@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -69,7 +70,7 @@ func NewDoomedTransport(mine *Fate) http.RoundTripper {
 		if err != nil {
 			return nil, err
 		}
-		return doomedConn{conn, mine}, nil
+		return &doomedConn{Conn: conn, fate: mine}, nil
 	}
 	return doomedTransport{wire, mine}
 }
@@ -90,10 +91,21 @@ func (t doomedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // after httptrace's WroteRequest.
 type doomedConn struct {
 	net.Conn
-	fate *Fate
+	fate    *Fate
+	writing sync.Mutex
 }
 
-func (c doomedConn) Write(p []byte) (int, error) {
+// Read returns no answer before the point after the request's last byte.
+func (c *doomedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return n, err
+}
+
+func (c *doomedConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	n, err := c.Conn.Write(p)
 	if err == nil && bytes.HasSuffix(p, []byte("}")) {
 		c.fate.Reach(AfterLastByte)
