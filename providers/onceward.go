@@ -6,7 +6,7 @@ import "time"
 // hosts it serves every host that no other provider names. Every POST, PUT, PATCH and DELETE of these hosts has to be an
 // endpoint of package server.
 //
-// retention is how long the service executes no key twice. It is Endpoint.Retain and Endpoint.RefuseFor together, 30 days by
+// retention is how long the service executes no key twice. It is Endpoint.Retain and Endpoint.RefuseFor together, at least 30 days by
 // default. If endpoints differ, the shortest counts. None is assumed, and [Provider.Validate] rejects a retention that is not longer than
 // 0. A program that uses Onceward twice gives one of them another Name.
 //

@@ -27,8 +27,9 @@ type Endpoint struct {
 	// at least 24 hours.
 	Retain time.Duration
 
-	// RefuseFor is the time after that in which the key is refused, and not taken for a new one. Default: 23 days.
-	// Negative: not at all.
+	// RefuseFor is the time after that in which the key is refused, and not taken for a new one. Negative: not at all. While
+	// the client of Options.Client keeps the calls of the key (Config.Keep), a new life of the key gets their answers, and
+	// makes none of them again. So give no less then. Default: Config.Keep, and 23 days if that is less or there is no client.
 	RefuseFor time.Duration
 
 	// Limit is the longest time that one run of the handler may take. It also limits the wait for a request's body if
@@ -73,10 +74,13 @@ var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposit
 // neverKept are headers that would harm a caller who got them again, or that the server sets anew.
 var neverKept = regexp.MustCompile(`^(Idempotent-Replayed|Idempotency-.*|Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
 
+// refuseFor is the least Endpoint.RefuseFor by default.
+const refuseFor = 23 * 24 * time.Hour
+
 // checked returns e with its defaults. It panics about a mistake of the program.
-func (e Endpoint) checked(name string) Endpoint {
+func (s *Server) checked(name string, e Endpoint) Endpoint {
 	e.Retain = cmp.Or(e.Retain, 7*24*time.Hour)
-	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, 23*24*time.Hour))
+	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, s.refuseFor))
 	e.Limit = cmp.Or(e.Limit, 30*time.Second)
 	e.Held = cmp.Or(e.Held, min(e.Limit, 5*time.Second))
 	e.MaxRequest, e.MaxAnswer = cmp.Or(e.MaxRequest, 1<<20), cmp.Or(e.MaxAnswer, 1<<20)

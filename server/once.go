@@ -46,7 +46,7 @@ func (e *RefusedError) Unwrap() error { return ErrRefused }
 // of do may take as long as the handler of an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
 	var none T
-	e := Endpoint{KeyBytes: [2]int{1, 255}, Formerly: k.Formerly}.checked(k.Name)
+	e := s.checked(k.Name, Endpoint{KeyBytes: [2]int{1, 255}, Formerly: k.Formerly})
 	places := append([]string{k.Name}, k.Formerly...)
 	at := &endpoint{Server: s, Endpoint: e, name: first(places), places: places}
 	switch p := at.malformed(k.Key); {

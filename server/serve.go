@@ -98,7 +98,7 @@ func (s *Server) endpoint(name string, h http.Handler, e Endpoint, repeatable bo
 	if h == nil {
 		panic("server: endpoint " + name + ": the handler is nil")
 	}
-	e = e.checked(name)
+	e = s.checked(name, e)
 	places := append([]string{name}, e.Formerly...)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/receipts"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -80,7 +82,9 @@ type Server struct {
 	opts     Options
 	receipts journal.Receipts
 	now      func() time.Time
-	inbound  func(http.Handler) http.Handler // of Options.Client; nil: there is none
+
+	refuseFor time.Duration                   // by default
+	inbound   func(http.Handler) http.Handler // of Options.Client; nil: there is none
 
 	mu      sync.Mutex
 	names   map[string]bool // of endpoints, with those that they had before
@@ -152,11 +156,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := store.MakeReceipts(ctx, naming); err != nil {
 		return nil, fmt.Errorf("server: make the tables of receipts: %w", err)
 	}
-	s := &Server{opts: o, receipts: store, now: time.Now, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
+	s := &Server{opts: o, receipts: store, now: time.Now, refuseFor: refuseFor, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		s.now = clock.Now
 	}
 	if o.Client != nil {
+		s.refuseFor = max(refuseFor, seam.Core(o.Client).(*core.Core).Keep)
 		var err error
 		s.inbound, err = o.Client.Inbound(s.tenantOf, onceward.InboundOptions{
 			AllowKeyless: true, // an endpoint has judged the key
