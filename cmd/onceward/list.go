@@ -57,7 +57,7 @@ type paging struct {
 
 func (p *paging) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&p.older, "older-than", 0, "created longer ago than this")
+	flags.DurationVar(&p.older, "older-than", 0, "created longer ago than this, such as 48h")
 	flags.BoolVar(&p.oldest, "oldest-first", false, "in the order of their creation")
 	flags.IntVar(&p.limit, "limit", 50, "how many at most")
 	flags.StringVar(&p.after, "after", "", "go on behind this handle, as the page before says")

@@ -309,7 +309,7 @@ func (c *command) reapCommand() *cobra.Command {
 			return c.using(cmd.Context(), how, func(s store) error { return c.reap(cmd.Context(), s, keep) })
 		},
 	}
-	cmd.Flags().DurationVar(&keep, "keep", 0, "how long after its outcome an operation is kept, such as 2160h")
+	cmd.Flags().DurationVar(&keep, "keep", 0, "how long after its outcome an operation is kept, such as 2160h for 90 days")
 	cmd.Flags().StringVar(&archive, "archive", "", "a file that what goes is appended to first, or none")
 	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies, in the archive")
 	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask")
