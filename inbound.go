@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/onceward/onceward/internal/core"
@@ -145,13 +147,25 @@ func (in *inbound) endpointOf(r *http.Request) string {
 		name = in.endpoint(r)
 	}
 	if name == "" { // as http.Request.Pattern is, before its mux has served the request
-		name = r.Method + " " + r.URL.EscapedPath()
+		name = r.Method + " " + escapedAlike(r.URL.EscapedPath())
 	}
 	if len(name) > maxInboundEndpoint || naming.CheckText("endpoint", name) != nil {
 		sum := sha256.Sum256([]byte(name))
 		return "sha256 " + hex.EncodeToString(sum[:])
 	}
 	return name
+}
+
+// escapedAlike returns a path with each segment escaped in Go's way, since a caller or a proxy may escape a repeated
+// request in another.
+func escapedAlike(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if text, err := url.PathUnescape(segment); err == nil {
+			segments[i] = url.PathEscape(text)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // beside returns the context of a request without a key. Named calls below it are the tenant's. Unnamed ones have no name

@@ -115,6 +115,17 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 				made(t, each, "/tips")
 				assert.Len(t, srv.Effects(), 5)
 			})
+			t.Run("a path is the same however it is escaped", func(t *testing.T) {
+				each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, charge)
+				made(t, each, "/%74ips")
+				assert.Len(t, srv.Effects(), 5)
+				for _, path := range []string{"/it's%2fone", "/it%27s%2Fone", "/i%74's%2Fone"} {
+					made(t, each, path)
+					assert.Len(t, srv.Effects(), 6, path)
+				}
+				made(t, each, "/it's/one")
+				assert.Len(t, srv.Effects(), 7)
+			})
 		})
 	}
 }
