@@ -199,6 +199,9 @@ func ExampleClient_Enqueue() {
 		}
 		fmt.Println(text)
 	}
+	if err := rows.Err(); err != nil {
+		panic(err)
+	}
 	// Output:
 	// sent before the commit: 0
 	// sent after it: 1

@@ -420,6 +420,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 		require.NoError(t, rows.Scan(&page, &pageSize))
 		pages = append(pages, page)
 	}
+	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
 	require.NotEmpty(t, pages)
 	noticed := 0

@@ -229,7 +229,7 @@ func childTakes(path string) error {
 		}
 		fmt.Println("ready")
 	}
-	return nil
+	return in.Err()
 }
 
 // A killed process's operations are taken over at once, each by one process. Those of a paused process are not.

@@ -91,6 +91,7 @@ func TestBitThatFlipsInWhatDecides(t *testing.T) {
 			pages = append(pages, p)
 		}
 	}
+	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
 	require.NotEmpty(t, pages)
 	random := seeded(t)

@@ -175,6 +175,7 @@ func TestKilledTradersBookEachOrderOnce(t *testing.T) {
 			require.NoError(t, rows.Scan(&id))
 			ids = append(ids, id)
 		}
+		require.NoError(t, rows.Err())
 		return ids
 	}
 	orders := ids("SELECT id FROM orders")

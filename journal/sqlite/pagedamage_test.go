@@ -109,6 +109,7 @@ func pagesOf(t *testing.T, path string) (size int, roots map[string]int) {
 		require.NoError(t, rows.Scan(&name, &page))
 		roots[name] = page
 	}
+	require.NoError(t, rows.Err())
 	return size, roots
 }
 

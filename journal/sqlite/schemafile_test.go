@@ -159,6 +159,7 @@ func unpacked(t *testing.T, name string) (path string) {
 		require.NoError(t, rows.Scan(&id))
 		require.NoError(t, os.WriteFile(path+"-session-"+id, nil, 0o600)) // whose lock the killed process does not hold
 	}
+	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
 	return path
 }

@@ -227,6 +227,7 @@ func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
 		require.NoError(t, rows.Scan(&table))
 		tables = append(tables, table)
 	}
+	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
 	run := func(statements []string) {
 		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")

@@ -39,6 +39,7 @@ func (s *shop) booked(t *testing.T) (all []string) {
 		require.NoError(t, rows.Scan(&id))
 		all = append(all, id)
 	}
+	require.NoError(t, rows.Err())
 	return all
 }
 

@@ -198,7 +198,7 @@ func killedAfter(t *testing.T, child *exec.Cmd, steps []string) {
 	}()
 	told := bufio.NewScanner(out)
 	for i, step := range steps {
-		require.True(t, told.Scan())
+		require.True(t, told.Scan(), "the child ended: %v", told.Err())
 		require.Equal(t, step, told.Text())
 		if i < len(steps)-1 {
 			_, err := fmt.Fprintln(in)
