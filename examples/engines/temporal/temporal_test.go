@@ -13,6 +13,7 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 	sdktemporal "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/onceward/onceward/examples/engines/temporal"
@@ -29,6 +30,14 @@ func charging(ctx workflow.Context, activityID string) (id string, err error) {
 	})
 	err = workflow.ExecuteActivity(ctx, "charge").Get(ctx, &id)
 	return id, err
+}
+
+// environment raises the limits that the SDK has for wall time, which a busy machine exceeds.
+func environment() *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	return env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 }
 
 // No Temporal server runs here: this is the SDK's test suite.
@@ -59,8 +68,7 @@ func TestRetriedActivityChargesOnce(t *testing.T) {
 				return id, err
 			}
 			for range 2 { // the second time as after a reset: another run of the same workflow
-				var suite testsuite.WorkflowTestSuite
-				env := suite.NewTestWorkflowEnvironment()
+				env := environment()
 				env.RegisterActivityWithOptions(charge, activity.RegisterOptions{Name: "charge"})
 				env.ExecuteWorkflow(charging, "charge")
 				require.NoError(t, env.GetWorkflowError())
@@ -75,8 +83,7 @@ func TestRetriedActivityChargesOnce(t *testing.T) {
 }
 
 func TestActivityWithoutAnID(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment()
 	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
 		_, err := temporal.Operation(ctx)
 		require.ErrorIs(t, err, temporal.ErrNoActivityID)
@@ -94,8 +101,7 @@ func TestIDsWithASlash(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(end)
 	for _, ids := range [][2]string{{"order/7", "charge"}, {"order", "7/charge"}, {"order%2F7", "charge"}} {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestWorkflowEnvironment()
+		env := environment()
 		env.SetStartWorkflowOptions(sdkclient.StartWorkflowOptions{ID: ids[0]})
 		env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
 			ctx, err := temporal.Operation(ctx)
@@ -112,8 +118,7 @@ func TestIDsWithASlash(t *testing.T) {
 
 // Temporal names a child by its parent's run, which is another one after a reset.
 func TestChildWorkflowWithoutAnID(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment()
 	env.SetStartWorkflowOptions(sdkclient.StartWorkflowOptions{ID: "0198e6d7-b4bf-7789-8c60-6e3c808ed385_11"})
 	env.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
 		_, err := temporal.Operation(ctx)
