@@ -48,8 +48,8 @@ type Options struct {
 	// and RefuseFor have passed.
 	Secrets [][]byte
 
-	// Begin starts a transaction of the journal's database in the application's own way. Default: the journal's
-	// BeginTx.
+	// Begin starts a transaction of the journal's database in the application's own way, and no savepoint of one: the
+	// answer leaves after its Commit. Default: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
 	// Client makes a request's key the parent of the calls under its context, through this client or another, as
