@@ -503,6 +503,7 @@ func TestReadOnlyDatabase(t *testing.T) {
 		got := ask(h, "POST", "/", "1", keyed(key))
 		assert.Equal(t, http.StatusServiceUnavailable, got.Code)
 		assert.Contains(t, got.Body.String(), "not known yet whether it was done")
+		assert.Equal(t, "1", got.Header().Get("Retry-After"))
 		assert.Equal(t, 5*time.Second, time.Since(began))
 		got = ask(h, "POST", "/", "1", keyed(key))
 		assert.Equal(t, http.StatusServiceUnavailable, got.Code)

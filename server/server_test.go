@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type shop struct {
 
 	mu       sync.Mutex
 	outcomes []server.What
+	problems []server.Outcome // without their endpoints and tenants
 }
 
 func open(t *testing.T, adjust func(*server.Options)) *shop {
@@ -74,6 +76,9 @@ func (s *shop) another(adjust func(*server.Options)) *server.Server {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.outcomes = append(s.outcomes, o.What)
+			if o.Problem != "" {
+				s.problems = append(s.problems, server.Outcome{What: o.What, Status: o.Status, Problem: o.Problem})
+			}
 		},
 	}
 	if adjust != nil {
@@ -297,6 +302,67 @@ func TestTransactionAfterTheHandler(t *testing.T) {
 	w := &waitingWriter{ResponseWriter: httptest.NewRecorder(), late: late}
 	h.ServeHTTP(w, r)
 	require.ErrorIs(t, w.err, server.ErrNoTransaction)
+}
+
+// A goroutine that outlives its handler writes nothing by the transaction that it has.
+func TestWriteAfterTheHandler(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	var kept *sql.Tx
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept, _ = server.Tx(r.Context())
+		w.WriteHeader(http.StatusCreated)
+		if r.Header.Get("X-Fails") != "" {
+			server.Release(r.Context())
+		}
+	}), server.Endpoint{})
+	for i, fails := range []string{"", "yes"} {
+		require.Equal(t, http.StatusCreated, ask(h, "POST", "/payments", "1", keyed(fmt.Sprint("key-000", i)), with("X-Fails", fails)).Code)
+		_, err := kept.Exec("INSERT INTO ledger (amount) VALUES (1)")
+		require.ErrorIs(t, err, sql.ErrTxDone)
+	}
+	assert.Zero(t, s.rows())
+}
+
+// Exactly the headers that the documentation lists are given again, with those of KeepHeaders.
+func TestDocumentListsTheKeptHeaders(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join("..", "docs", "server.md"))
+	require.NoError(t, err)
+	listed := regexp.MustCompile(`(?s)Recorded headers are (.*?), and those of`).FindStringSubmatch(string(document))
+	require.NotNil(t, listed)
+	kept := []string{"X-Kept"}
+	for _, name := range strings.FieldsFunc(listed[1], func(r rune) bool { return strings.ContainsRune(", \n", r) }) {
+		if name != "and" {
+			kept = append(kept, http.CanonicalHeaderKey(name))
+		}
+	}
+	s := open(t, nil)
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range append([]string{"Vary", "Cache-Control", "Server", "X-Ratelimit-Remaining", "Www-Authenticate", "Access-Control-Allow-Origin", "Allow", "Retry-After"}, kept...) {
+			w.Header().Add(name, "1 of "+name)
+			w.Header().Add(name, "2 of "+name)
+		}
+	}), server.Endpoint{KeepHeaders: []string{"x-kept"}})
+	require.Equal(t, http.StatusOK, ask(h, "POST", "/payments", "1", keyed("key-0001")).Code)
+	again := ask(h, "POST", "/payments", "1", keyed("key-0001")).Header()
+	for _, mark := range []string{"Idempotent-Replayed", "Idempotency-Expires"} {
+		assert.NotEmpty(t, again.Get(mark))
+		again.Del(mark)
+	}
+	want := http.Header{}
+	for _, name := range kept {
+		want[name] = []string{"1 of " + name, "2 of " + name}
+	}
+	assert.Equal(t, want, again)
+	for i, name := range []string{
+		"Set-Cookie", "WWW-Authenticate", "Access-Control-Allow-Origin", "Date", "Connection", "Keep-Alive", "Proxy-Authenticate", "TE", "Trailer",
+		"Transfer-Encoding", "Upgrade", "Content-Encoding", "Content-Length", "Vary", "Idempotent-Replayed", "Idempotency-Expires",
+	} {
+		assert.Panics(t, func() {
+			s.server.Atomic(fmt.Sprint("refused.", i), http.NotFoundHandler(), server.Endpoint{KeepHeaders: []string{name}})
+		}, name)
+	}
 }
 
 // The handler's answer decides whether it is kept, together with the handler's writes.
@@ -692,6 +758,36 @@ func TestOnce(t *testing.T) {
 	require.ErrorIs(t, err, server.ErrNoTransaction)
 }
 
+// Work of Once that is being done, or that keeps nothing, says so.
+func TestOnceThatIsUnderWayOrReleased(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	k := server.Key{Caller: server.Caller{Tenant: "acme"}, Name: "job", Key: "job-1"}
+	runs := 0
+	do := func(ctx context.Context) (int, error) {
+		runs++
+		_, err := server.Once(t.Context(), s.server, k, nil, func(context.Context) (int, error) { return 0, errors.New("called") })
+		var refused *server.RefusedError
+		if assert.ErrorAs(t, err, &refused) {
+			assert.Equal(t, "in-flight", refused.Problem.Name)
+		}
+		tx, err := server.Tx(ctx)
+		if err == nil {
+			_, err = tx.Exec("INSERT INTO ledger (amount) VALUES (1)")
+		}
+		if runs == 1 {
+			server.Release(ctx)
+		}
+		return runs, err
+	}
+	for _, want := range []int{1, 2, 2} {
+		result, err := server.Once(t.Context(), s.server, k, nil, do)
+		require.NoError(t, err)
+		assert.Equal(t, want, result)
+	}
+	assert.Equal(t, 1, s.rows())
+}
+
 // A result of Once that can't be recorded is an error, and nothing is kept.
 func TestResultOfOnceThatCantBeRecorded(t *testing.T) {
 	t.Parallel()
@@ -819,6 +915,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"Options.Secrets is empty": {Journal: s.journal, Caller: caller},
 		"Options.Secrets[0] has 2": {Journal: s.journal, Caller: caller, Secrets: [][]byte{{1, 2}}},
 		"keys of each endpoint":    {Journal: s.journal, Caller: caller, Secrets: secrets, KeysPerEndpoint: true},
+		"Options.MaxInFlight is -": {Journal: s.journal, Caller: caller, Secrets: secrets, MaxInFlight: -1},
 	} {
 		_, err := server.New(t.Context(), o)
 		assert.ErrorContains(t, err, want)
@@ -834,7 +931,13 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		strings.Repeat("n", 65): {},
 		"retain":                {Retain: time.Hour},
 		"limit":                 {Limit: time.Hour},
-		"negative":              {MaxAnswer: -1},
+		"negative.answer":       {MaxAnswer: -1},
+		"negative.request":      {MaxRequest: -1},
+		"negative.held":         {Held: -1},
+		"negative.wait":         {Wait: -1},
+		"negative.limit":        {Limit: -1},
+		"key.bytes.0":           {KeyBytes: [2]int{0, 8}},
+		"key.bytes.256":         {KeyBytes: [2]int{8, 256}},
 		"cookies":               {KeepHeaders: []string{"set-cookie"}},
 		"replayed":              {KeepHeaders: []string{"idempotent-replayed"}},
 		"expires":               {KeepHeaders: []string{"Idempotency-Expires"}},

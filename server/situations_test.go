@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/server"
 )
 
@@ -75,6 +77,13 @@ func (w *wire) isProblem(got answered, status int, name string) {
 	assert.Equal(w.t, `<https://api.example.com/keys>; rel="describedby"`, got.Header.Get("Link"))
 	assert.Contains(w.t, got.Body, `"type":"https://api.example.com/keys#`+name+`"`)
 	assert.NotContains(w.t, got.Body, "paid")
+	what := server.Refused
+	if status >= 500 {
+		what = server.Failed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	assert.Contains(w.t, w.problems, server.Outcome{What: what, Status: status, Problem: name})
 }
 
 // isReplayed checks that the answer is the recorded one of pay.
@@ -210,10 +219,14 @@ func TestEndpointRules(t *testing.T) {
 		{"a repeated request may be refused its answer", func(t *testing.T, w *wire) {
 			h := w.pays(server.Endpoint{MayReplay: func(r *http.Request, receipt journal.Receipt) error {
 				assert.Equal(t, "payments.create", receipt.Place)
-				return errors.New("no more")
+				if r.Header.Get("X-Right") == "" {
+					return errors.New("no more")
+				}
+				return nil
 			}})
 			assert.Equal(t, http.StatusCreated, w.ask(h, "POST", "/payments", "1", keyed(key)).Code)
 			w.isProblem(w.ask(h, "POST", "/payments", "1", keyed(key)), 403, "replay-forbidden")
+			w.isReplayed(w.ask(h, "POST", "/payments", "1", keyed(key), with("X-Right", "yes")))
 		}},
 		{"another request under the key learns nothing", func(t *testing.T, w *wire) {
 			h := w.pays(server.Endpoint{})
@@ -367,19 +380,33 @@ func TestEndpointRules(t *testing.T) {
 			assert.Zero(t, w.rows()+w.receipts())
 		}},
 		{"nothing of an answer leaves before it is recorded", func(t *testing.T, w *wire) {
-			h := w.server.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			const early = 1000 // bytes, in more than one packet of HTTP
+			holds := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				control := http.NewResponseController(rw)
 				assert.ErrorIs(t, control.Flush(), http.ErrNotSupported)
 				_, _, err := control.Hijack()
 				assert.ErrorIs(t, err, http.ErrNotSupported)
+				assert.ErrorIs(t, control.SetReadDeadline(time.Time{}), http.ErrNotSupported)
 				assert.ErrorIs(t, control.SetWriteDeadline(time.Time{}), http.ErrNotSupported)
 				_, pushes := rw.(http.Pusher)
 				assert.False(t, pushes)
 				rw.WriteHeader(http.StatusEarlyHints)
-				pay(rw, r)
-			}), server.Endpoint{})
-			assert.Equal(t, 201, w.ask(h, "POST", "/payments", "1", keyed(key)).Code)
-			w.isReplayed(w.ask(h, "POST", "/payments", "1", keyed(key)))
+				rw.WriteHeader(http.StatusCreated)
+				_, err = rw.Write(make([]byte, early<<10))
+				assert.NoError(t, err)
+			})
+			client, err := onceward.New(onceward.Config{Journal: w.journal, Providers: []providers.Provider{providers.Stripe()}, Secret: make([]byte, 16)})
+			require.NoError(t, err)
+			both := w.another(func(o *server.Options) { w.options(o); o.Client = client })
+			for name, h := range map[string]http.Handler{"atomic": both.Atomic("atomic", holds, server.Endpoint{}), "repeatable": both.Repeatable("repeatable", holds, server.Endpoint{})} {
+				for _, replayed := range []string{"", "true"} {
+					got := w.ask(h, "POST", "/payments", "1", keyed("key-"+name))
+					assert.Equal(t, 201, got.Code)
+					assert.Len(t, got.Body, early<<10)
+					assert.Equal(t, replayed, got.Header.Get("Idempotent-Replayed"))
+				}
+			}
+			require.NoError(t, client.Shutdown(t.Context()))
 		}},
 		{"a handler that is too slow leaves nothing", func(t *testing.T, w *wire) {
 			slow := true
@@ -402,7 +429,12 @@ func TestEndpointRules(t *testing.T) {
 					_, _ = tx.Exec("INSERT INTO ledger (payee) VALUES ('eve')")
 				}
 			}), server.Endpoint{})
-			w.isProblem(w.ask(h, "POST", "/payments", "1", keyed(key)), 503, "not-done")
+			got := w.ask(h, "POST", "/payments", "1", keyed(key))
+			w.isProblem(got, 503, "not-done")
+			assert.Equal(t, "1", got.Header.Get("Retry-After"))
+			got = w.ask(h, "PUT", "/payments", "1")
+			w.isProblem(got, 503, "in-doubt")
+			assert.Empty(t, got.Header.Get("Retry-After"), "the next one would be another request")
 			assert.Zero(t, w.rows()+w.receipts())
 		}},
 		{"a store that fails has no handler called", func(t *testing.T, w *wire) {
@@ -422,7 +454,9 @@ func TestEndpointRules(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.NoError(t, tx.Commit(t.Context()))
-			w.isProblem(w.ask(h, "POST", "/payments", "1", keyed(key)), 503, "newer-release")
+			got := w.ask(h, "POST", "/payments", "1", keyed(key))
+			w.isProblem(got, 503, "newer-release")
+			assert.Equal(t, "5", got.Header.Get("Retry-After"))
 		}},
 		{"a tenant's requests at once are bounded, and not another's", func(t *testing.T, w *wire) {
 			begun, goOn := make(chan struct{}), make(chan struct{})
@@ -478,13 +512,16 @@ func (errReader) Read([]byte) (int, error) { return 0, net.ErrClosed }
 // A key's answer is given until it expires, the key is then refused for a while, and new after that.
 func TestKeyLifecycle(t *testing.T) {
 	t.Parallel()
-	for name, reaps := range map[string]bool{"reaped": true, "not reaped": false} {
+	for name, row := range map[string]struct {
+		reaps     bool
+		refuseFor time.Duration
+	}{"reaped": {true, 24 * time.Hour}, "not reaped": {false, 24 * time.Hour}, "not refused": {false, -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				s := openIn(t, path, nil)
-				h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 24 * time.Hour, RefuseFor: 24 * time.Hour})
+				s := openIn(t, path, func(o *server.Options) { o.Flavour = server.IETF("https://api.example.com/keys") })
+				h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{Retain: 24 * time.Hour, RefuseFor: row.refuseFor})
 				n := 0
 				later := func(after time.Duration) { // with some traffic, by which the journal sees the time
 					for end := time.Now().Add(after); time.Now().Before(end); {
@@ -495,22 +532,29 @@ func TestKeyLifecycle(t *testing.T) {
 						synctest.Wait()
 					}
 				}
-				if reaps {
+				if row.reaps {
 					go func() { _ = s.server.Run(t.Context()) }()
 				}
-				require.Equal(t, 201, ask(h, "POST", "/payments", "1", keyed(key)).Code)
+				expires := time.Now().Add(24 * time.Hour).UTC().Format(http.TimeFormat)
+				first := ask(h, "POST", "/payments", "1", keyed(key))
+				require.Equal(t, 201, first.Code)
+				assert.Equal(t, expires, first.Header().Get("Idempotency-Expires"))
 				later(23 * time.Hour)
-				assert.Equal(t, "true", ask(h, "POST", "/payments", "1", keyed(key)).Header().Get("Idempotent-Replayed"))
+				again := ask(h, "POST", "/payments", "1", keyed(key)).Header()
+				assert.Equal(t, "true", again.Get("Idempotent-Replayed"))
+				assert.Equal(t, expires, again.Get("Idempotency-Expires"))
 				later(2 * time.Hour)
-				got := ask(h, "POST", "/payments", "1", keyed(key))
-				assert.Equal(t, http.StatusGone, got.Code)
-				assert.Contains(t, got.Body.String(), "expired")
-				assert.Equal(t, http.StatusGone, ask(h, "POST", "/payments", "1", keyed(key)).Code)
-				later(24 * time.Hour)
+				if row.refuseFor > 0 {
+					for range 2 {
+						got := ask(h, "POST", "/payments", "1", keyed(key))
+						(&wire{shop: s}).isProblem(answered{got.Code, got.Header(), got.Body.String()}, 410, "key-expired")
+					}
+					later(24 * time.Hour)
+				}
 				before := s.rows()
 				assert.Equal(t, 201, ask(h, "POST", "/payments", "2", keyed(key)).Code)
 				assert.Equal(t, before+1, s.rows())
-				if last := s.outcomes[len(s.outcomes)-1]; reaps {
+				if last := s.outcomes[len(s.outcomes)-1]; row.reaps {
 					assert.Equal(t, server.Created, last)
 				} else {
 					assert.Equal(t, server.Again, last)
