@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,9 +19,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/providers"
 )
 
 // books is a consumer with a ledger in the journal's file.
@@ -31,7 +35,12 @@ type books struct {
 
 func open(t *testing.T) *books {
 	t.Helper()
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "books.db"), sqlite.Options{Volatile: true})
+	return openIn(t, t.TempDir())
+}
+
+func openIn(t *testing.T, folder string) *books {
+	t.Helper()
+	j, err := sqlite.Open(filepath.Join(folder, "books.db"), sqlite.Options{Volatile: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	tx, err := j.BeginSQL(t.Context())
@@ -105,6 +114,10 @@ func TestDo(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, consume.Done, result)
 	assert.Len(t, b.ledger(), 8)
+	for r, err := range b.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(r.Key), 512)
+	}
 }
 
 // A function that fails leaves nothing, and is called again.
@@ -308,6 +321,37 @@ func TestManyAtOnce(t *testing.T) {
 	for _, line := range lines {
 		assert.False(t, seen[line], line)
 		seen[line] = true
+	}
+}
+
+// A function makes no call within its transaction, since that may be rolled back after it. The calls that it enqueues are there if and
+// only if the message is marked.
+func TestCallsOfAFunction(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	client, err := onceward.New(onceward.Config{Journal: b.journal, Providers: []providers.Provider{providers.Stripe()}, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	failure := errors.New("not today")
+	for i, fails := range []error{failure, nil, nil} {
+		_, err := b.Do(t.Context(), message("m-1"), func(ctx context.Context, tx journal.Tx) error {
+			ctx = onceward.WithOperation(ctx, "charge of m-1")
+			charge, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.stripe.com/v1/charges", strings.NewReader("amount=1"))
+			require.NoError(t, err)
+			charge.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			_, err = client.HTTPClient().Do(charge)
+			require.ErrorIs(t, err, onceward.ErrOpenTransaction)
+			charge.Body = io.NopCloser(strings.NewReader("amount=1"))
+			_, err = client.Enqueue(ctx, tx, charge)
+			return errors.Join(err, fails)
+		})
+		require.ErrorIs(t, err, fails)
+		n := 0
+		for _, err := range b.journal.List(t.Context(), journal.Filter{}) {
+			require.NoError(t, err)
+			n++
+		}
+		assert.Equal(t, min(i, 1), n)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -326,19 +327,102 @@ func TestRunEndsWithTheJournal(t *testing.T) {
 	assert.Empty(t, log.String())
 }
 
-// A message is forgotten once its time is over, and not before.
+// A message is forgotten once its time is over, and not before, whether Run removes its mark or not.
 func TestMessageExpires(t *testing.T) {
 	t.Parallel()
-	b := open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := b.Do(ctx, message("m-1"), book("m-1"))
-	require.NoError(t, err)
-	cancel()
-	require.ErrorIs(t, b.Run(ctx), context.Canceled)
-	n := 0
-	for _, err := range b.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
-		require.NoError(t, err)
-		n++
+	for name, runs := range map[string]bool{"removed": true, "not removed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				b := openIn(t, folder)
+				c, err := consume.New(t.Context(), consume.Options{Journal: b.journal, Name: "mails", Keep: 24 * time.Hour, Logger: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				if runs {
+					go func() { _ = c.Run(t.Context()) }()
+				}
+				n := 0
+				deliver := func(id string) consume.Result {
+					result, err := c.Do(t.Context(), message(id), book(id))
+					require.NoError(t, err)
+					return result
+				}
+				later := func(hours int) { // with some traffic, by which the journal sees the time
+					for range hours {
+						<-time.After(time.Hour)
+						n++
+						deliver(fmt.Sprint("traffic-", n))
+						<-time.After(time.Minute)
+						synctest.Wait()
+					}
+				}
+				marked := func() (is bool) {
+					for r, err := range b.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+						require.NoError(t, err)
+						is = is || strings.HasSuffix(r.Key, "m-1")
+					}
+					return is
+				}
+				require.Equal(t, consume.Done, deliver("m-1"))
+				later(23)
+				assert.Equal(t, consume.Duplicate, deliver("m-1"))
+				assert.True(t, marked())
+				later(2)
+				assert.Equal(t, !runs, marked())
+				assert.Equal(t, consume.Done, deliver("m-1"))
+			})
+		})
 	}
-	assert.Equal(t, 1, n)
+}
+
+// A provider gives up waiting while a function runs. The message is done all the same, and its next delivery is a duplicate.
+func TestProviderThatGivesUpWaiting(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	gone, goAway := context.WithCancel(t.Context())
+	h := b.verified(consume.WholeBody("shopify"), func(ctx context.Context, tx journal.Tx, _ consume.Message, _ []byte) error {
+		goAway()
+		return book("once")(ctx, tx)
+	})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(gone, "POST", "/hooks", strings.NewReader("body")))
+	assert.Equal(t, http.StatusNoContent, w.Code)
+	assert.Equal(t, http.StatusNoContent, ask(h, "body"))
+	assert.Equal(t, []string{"once"}, b.ledger())
+}
+
+// While another delivery of a message is worked on, the provider is asked to deliver it later.
+func TestWebhookThatIsBusy(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	h := b.verified(consume.WholeBody("shopify"), func(context.Context, journal.Tx, consume.Message, []byte) error {
+		return fmt.Errorf("a second consumer: %w", consume.ErrBusy)
+	})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("POST", "/hooks", strings.NewReader("body")))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+}
+
+// Mollie sends the same unsigned form for each change of a payment. None is marked as done, so neither the first of them nor a
+// stranger's makes a duplicate of the next one.
+func TestHintsAreNotMarked(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for _, id := range []consume.Identity{consume.Events("mollie"), consume.WholeBody("mollie")} {
+		h := &webhook.Handler{Verifier: webhook.MollieClassic(), Next: b.Webhook(id, func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
+			return book(m.ID)(ctx, tx)
+		})}
+		for range 2 {
+			r := httptest.NewRequest("POST", "/hooks", strings.NewReader("id=tr_7UhSN1zuXS"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			assert.Equal(t, http.StatusInternalServerError, w.Code)
+		}
+	}
+	assert.Empty(t, b.ledger())
+	for range b.journal.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
+		t.Error("a hint was marked")
+	}
 }

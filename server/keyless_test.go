@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -31,6 +32,19 @@ func TestAnswerWithoutAKeyMayBeCompressed(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, got.Code)
 	assert.Equal(t, "gzip", got.Header().Get("Content-Encoding"))
 	assert.Len(t, c.provider.Effects(), 1)
+}
+
+// A handler goes on when its caller disconnects, also without a key.
+func TestCallerWithoutAKeyThatDisconnects(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	gone, goAway := context.WithCancel(t.Context())
+	h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		goAway()
+		pay(w, r)
+	}), server.Endpoint{})
+	ask(h, "PUT", "/payments", "1", func(r *http.Request) { *r = *r.WithContext(gone) })
+	assert.Equal(t, 1, s.rows())
 }
 
 // An unnamed call below a request without a key is not sent any more once its caller has heard that it is pending: the repeated
