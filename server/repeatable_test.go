@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -488,6 +489,30 @@ func TestFlowWhoseInputChangesBetweenReleases(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusBadRequest, ask(release(stricter), "POST", "/", "1", keyed("key-0002")).Code, "its flow has not begun")
 	assert.Equal(t, http.StatusServiceUnavailable, ask(release(amount), "POST", "/", "1", keyed(key)).Code, "the first release goes on")
+}
+
+// The answer of a flow that waits has the time until it goes on. At an endpoint of Atomic a flow does not run.
+func TestFlowThatWaits(t *testing.T) {
+	t.Parallel()
+	c := openCaller(t, nil)
+	waiting := flow.Define("waiting", 1, func(ctx context.Context, _ string) (string, error) {
+		return flow.Step(ctx, "book", func(context.Context) (string, error) { return "", errors.New("no ledger") })
+	})
+	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{waiting}, Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour, MaxAttempts: 2}})
+	require.NoError(t, err)
+	decode := func(r *http.Request) (string, error) {
+		body, err := io.ReadAll(r.Body)
+		return string(body), err
+	}
+	serves := server.Flow(waiting, flows, decode, func(_ http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) })
+	h := c.server.Repeatable("pay", serves, server.Endpoint{})
+	got := ask(h, "POST", "/", "1", keyed(key))
+	assert.Equal(t, http.StatusServiceUnavailable, got.Code)
+	seconds, err := strconv.Atoi(got.Header().Get("Retry-After"))
+	require.NoError(t, err)
+	assert.Greater(t, seconds, 5, "the time is the flow's")
+	assert.LessOrEqual(t, seconds, 3601)
+	assert.Equal(t, http.StatusBadRequest, ask(c.server.Atomic("atomic", serves, server.Endpoint{}), "POST", "/", "1", keyed("key-0002")).Code)
 }
 
 // A client without a secret, Repeatable without a client, and a journal without receipts are refused.
