@@ -27,7 +27,7 @@ type Endpoint struct {
 	// at least 24 hours.
 	Retain time.Duration
 
-	// RefuseFor is the time after that in which the key is refused, and not taken for a new one. Negative: not at all. While
+	// RefuseFor is how long after that the key is refused, and not taken for a new one. Negative: not at all. While
 	// the client of Options.Client keeps the calls of the key (Config.Keep), a new life of the key gets their answers, and
 	// makes none of them again. So give no less then. Default: Config.Keep, and 23 days if that is less or there is no client.
 	RefuseFor time.Duration

@@ -27,8 +27,8 @@ func (p *provides) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"id":"ch_1"}`)), Request: r}, nil
 }
 
-// A key is not taken for a new one while the client still knows the calls below it: they would not be made again, and the payment
-// of the key's new life would be booked without a charge.
+// A key is not taken for a new one while the client still knows the calls below it. They would not be made again, and the new
+// payment would be booked without a charge.
 func TestKeyIsRefusedWhileItsCallsAreKnown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

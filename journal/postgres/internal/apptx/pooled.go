@@ -48,7 +48,7 @@ func NewPooled(ctx context.Context, conn *pgxpool.Conn, mode pgx.QueryExecMode) 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
 
-// ErrFailedBefore wraps the error for which a transaction sends nothing any more.
+// ErrFailedBefore wraps the error that has ended a transaction: it sends nothing any more.
 var ErrFailedBefore = errors.New("a statement of the transaction has failed before")
 
 // BeginsWith reports whether a statement is sent with the next one, the first of the transaction.
