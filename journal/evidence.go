@@ -37,7 +37,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 	}
 	op.Looks++
 	op.LookedAt = ev.At
-	if op.State == StateUnknown {
+	if op.State == StateUnknown && !op.Disputed {
 		op.Attention, op.LookAt = "", ev.Due
 	}
 	return Look, nil
@@ -53,10 +53,10 @@ func lastLooked(op *Operation) (at time.Time) {
 	return at
 }
 
-// hint makes a look-up of an unknown operation due now, or at Due.
+// hint makes a look-up of an unknown operation due now, or at Due. A disputed one stays with the person who decides.
 func hint(op *Operation, ev *Event) (Decision, error) {
 	at := later(ev.At, ev.Due)
-	if op.State != StateUnknown || op.NeverLeft() || op.Attention == "" && !op.LookAt.After(at) {
+	if op.State != StateUnknown || op.Disputed || op.NeverLeft() || op.Attention == "" && !op.LookAt.After(at) {
 		return Ignored, nil
 	}
 	op.Attention, op.LookAt = "", at
@@ -267,19 +267,26 @@ func alert(op *Operation, ev *Event, why string) {
 	case op.Tombstone:
 		op.Attention = why
 	default:
-		die(op, false, why)
+		dispute(op, false, why)
 	}
 }
 
 // attention leaves the operation unknown for a person. It does not claim that the operation ran.
 func attention(op *Operation, ev *Event, why string) {
 	if op.State == StateUnknown {
-		die(op, ev.Delivered, why)
+		dispute(op, ev.Delivered, why)
 		return
 	}
 	settle(op, ev, StateUnknown)
 	op.ByHand, op.Cause = false, why
-	die(op, false, why)
+	dispute(op, false, why)
+}
+
+// dispute ends the look-ups of an operation whose evidence contradicts itself, another decision or an outcome. A later
+// look-up that decides nothing leaves its reason as it is.
+func dispute(op *Operation, delivered bool, why string) {
+	die(op, delivered, why)
+	op.Disputed = op.State == StateUnknown
 }
 
 // die ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
@@ -526,8 +533,10 @@ func undecided(op *Operation, ev *Event, finding Finding) (Decision, error) {
 	ev.Evidence = &e
 	keep(op, ev)
 	switch {
+	case op.Disputed: // it knows no more than before
+		return Recorded, nil
 	case again:
-		die(op, ev.Delivered, cmp.Or(e.Why, twoObjects))
+		dispute(op, ev.Delivered, cmp.Or(e.Why, twoObjects))
 		return Recorded, nil
 	case ev.Attention != "":
 		die(op, ev.Delivered, ev.Attention)

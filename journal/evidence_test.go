@@ -565,6 +565,59 @@ func TestLooksAreLeasedOneAtATime(t *testing.T) {
 	assert.Equal(t, journal.Ignored, decision)
 }
 
+// Evidence that contradicts itself needs a decision. Look-ups and hints that decide nothing leave its reason as it is.
+func TestDisputedOperationStaysOnTheList(t *testing.T) {
+	look := journal.Event{Kind: journal.EventLook, At: noon, Last: noon, Due: noon.Add(time.Minute), Asked: true}
+	hint := journal.Event{Kind: journal.EventHint, At: noon, Last: noon}
+	objects := func(op journal.Operation) journal.Operation {
+		op.State, op.Holder, op.LookAt = journal.StateInFlight, "A", time.Time{}
+		op.Found.MayHaveRun = true
+		op, _ = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_1"))
+		op, _ = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_2"))
+		doubt := journal.Event{Kind: journal.EventDoubt, At: noon, Last: noon, Session: "A", Claim: op.Claim, Open: true, LookAfter: time.Minute}
+		op, _ = next(t, op, true, doubt)
+		return op
+	}
+	candidates := func(op journal.Operation) journal.Operation {
+		for _, object := range []string{"payment pay_1", "payment pay_1, payment pay_2"} {
+			op, _ = next(t, op, false, seen(op, journal.FindingAmbiguous, object))
+		}
+		return op
+	}
+	for name, make := range map[string]func(journal.Operation) journal.Operation{"two objects show its key": objects, "candidates, twice": candidates} {
+		op := make(inDoubt())
+		require.Equal(t, journal.StateUnknown, op.State, name)
+		require.True(t, op.Disputed, name)
+		why := op.Attention
+		stays := func(after string, op journal.Operation) {
+			t.Helper()
+			assert.Equal(t, why, op.Attention, "%s: %s", name, after)
+			assert.True(t, op.Disputed && op.LookAt.IsZero(), "%s: %s", name, after)
+			assert.Empty(t, journal.Violations(op, noon), "%s: %s", name, after)
+		}
+		asked, decision := next(t, op, false, look)
+		require.Equal(t, journal.Look, decision, name)
+		stays("a caller asks", asked)
+		for _, finding := range []journal.Finding{journal.FindingInconclusive, journal.FindingInProgress, journal.FindingAmbiguous} {
+			ev := seen(asked, finding, "")
+			ev.Due = noon.Add(time.Hour)
+			got, _ := next(t, asked, false, ev)
+			stays(finding.String(), got)
+			ev.Attention = "given up after 168h0m0s"
+			got, _ = next(t, asked, false, ev)
+			stays(finding.String()+" at the end of the schedule", got)
+		}
+		hinted, decision := next(t, op, false, hint)
+		assert.Equal(t, journal.Ignored, decision, name)
+		stays("an event that proves nothing", hinted)
+
+		decided, _ := next(t, asked, false, journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Resolution: journal.Executed, Claim: op.Claim, Object: "payment pay_1"})
+		assert.Equal(t, journal.StateCompleted, decided.State, name)
+		assert.Empty(t, decided.Attention, name)
+		assert.False(t, decided.Disputed, name)
+	}
+}
+
 func TestUndecidedEvidenceSetsTheNextLookup(t *testing.T) {
 	op := inDoubt()
 	ev := seen(op, journal.FindingInconclusive, "")

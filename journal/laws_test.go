@@ -79,6 +79,12 @@ var laws = []law{
 		}
 		return true
 	}},
+	{"a disputed operation needs attention until evidence or a person decides, and no look-up of it is planned", func(s *step) bool {
+		return !s.op.Disputed || s.ev.Kind == journal.EventResolve || s.next.State != journal.StateUnknown || s.next.Disputed && s.next.Attention != "" && s.next.LookAt.IsZero()
+	}},
+	{"only evidence makes an operation disputed", func(s *step) bool {
+		return s.op.Disputed || !s.next.Disputed || len(s.op.Evidence) > 0 || s.next.SecondEffects > 0 || s.ev.Kind == journal.EventEvidence
+	}},
 	{"a removed operation leaves nothing", func(s *step) bool {
 		return s.op.State == journal.StateAbsent || s.next.State != journal.StateAbsent || reflect.DeepEqual(s.next, journal.Operation{})
 	}},
@@ -507,6 +513,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		}
 		if op.State > journal.StateInFlight && d.oneIn(4) {
 			op.Attention, op.LookAt = "somebody has to see to it", time.Time{}
+			op.Disputed = op.State == journal.StateUnknown && d.oneIn(2)
 		}
 		if op.State <= journal.StateInFlight {
 			op.ParkedSince = near()

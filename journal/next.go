@@ -258,7 +258,8 @@ func enqueue(op *Operation, ev *Event) (Decision, error) {
 		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
-		op.Cause, op.Attention = "enqueued", ""
+		op.Cause = "enqueued"
+		op.decided()
 		return Recorded, nil
 	case op.Tombstone:
 		return Gone, nil
@@ -391,8 +392,12 @@ func generation(op *Operation, key, reference string) {
 	op.MayHaveRun, op.Failed, op.Found = false, false, Found{}
 	op.LastEndedAt, op.BusySince, op.ParkedSince = time.Time{}, time.Time{}, time.Time{}
 	op.Attempts = 0
-	op.Attention, op.LookAt, op.Adopted = "", time.Time{}, false
+	op.Adopted = false
+	op.decided()
 }
+
+// decided clears the reason why a person has to look at the operation, as of an earlier state.
+func (op *Operation) decided() { op.Attention, op.Disputed, op.LookAt = "", false, time.Time{} }
 
 func claim(op *Operation, live bool, ev *Event) (Decision, error) {
 	if ev.Session == "" {
@@ -600,7 +605,7 @@ func hold(op *Operation, ev *Event) {
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
-	op.Attention = ""
+	op.decided()
 }
 
 func complete(op *Operation, ev *Event) (Decision, error) {
@@ -754,7 +759,7 @@ func release(op *Operation, ev *Event) (Decision, error) {
 // and could not ask again.
 func park(op *Operation, ev *Event) {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
-	op.Attention, op.LookAt = "", time.Time{}
+	op.decided()
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
@@ -928,7 +933,7 @@ func settle(op *Operation, ev *Event, to State) {
 		op.DueAt = time.Time{} // else the provider's pause holds for every caller
 	}
 	op.WakeAt, op.ParkedSince = time.Time{}, time.Time{}
-	op.Attention, op.LookAt = "", time.Time{}
+	op.decided()
 	op.Evidence = withoutAnswers(op.Evidence)
 	switch {
 	case to == StateUnknown && !op.NeverLeft():

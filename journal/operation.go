@@ -192,7 +192,10 @@ type Operation struct {
 	// Attention says why a person has to look at it. For an unknown operation it says why no look-up is due, for a
 	// pending one why it has no outcome, for another what contradicts its outcome. If it is empty, see NeedsAttention.
 	Attention string
-	Evidence  []Evidence // the first and the latest, oldest first; kept with a tombstone
+	// Disputed means that evidence set Attention of an unknown operation, for example a second object. Only a decision
+	// clears it: a look-up that decides nothing does not.
+	Disputed bool
+	Evidence []Evidence // the first and the latest, oldest first; kept with a tombstone
 
 	Unwanted *Resolved // who withdrew it; nil if no one did
 

@@ -23,9 +23,10 @@ const (
 	tagInbound  = 7
 	tagFlow     = 8
 	tagParked   = 9
+	tagDisputed = 10
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -41,6 +42,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.Flow != (journal.FlowRef{})
 	case tagParked:
 		return !op.ParkedSince.IsZero()
+	case tagDisputed:
+		return op.Disputed
 	}
 	return false
 }
@@ -78,6 +81,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.Flow = journal.FlowRef{ID: d.string(), Parent: d.string(), Handle: d.int()}
 	case tagParked:
 		op.ParkedSince = d.time()
+	case tagDisputed:
+		op.Disputed = true
 	default:
 		return false
 	}
@@ -87,7 +92,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
-	op.ParkedSince = time.Time{}
+	op.ParkedSince, op.Disputed = time.Time{}, false
 }
 
 func hasExtras(op *journal.Operation) bool {
