@@ -21,7 +21,8 @@ import (
 // The error is an Error. Nothing was recorded then, and tx can go on unless the database ended it:
 //
 //   - ErrInvalidRequest: no effect, a key of its own, a secret body, or within a flow
-//   - ErrNameNeeded: no name; ErrKeyReused: its name has another request; ErrAnswerGone: too little is left to compare
+//   - ErrNameNeeded: no name; ErrKeyReused: its name has another request, or an earlier request used the inbound key
+//   - ErrAnswerGone: too little is left to compare
 //   - ErrCredentialMissing: no attempt could add a credential
 //   - ErrInFlight: another call is sending it and may still cancel it. Repeat the transaction
 func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) (Operation, error) {

@@ -136,7 +136,8 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 		Derive: func(_, step string) string { // the scope is the tenant
 			return naming.Derive(in.client.core.Secret, "child", tenant, whole, step)
 		},
-		Steps: &naming.Ordinals{},
+		Steps:   &naming.Ordinals{},
+		Earlier: seam.Earlier(ctx),
 	}
 	return naming.With(ctx, naming.Naming{Scope: tenant, Account: naming.Of(ctx).Account, Parent: p})
 }

@@ -27,9 +27,9 @@ type Endpoint struct {
 	// at least 24 hours.
 	Retain time.Duration
 
-	// RefuseFor is how long after that the key is refused, and not taken for a new one. Negative: not at all. While
-	// the client of Options.Client keeps the calls of the key (Config.Keep), a new life of the key gets their answers, and
-	// makes none of them again. So give no less then. Default: Config.Keep, and 23 days if that is less or there is no client.
+	// RefuseFor is how long after that the key is refused, and not taken for a new one. Negative: not at all. If the
+	// handler makes calls through Options.Client, a key that was used before is refused after that time too: its calls
+	// are not made again. Default: Config.Keep, and 23 days if that is less or there is no client.
 	RefuseFor time.Duration
 
 	// Limit is the longest time that one run of the handler may take. It also limits the wait for a request's body if
@@ -74,6 +74,11 @@ var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposit
 // neverKept are headers that would harm a caller who got them again, or that the server sets anew.
 var neverKept = regexp.MustCompile(`^(Idempotent-Replayed|Idempotency-.*|Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
 
+const (
+	minRetain = 24 * time.Hour   // the least Endpoint.Retain
+	maxLimit  = 10 * time.Minute // the largest Endpoint.Limit
+)
+
 // refuseFor is the least Endpoint.RefuseFor by default.
 const refuseFor = 23 * 24 * time.Hour
 
@@ -100,9 +105,9 @@ func (s *Server) checked(name string, e Endpoint) Endpoint {
 	switch {
 	case !endpointName.MatchString(name):
 		panic(fmt.Sprintf("server: the endpoint's name %q: give 1 to 64 of a-z, 0-9, '.', '_' and '-'", name))
-	case e.Retain < 24*time.Hour:
+	case e.Retain < minRetain:
 		panic(fmt.Sprintf("server: endpoint %s: Endpoint.Retain is %v: give at least 24 hours", name, e.Retain))
-	case e.Limit < 0 || e.Limit > 10*time.Minute:
+	case e.Limit < 0 || e.Limit > maxLimit:
 		panic(fmt.Sprintf("server: endpoint %s: Endpoint.Limit is %v: give at most 10 minutes", name, e.Limit))
 	case e.Held < 0 || e.Wait < 0 || e.MaxRequest < 0 || e.MaxAnswer < 0:
 		panic(fmt.Sprintf("server: endpoint %s: Held, Wait, MaxRequest and MaxAnswer can't be negative", name))

@@ -74,6 +74,8 @@ func problemOfFlow(err error, now time.Time) *Problem {
 	switch {
 	case err == nil, errors.Is(err, flow.ErrGivenUp):
 		return nil
+	case errors.Is(err, onceward.ErrAnswerGone): // of the flow: one that has not ended hides that of an operation
+		return &keyExpired
 	case errors.Is(err, flow.ErrSetAside):
 		return &setAside
 	case errors.Is(err, onceward.ErrOutcomeUnknown), errors.Is(err, onceward.ErrKeyReused): // another release may decode the same request otherwise

@@ -366,7 +366,7 @@ func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
 // under makes ctx the handler's context, which cancel ends.
 func (r *run) under(ctx context.Context, cancel context.CancelFunc) {
 	r.cancel = cancel
-	r.ctx = seam.InTransactionWhile(context.WithValue(ctx, runKey{}, r), r.isOpen)
+	r.ctx = seam.InTransactionWhile(seam.WithEarlier(context.WithValue(ctx, runKey{}, r), r.isEarlier), r.isOpen)
 }
 
 // equals reports whether two requests are the same.

@@ -164,6 +164,25 @@ func (r *run) decide(result journal.ReceiptResult, err error) error {
 	return ErrRefused
 }
 
+// isEarlier reports whether an operation below the request is of an earlier request with the same key. If so, it refuses the
+// request: the client would not make the operation again, and the rows of the request would lack it.
+//
+// An earlier request began at least minRetain before the receipt, and ran for at most maxLimit. An operation of this request may
+// be older than the receipt too, if another release has served it by Repeatable. Repeatable has no receipt yet, and writes nothing
+// beside its operations. There, only an operation without its answer shows that the key has expired.
+func (r *run) isEarlier(op *journal.Operation) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begun := r.receipt.ExpiresAt.Add(-r.base.Keep)
+	if !op.Tombstone && (r.receipt.State == journal.ReceiptAbsent || !op.CreatedAt.Before(begun.Add(maxLimit-minRetain))) {
+		return false
+	}
+	if !r.ended {
+		r.failed, r.problem = ErrRefused, &keyExpired
+	}
+	return true
+}
+
 // refusals are the problems that answer a request which its receipt keeps from being served.
 var refusals = map[journal.Decision]*Problem{
 	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,

@@ -59,6 +59,7 @@ var (
 	errFlow        = errors.New("it is enqueued in a flow, which would not know of it: take its context out of the flow by WithParent(ctx, \"\"), or make the call in a Step")
 	errBringsKey   = errors.New("it carries an idempotency key: leave it out, since Onceward makes one for its name (Operation.Key)")
 	errSecretBody  = errors.New("its body is a secret and is not recorded, so no process could send it later: make the call after the commit")
+	errEarlier     = errors.New("it is of an earlier request with the same inbound key, whose answer has expired: the caller has to use a new key")
 	errNotByItself = errors.New("another call is sending it, and may cancel it: enqueue it again once that has ended")
 )
 
@@ -110,6 +111,10 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, err)
 	case err != nil:
 		return journal.Operation{}, k.fail(fault.ErrJournal, err)
+	case res.Decision != journal.Recorded && k.isEarlier(op):
+		f := k.failWith(op, fault.ErrKeyReused, errEarlier)
+		f.Operation.Answer, f.Differs = nil, []string{"inbound request"} // another request learns nothing of it
+		return journal.Operation{}, f
 	case res.Decision == journal.Misuse, res.Decision == journal.Withdrawn, res.Decision == journal.Gone:
 		_, err := k.answerFrom(op, res.Decision)
 		return journal.Operation{}, err
@@ -119,4 +124,11 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: &k.clean})))
 	}
 	return *op, nil
+}
+
+// isEarlier reports whether an operation is of an earlier request with the same inbound key. If so, package server refuses
+// the present request.
+func (k *call) isEarlier(op *journal.Operation) bool {
+	p := k.name.Parent
+	return p != nil && p.Earlier != nil && p.Earlier(op)
 }

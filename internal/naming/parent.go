@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/journal"
 )
 
 // Parent is the parent that the operations under a context are steps of. A context holds a pointer to it, and all
@@ -23,6 +24,10 @@ type Parent struct {
 	Derive  func(scope, step string) string // the key of a step
 	Steps   *Ordinals                       // makes up the steps of unnamed calls
 	Invalid error                           // why its key can't be one; nil: it can
+
+	// Earlier reports whether a recorded operation below is of an earlier request with the same key: see seam.WithEarlier.
+	// Nil means that no request has the key twice.
+	Earlier func(*journal.Operation) bool
 
 	// Tenant is set for an inbound request without a key, and nothing else is then. It returns the tenant of the names
 	// below.

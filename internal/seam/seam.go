@@ -187,3 +187,18 @@ func IsInTransaction(ctx context.Context) bool {
 }
 
 type transactionKey struct{}
+
+// WithEarlier returns the context of a request that package server serves under a key. The server may have forgotten an
+// earlier request with the key. earlier receives an operation below the key, if the journal had the operation already,
+// and reports whether it is of such an earlier request.
+func WithEarlier(ctx context.Context, earlier func(*journal.Operation) bool) context.Context {
+	return context.WithValue(ctx, earlierKey{}, earlier)
+}
+
+// Earlier returns the function that WithEarlier has put into a context, or nil.
+func Earlier(ctx context.Context) func(*journal.Operation) bool {
+	earlier, _ := ctx.Value(earlierKey{}).(func(*journal.Operation) bool)
+	return earlier
+}
+
+type earlierKey struct{}
