@@ -204,7 +204,7 @@ const (
 var (
 	braintreeFailures = slices.Concat(refused, []Rule{
 		{Status: 200, Field: "data.*.*.id", Verdict: Final, Source: sourceBraintreeAnswer + ": what was asked for is in data, also where errors stand beside it"},
-		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Verdict: Rejected, Credential: true, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
+		{Status: 200, Field: braintreeErrorClass, Equals: "AUTHENTICATION", Without: "data.*", Verdict: Rejected, Credential: true, Source: sourceBraintreeInput + ": nothing was created, and a repeat is a new request"},
 	})
 
 	// braintreeRepeat reads answers that a repeat with the same key may change.

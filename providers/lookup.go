@@ -242,7 +242,7 @@ func (s PageStyle) valid() bool { return s <= PageLink }
 // Meaning is the meaning of an object's state for the request that created it.
 type Meaning struct {
 	// Field is a path in the object, and Equals its text, compared exactly. If Equals is empty, the field
-	// must exist.
+	// must exist. In an array one element is enough, unless the meaning is Refused: all elements must mean it.
 	Field, Equals string
 
 	// Is is the meaning.

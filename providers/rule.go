@@ -22,9 +22,18 @@ type Rule struct {
 	// for any element of an array, or "data.*.code" for any member of an object. Equals is its text, compared
 	// exactly. If Equals is empty, the field must exist. A body that is not JSON, is cut short, or names the
 	// field twice has no such field.
+	//
+	// One element or member with that text is enough, unless the verdict is Rejected or NotExecuted. These say
+	// that the attempt had no effect, so all elements must have the text, and * must be the only member of its
+	// object.
 	Field, Equals string
 
-	// Without is a path, as of Field, that must not exist.
+	// Without is a path, as of Field, that must lead to nothing: to no member at all, or only to null, "", {}
+	// or []. An object, a list and a scalar count alike. An answer without a body has nothing. A rule with
+	// Without does not match a body that can't be read as JSON.
+	//
+	// A rule for a 2xx that says Rejected or NotExecuted needs it if the answer may have a result beside its
+	// errors, as GraphQL's may.
 	Without string
 
 	// On restricts the rule to a first or a later attempt.
@@ -81,6 +90,28 @@ func (o Occasion) covers(p Occasion) bool {
 	return o == AnyAttempt || o == p || o == FirstAttempt && p == FirstAttemptOwnKey
 }
 
+// needsAll reports whether every element of an array, or the only member of an object, must have the text.
+func (r Rule) needsAll() bool {
+	return (r.Verdict == Rejected || r.Verdict == NotExecuted) && strings.ContainsAny(r.Field, "[*")
+}
+
+// excludes reports whether a value at a path means that another path does not lead to nothing.
+func excludes(path, without string) bool {
+	at, parent := strings.Split(path, "."), strings.Split(without, ".")
+	if len(parent) > len(at) {
+		return false
+	}
+	for i, step := range parent {
+		name, array := strings.CutSuffix(step, "[]")
+		in, inArray := strings.CutSuffix(at[i], "[]")
+		last := i == len(parent)-1
+		if name != "*" && name != in || array != inArray && (array || !last) {
+			return false
+		}
+	}
+	return true
+}
+
 // statuses returns the closed range of status codes to which the rule applies.
 func (r Rule) statuses() (first, last int) {
 	switch {
@@ -99,7 +130,7 @@ func (r Rule) covers(o Rule) bool {
 	return first <= oFirst && last >= oLast &&
 		r.On.covers(o.On) &&
 		(r.Header == "" || strings.EqualFold(r.Header, o.Header) && (r.Value == "" || strings.EqualFold(r.Value, o.Value))) &&
-		(r.Field == "" || r.Field == o.Field && (r.Equals == "" || r.Equals == o.Equals)) &&
+		(r.Field == "" || r.Field == o.Field && (r.Equals == "" || r.Equals == o.Equals) && (!r.needsAll() || o.needsAll())) &&
 		(r.Without == "" || r.Without == o.Without) &&
 		r.Verdict != AlreadyDone // which also needs its pointer
 }

@@ -23,8 +23,8 @@ import (
 // it, it is the key, and prevents a second charge. Its retention is not published, so they are not sent again
 // either.
 //
-// A throttled request was not executed, because Shopify checks the cost of a query against the bucket first.
-// The Storefront API has no key.
+// A throttled request was not executed, because Shopify checks the cost of a query against the bucket first. That
+// holds if the answer has no data and every error is THROTTLED. The Storefront API has no key.
 //
 // Keys are kept for 24 hours, as integrators quote Shopify. A mutation is executed once, however often it is
 // sent, and a repeat is answered from the current state. Early in 2026, before the directive was mandatory,
@@ -151,8 +151,8 @@ var shopifyRules = slices.Concat(
 		{Status: 200, Field: "data.*.userErrors[].message", On: FirstAttempt, Verdict: Final, Source: sourceShopifyErrors + ": a user error without a code"},
 		{Status: 200, Field: shopifyUserErrors, On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": whether a refusal is remembered is not said [?]"},
 		{Status: 200, Field: "data.*.userErrors[].message", On: LaterAttempt, Verdict: Indeterminate, Source: sourceShopifyErrors + ": the code, which would tell, was not asked for"},
-		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Without: "data.*.*", Verdict: NotExecuted, Source: "shopify.dev/docs/api/usage/rate-limits [D]: before execution begins the bucket has to have room for the requested cost; code: " + sourceShopifyStatus},
-		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus + ", beside data"},
+		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Without: "data", Verdict: NotExecuted, Source: "shopify.dev/docs/api/usage/rate-limits [D]: before execution begins the bucket has to have room for the requested cost; code: " + sourceShopifyStatus + "; GraphQL specification of October 2021, section 7.1.1 [D]: no data if execution did not begin"},
+		{Status: 200, Field: shopifyErrorCode, Equals: "THROTTLED", Verdict: Retry, Source: sourceShopifyStatus + ", beside data or another error"},
 		{Status: 200, Field: shopifyErrorCode, Equals: "INTERNAL_SERVER_ERROR", Verdict: Retry, Source: sourceShopifyStatus},
 		{Status: 200, Field: shopifyErrorCode, Equals: "ACCESS_DENIED", On: FirstAttempt, Verdict: Final, Source: sourceShopifyStatus},
 		{Status: 200, Field: "errors[].message", Verdict: Indeterminate, Source: sourceShopifyStatus + ": an error; nothing else is known of it"},

@@ -233,7 +233,7 @@ const maxFields = 64
 func tooManyFields(rules []Rule) bool {
 	paths := map[string]bool{}
 	for _, r := range rules {
-		paths[r.Field], paths[r.Without], paths[r.Pointer] = true, true, true
+		paths[r.Field], paths[r.Pointer] = true, true
 	}
 	delete(paths, "")
 	return len(paths) > maxFields
@@ -247,7 +247,7 @@ func (v *validation) rule(at string, r Rule) {
 	v.check(r.Header == "" && r.Value != "", at+"Value", "there is no Header to have it")
 	v.check(r.Field != "" && !fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
 	v.check(r.Without != "" && !fieldPath(r.Without), at+"Without", "%q is not a dotted path", r.Without)
-	v.check(r.Without != "" && r.Without == r.Field, at+"Without", "the field has to be there, and not to be there")
+	v.check(r.Without != "" && excludes(r.Field, r.Without), at+"Without", "it can never match: if %q is there, %q does not lead to nothing", r.Field, r.Without)
 	v.check(r.Field == "" && r.Equals != "", at+"Equals", "there is no Field to have it")
 	v.check(!r.On.valid(), at+"On", "%v is not one of the constants", r.On)
 	v.check(r.Credential && r.Verdict != Rejected, at+"Credential", "only what is Rejected refuses a credential")

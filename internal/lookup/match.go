@@ -128,7 +128,7 @@ func (s *Sweep) objects() map[string]*object {
 func outcomeOf(look *providers.Lookup, texts tables.Texts) (outcome providers.Outcome, fresh bool) {
 	for _, means := range look.Means {
 		for _, text := range texts.All(means.Field) {
-			if means.Equals == "" || means.Equals == text {
+			if (means.Equals == "" || means.Equals == text) && (means.Is != providers.Refused || allRefused(look, means.Field, texts)) {
 				return means.Is, means.Is == providers.TookEffect && look.SameShape
 			}
 		}
@@ -137,6 +137,15 @@ func outcomeOf(look *providers.Lookup, texts tables.Texts) (outcome providers.Ou
 		return untold, false
 	}
 	return providers.TookEffect, false
+}
+
+// allRefused reports whether every text at a field means a refusal: a refusal beside another state is none.
+func allRefused(look *providers.Lookup, field string, texts tables.Texts) bool {
+	return !slices.ContainsFunc(texts.All(field), func(text string) bool {
+		return !slices.ContainsFunc(look.Means, func(m providers.Meaning) bool {
+			return m.Is == providers.Refused && m.Field == field && (m.Equals == "" || m.Equals == text)
+		})
+	})
 }
 
 // untold is the outcome of what an object's state says nothing of.

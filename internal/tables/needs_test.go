@@ -75,12 +75,12 @@ func TestCutBodyHasNoFields(t *testing.T) {
 
 // A body of the greatest length that is searched is read whole, even if every part of it could match.
 func TestALongBodyIsRead(t *testing.T) {
-	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Equals: "no", Verdict: providers.Rejected})
+	rt := ruled(t, providers.Rule{Status: 200, Field: "errors[].code", Equals: "no", Verdict: providers.Misuse})
 	body := []byte(`{"errors":[`)
 	for len(body) < tables.MaxAnswerBody-100 {
 		body = append(body, `{"code":1},`...)
 	}
 	body = append(body, `{"code":"no"}]}`...)
 	// A search that reads the rest of the body for each item would not end within a test.
-	assert.Equal(t, providers.Rejected, rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict)
+	assert.Equal(t, providers.Misuse, rt.Classify(tables.Answer{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}).Verdict)
 }

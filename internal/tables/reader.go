@@ -19,7 +19,7 @@ type reader struct {
 }
 
 // ruleReads holds the numbers of the paths that one rule reads in a body, or none.
-type ruleReads struct{ field, without, pointer int }
+type ruleReads struct{ field, pointer int }
 
 const none = -1
 
@@ -47,12 +47,9 @@ func newReader(rules []providers.Rule) *reader {
 	r := &reader{rules: rules, reads: make([]ruleReads, len(rules))}
 	numbers := map[string]int{}
 	for i := range rules {
-		r.reads[i] = ruleReads{field: none, without: none, pointer: none}
+		r.reads[i] = ruleReads{field: none, pointer: none}
 		if rules[i].Field != "" {
 			r.reads[i].field = r.number(numbers, rules[i].Field)
-		}
-		if rules[i].Without != "" {
-			r.reads[i].without = r.number(numbers, rules[i].Without)
 		}
 		if rules[i].Verdict == providers.AlreadyDone && rules[i].Pointer != "" {
 			r.reads[i].pointer = r.number(numbers, rules[i].Pointer)
