@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
@@ -150,21 +151,21 @@ func (c *Client) Shutdown(ctx context.Context) error {
 			c.breakOff()
 		}
 	}
-	errs = append(errs, c.core.Backlog.Flush(ctx), c.core.Session.End(context.WithoutCancel(ctx)))
+	errs = append(errs, c.core.Backlog.Flush(ctx))
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	errs = append(errs, c.core.Session.End(ending))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("onceward: shut down: %w", err)
 	}
 	return nil
 }
 
-// grace is the time to record operations that were broken off.
-const grace = time.Second
-
 func (c *Client) breakOff() {
 	c.core.Lifecycle.BreakOff()
 	select {
 	case <-c.core.Lifecycle.Done():
-	case <-time.After(grace):
+	case <-time.After(grace.Period):
 		c.core.Say(context.Background(), slog.LevelWarn, core.LogAbandoned, "Shutdown does not wait any longer for a hook or transport that ignores its context")
 	}
 }

@@ -88,7 +88,8 @@ type Config struct {
 	Trace  *Trace       // hooks on the way of an operation. Default: none
 	Logger *slog.Logger // receives log records for operators. Default: silent
 
-	// MaxWait limits a call whose context has no deadline, and each operation that Resume sends. Default: 2 minutes.
+	// MaxWait limits a call whose context has no deadline, waits for the journal included, and each operation that
+	// Resume sends. Default: 2 minutes.
 	MaxWait time.Duration
 
 	// AttemptTimeout limits one attempt, with its response's body, if another may follow it. Default: 30 seconds.

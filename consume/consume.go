@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -174,7 +175,7 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	defer grace.Rollback(ctx, tx)
 	begun, err := c.receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -128,8 +129,10 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	err = p.core.Session.Do(ctx, func(session string) (err error) {
 		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
 		// Not under ctx: a claimed flow must not be forgotten.
+		ending, cancel := grace.After(ctx)
+		defer cancel()
 		results, err = p.runner.hands.claim(func() ([]journal.FlowResult, error) {
-			return p.runner.store.ClaimFlows(context.WithoutCancel(ctx), ev, limit)
+			return p.runner.store.ClaimFlows(ending, ev, limit)
 		})
 		p.runner.doubted(session, err)
 		return err

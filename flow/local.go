@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -66,7 +67,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	if err != nil {
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: fmt.Errorf("begin a transaction: %w", err)}
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	defer grace.Rollback(ctx, tx)
 	result, err := write(seam.InTransaction(ctx), tx)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -406,7 +407,9 @@ func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error 
 // apply records an event under the run's claim.
 func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	ev = r.underClaim(ev)
-	res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	res, err := r.store.ApplyFlow(ending, ev)
 	if err != nil {
 		r.core.Observer.Log.ErrorContext(ctx, "the journal failed; the flow's result is kept in memory and recorded later",
 			"event", "journal.failed", "flow", r.flow.ID, "journal_event", ev.Kind.String(), "error", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -71,8 +72,10 @@ func (r *run) refOf(id string) onceward.Ref {
 }
 
 func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Operation, err error) {
+	ctx, cancel := grace.After(ctx)
+	defer cancel()
 	for _, id := range ids {
-		op, err := r.core.Journal.Get(context.WithoutCancel(ctx), r.refOf(id))
+		op, err := r.core.Journal.Get(ctx, r.refOf(id))
 		switch {
 		case err == nil:
 			ops = append(ops, op)
@@ -117,7 +120,9 @@ func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why stri
 	if op.State != journal.StatePending || op.MayHaveRun || !r.core.Session.Holds(r.flow.Holder) {
 		return false
 	}
-	res, err := r.core.Journal.Apply(context.WithoutCancel(ctx), journal.Event{
+	ctx, cancel := grace.After(ctx)
+	defer cancel()
+	res, err := r.core.Journal.Apply(ctx, journal.Event{
 		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.core.Now(),
 		Resolution: journal.NotExecuted, Generation: op.Generation, Claim: op.Claim,
 		By: "flow " + r.flow.ID, Cause: why, Delivered: true,

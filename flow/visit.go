@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -314,7 +315,9 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	rec.Seq = r.seq
 	r.flow.Steps = append(r.flow.Steps, rec)
 	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: slices.Clip(r.flow.Steps[len(r.flow.Steps)-1:])})
-	if _, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev); err != nil {
+	ctx, cancel := grace.After(ctx)
+	defer cancel()
+	if _, err := r.store.ApplyFlow(ctx, ev); err != nil {
 		return r.stop(&fault{told: &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}, final: true})
 	}
 	return nil

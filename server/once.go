@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -84,8 +85,10 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		defer s.land(flying, f)
 	}
 	// look returns the error errKeyFree if the key has no receipt.
-	look := func(ctx context.Context) (T, error) {
-		looked, err := s.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+	look := func() (T, error) {
+		looking, cancel := grace.After(ctx)
+		defer cancel()
+		looked, err := s.receipts.LookReceipt(looking, r.event(journal.ReceiptReserve))
 		switch p := refusals[looked.Decision]; {
 		case err != nil:
 			return none, err
@@ -97,7 +100,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		r.absent = looked.Receipt.Handle == 0
 		return none, errKeyFree
 	}
-	switch result, err := look(ctx); {
+	switch result, err := look(); {
 	case !errors.Is(err, errKeyFree):
 		return result, err
 	case !leads:
@@ -113,7 +116,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return none, r.failed
 	case err != nil: // because of a result that another process has recorded meanwhile, perhaps
 		r.end()
-		if result, other := look(context.WithoutCancel(ctx)); !errors.Is(other, errKeyFree) {
+		if result, other := look(); !errors.Is(other, errKeyFree) {
 			return result, other
 		}
 		return none, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
@@ -449,20 +450,20 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	case r.misused != nil && answer.silent:
 		r.end()
 		e.failed(r.ctx, "a handler got no transaction and gave no answer", r.misused)
-		if r.keyless || e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
+		if r.keyless || e.isFree(r.ctx, w, req, caller, r) {
 			e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		}
 	case answer.over, keeps && !recordable:
 		r.end()
 		e.failed(r.ctx, "a handler's answer can't be recorded", errors.New("it is larger than Endpoint.MaxAnswer, is compressed, has trailers, or was taken over"))
-		if r.keyless || e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
+		if r.keyless || e.isFree(r.ctx, w, req, caller, r) {
 			e.refuseKey(w, req, caller.Tenant, notRecordable)
 		}
 	case !keeps:
 		r.end()
 		more := http.Header{}
 		if answer.status < 500 && !r.keyless {
-			if !e.isFree(context.WithoutCancel(r.ctx), w, req, caller, r) {
+			if !e.isFree(r.ctx, w, req, caller, r) {
 				return
 			}
 			more.Set(recordedHeader, "false")
@@ -477,7 +478,9 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 // isFree looks for the key's receipt. If there is one, it answers the request by that, and reports false: another process has
 // answered meanwhile, or a handler has committed the transaction by itself.
 func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.Request, caller Caller, r *run) bool {
-	looked, err := e.receipts.LookReceipt(ctx, r.event(journal.ReceiptReserve))
+	looking, cancel := grace.After(ctx)
+	defer cancel()
+	looked, err := e.receipts.LookReceipt(looking, r.event(journal.ReceiptReserve))
 	switch p := refusals[looked.Decision]; {
 	case err != nil:
 		e.failed(ctx, "a receipt could not be read, so the request is refused", err)
@@ -604,7 +607,7 @@ func (e *endpoint) standing(ctx context.Context, r *run) (journal.ReceiptResult,
 	if err != nil {
 		return journal.ReceiptResult{}, err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	defer grace.Rollback(ctx, tx)
 	return e.receipts.ReceiveTx(ctx, tx, r.event(journal.ReceiptReserve))
 }
 

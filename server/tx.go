@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -210,7 +211,7 @@ func problemOf(err error) *Problem {
 // rollback ends the transaction, if there is one, and keeps nothing of it. The caller holds r.mu.
 func (r *run) rollback() {
 	if r.tx != nil {
-		_ = r.tx.Rollback(context.WithoutCancel(r.ctx))
+		grace.Rollback(r.ctx, r.tx)
 		r.tx = nil
 	}
 	if r.timer != nil {

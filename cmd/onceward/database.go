@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -154,7 +155,9 @@ func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
 	conn, err := pgx.ConnectConfig(ctx, d.cfg)
 	if err == nil {
 		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
-		err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+		ending, cancel := grace.After(ctx)
+		err = errors.Join(err, conn.Close(ending))
+		cancel()
 	}
 	var said *pgconn.PgError
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -93,15 +94,17 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, about str
 		Asker:     p.worker.NextAsker(),
 	}
 	// Not under ctx: a claimed operation must not be forgotten.
-	claimed, err := p.worker.Journal.Claim(context.WithoutCancel(ctx), ev, limit)
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	claimed, err := p.worker.Journal.Claim(ending, ev, limit)
 	if err != nil {
 		if !seam.Certain(err) {
 			p.worker.deliveries.AddInDoubt(ev.Asker)
-			b.undo(ctx, ev, nil)
+			b.undo(ending, ev, nil)
 		}
 		return more, w, err
 	}
-	b.undo(ctx, ev, claimed) // of several commits, the last one may have failed
+	b.undo(ending, ev, claimed) // of several commits, the last one may have failed
 	for _, res := range claimed {
 		p.take(ctx, res, b.permitOf(res))
 	}
@@ -182,7 +185,7 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 		op := k.op
 		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim may not have been recorded", LookAfter: claim.LookAfter}
-		_, err := b.worker.Journal.Apply(context.WithoutCancel(ctx), back)
+		_, err := b.worker.Journal.Apply(ctx, back)
 		if core.IsUndone(err) {
 			continue
 		}
@@ -323,7 +326,9 @@ func (p *pass) passedOver(ctx context.Context) error {
 	}
 	var orphans []journal.Operation
 	asker := p.worker.NextAsker()
-	claimed, err := p.worker.Journal.Claim(context.WithoutCancel(ctx), journal.Event{
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	claimed, err := p.worker.Journal.Claim(ending, journal.Event{
 		Kind: journal.EventClaim, At: p.worker.Now(), Session: session.ID(), Looking: p.worker.finder.Enabled(), From: unclaimed,
 		Asker: asker,
 		Today: func(op *journal.Operation) (journal.Today, bool) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -60,7 +61,9 @@ func (p *pass) startLooks(ctx context.Context) error {
 	for i := range w.Providers {
 		names = append(names, w.Providers[i].KeysUnder)
 	}
-	due, err := w.finder.Due(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	due, err := w.finder.Due(ending, journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
 	unsure := false
@@ -94,9 +97,11 @@ func (p *pass) startLooks(ctx context.Context) error {
 // leases are over.
 func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	w := p.worker
+	ending, cancel := grace.After(ctx)
+	defer cancel()
 	for i := range group {
 		op := &group[i]
-		if _, err := w.Journal.Apply(context.WithoutCancel(ctx), journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
+		if _, err := w.Journal.Apply(ending, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
 			return // they pass by themselves
 		}
 	}

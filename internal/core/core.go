@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
@@ -68,6 +69,25 @@ func (c *Core) Now() time.Time { return c.Clock() }
 // Until returns a context that ends at a time of Now's.
 func (c *Core) Until(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, t.Sub(c.Now()))
+}
+
+// Within returns a context for reads and writes of the journal in a call that has to be over at ends. A call whose
+// context has a deadline ends by that.
+func (c *Core) Within(ctx context.Context, ends time.Time) (context.Context, context.CancelFunc) {
+	if _, own := ctx.Deadline(); own {
+		return ctx, func() {}
+	}
+	return c.Until(ctx, ends)
+}
+
+// Ending is Within for an event that has to be recorded even if the call's time is up. It leaves grace.Period for that.
+func (c *Core) Ending(ctx context.Context, ends time.Time) (context.Context, context.CancelFunc) {
+	within, cancel := c.Within(ctx, ends)
+	ending, end := grace.After(within)
+	return ending, func() {
+		end()
+		cancel()
+	}
 }
 
 // EndOfWait returns the time by which a wait under ctx has to end: a little before its deadline. Once that has

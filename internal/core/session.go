@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -56,16 +57,36 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 	}
 	select {
 	case s.joining <- struct{}{}:
-		defer func() { <-s.joining }()
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
 	if now, lost, err = s.alive(); now != nil || err != nil { // meanwhile
+		<-s.joining
 		return now, nil, err
 	}
+	type answer struct {
+		joined journal.Session
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() { // a caller who leaves meanwhile leaves the session to the next one
+		defer func() { <-s.joining }()
+		joined, err := s.start(context.WithoutCancel(ctx))
+		answers <- answer{joined, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.joined, lost, a.err
+	case <-ctx.Done():
+		return nil, lost, context.Cause(ctx)
+	}
+}
+
+// start starts a session. The caller holds joining.
+func (s *Session) start(ctx context.Context) (journal.Session, error) {
 	joined, err := s.journal.Join(ctx)
 	if err != nil {
-		return nil, lost, err
+		return nil, err
 	}
 	s.mu.Lock()
 	over := s.over
@@ -75,9 +96,9 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 	}
 	s.mu.Unlock()
 	if over {
-		return nil, lost, errors.Join(fault.ErrShutdown, joined.End(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fault.ErrShutdown, joined.End(ctx))
 	}
-	return joined, lost, nil
+	return joined, nil
 }
 
 // alive returns the present session as now if it is not known to be lost, and else as lost, or nil. After End it
@@ -115,7 +136,7 @@ func (s *Session) Holds(id string) bool {
 }
 
 // End ends the session and prevents another. No code would end a session begun after Shutdown: its operations under
-// way would stay held for as long as the process lives.
+// way would stay held for as long as the process lives. A store that takes longer than ctx ends the session later.
 func (s *Session) End(ctx context.Context) error {
 	s.mu.Lock()
 	s.over = true
@@ -123,12 +144,22 @@ func (s *Session) End(ctx context.Context) error {
 	s.present = nil
 	s.current.Store(nil)
 	s.mu.Unlock()
-	s.joining <- struct{}{} // a goroutine that was joining ends the session that it got
-	defer func() { <-s.joining }()
-	if last == nil {
-		return nil
+	ended := make(chan error, 1)
+	go func() {
+		s.joining <- struct{}{} // a goroutine that was joining ends the session that it got
+		defer func() { <-s.joining }()
+		var err error
+		if last != nil {
+			err = last.End(ctx)
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the session was not ended in time, and ends with the process: %w", context.Cause(ctx))
 	}
-	return last.End(ctx)
 }
 
 // Rank returns the rank of this process, from 0, among those that have a session, and their number. It does no I/O. A

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -123,9 +124,11 @@ func (d *Deliveries) note(ev journal.Event) error {
 	if d.Backlog.Follow(ev) {
 		return nil // the delivery of an outcome that is not recorded can't be noted
 	}
-	_, err := d.Journal.Apply(context.Background(), ev)
+	ctx, cancel := context.WithTimeout(context.Background(), grace.Period)
+	defer cancel()
+	_, err := d.Journal.Apply(ctx, ev)
 	if err != nil {
-		d.Say(context.Background(), slog.LevelWarn, core.LogJournalFailed, "a delivery could not be recorded; the outcome will be delivered again", "journal_event", ev.Kind.String(), "error", err)
+		d.Say(ctx, slog.LevelWarn, core.LogJournalFailed, "a delivery could not be recorded; the outcome will be delivered again", "journal_event", ev.Kind.String(), "error", err)
 	}
 	return err
 }

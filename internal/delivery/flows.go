@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -63,7 +64,9 @@ func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) er
 }
 
 func (d *Deliveries) reopen(ctx context.Context, store journal.Flows, op *journal.Operation, f *journal.Flow) error {
-	res, err := store.ApplyFlow(context.WithoutCancel(ctx), journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: d.Now(), Found: true})
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	res, err := store.ApplyFlow(ending, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: d.Now(), Found: true})
 	switch {
 	case err != nil:
 		d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be reopened after a late effect of one of its operations; it is tried again",

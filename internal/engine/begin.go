@@ -77,7 +77,9 @@ func (k *call) prepare() error {
 	if err := k.ofItsVersion(); err != nil {
 		return err
 	}
-	switch before, err := k.keyFromBefore(k.ctx); {
+	ctx, cancel := k.engine.Within(k.ctx, k.ends)
+	defer cancel()
+	switch before, err := k.keyFromBefore(ctx); {
 	case err != nil:
 		return k.failed(err)
 	case before != nil:
@@ -202,7 +204,9 @@ func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
 
 // apply puts the question to the journal, and fills in its answer.
 func (k *call) apply(res *journal.Result) error {
-	op, err := k.engine.Backlog.CatchUp(k.ctx, k.ref)
+	ctx, cancel := k.engine.Within(k.ctx, k.ends)
+	defer cancel()
+	op, err := k.engine.Backlog.CatchUp(ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
@@ -224,9 +228,9 @@ func (k *call) apply(res *journal.Result) error {
 		LookAfter: k.engine.finder.FirstLook(),
 	}
 	asked := false
-	err = k.engine.Session.Do(k.ctx, func(session string) (err error) {
+	err = k.engine.Session.Do(ctx, func(session string) (err error) {
 		ev.Session = session
-		asked, err = k.applyNow(&ev, res)
+		asked, err = k.applyNow(ctx, &ev, res)
 		return err
 	})
 	if err != nil {
@@ -241,7 +245,7 @@ func (k *call) apply(res *journal.Result) error {
 
 // applyNow applies an event, within the call's step if it is of a flow. asked is false if the step did not let it, or if the
 // session was lost.
-func (k *call) applyNow(ev *journal.Event, res *journal.Result) (asked bool, err error) {
+func (k *call) applyNow(ctx context.Context, ev *journal.Event, res *journal.Result) (asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
 		if err := p.Flow.Step.Begin(); err != nil {
 			return false, err
@@ -249,7 +253,7 @@ func (k *call) applyNow(ev *journal.Event, res *journal.Result) (asked bool, err
 		defer p.Flow.Step.Begun()
 	}
 	ev.At = k.engine.Now() // the last session may have been lost by time that went by
-	*res, err = k.engine.Journal.Apply(k.ctx, *ev)
+	*res, err = k.engine.Journal.Apply(ctx, *ev)
 	return !errors.Is(err, journal.ErrSessionLost), err
 }
 
@@ -257,7 +261,9 @@ func (k *call) applyNow(ev *journal.Event, res *journal.Result) (asked bool, err
 func (k *call) undo(begin journal.Event, err error) {
 	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent may not have been recorded"}
-	_, again := k.engine.Journal.Apply(context.WithoutCancel(k.ctx), cancel)
+	ctx, end := k.engine.Ending(k.ctx, k.ends)
+	defer end()
+	_, again := k.engine.Journal.Apply(ctx, cancel)
 	if core.IsUndone(again) {
 		return // a journal whose files were moved away may have them back
 	}

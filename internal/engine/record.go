@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 
@@ -61,7 +60,9 @@ func (r *run) record(result *journal.Result) {
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
 	}
-	res, err := r.engine.Journal.Apply(context.WithoutCancel(r.ctx), ev)
+	ctx, cancel := r.engine.Ending(r.ctx, r.ends)
+	defer cancel()
+	res, err := r.engine.Journal.Apply(ctx, ev)
 	if err != nil {
 		op, decision, impossible := journal.Next(r.op, true, ev)
 		res = journal.Result{Operation: op, Decision: decision}

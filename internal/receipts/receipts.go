@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -30,7 +31,7 @@ func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	defer grace.Rollback(ctx, tx)
 	result, err := receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:

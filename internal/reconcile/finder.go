@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -209,7 +210,9 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	if most := now.Add(askedFor); most.Before(l.Ends) {
 		l.Ends = most
 	}
-	res, err := c.Journal.Apply(context.WithoutCancel(ctx), journal.Event{
+	asking, asked := grace.After(ctx)
+	defer asked()
+	res, err := c.Journal.Apply(asking, journal.Event{
 		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(l.Ends, now).Add(time.Minute), Asked: true,
 	})
 	if err != nil {
@@ -227,7 +230,7 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	if err != nil {
 		return nil, err
 	}
-	latest, err := c.Journal.Get(context.WithoutCancel(ctx), op.Ref)
+	latest, err := c.Journal.Get(asking, op.Ref)
 	if err != nil {
 		return &found.Operation, nil
 	}
@@ -258,7 +261,9 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	if (l.quiet || c.Notified.Has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
 		ev.Delivered = true
 	}
-	if res, err = c.Journal.Apply(context.WithoutCancel(ctx), ev); err != nil {
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	if res, err = c.Journal.Apply(ending, ev); err != nil {
 		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "the result of a look-up could not be recorded; the operation is looked for again", op, "error", err)
 		return res, err
 	}

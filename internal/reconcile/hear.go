@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -87,7 +88,9 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	}
 	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
 	// the operation.
-	results, first, err := c.store.Hear(context.WithoutCancel(ctx), journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	results, first, err := c.store.Hear(ending, journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil
@@ -140,6 +143,8 @@ func (c *Finder) apart(fit []concerned) []concerned {
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
 func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
+	ending, cancel := grace.After(ctx)
+	defer cancel()
 	for i, ev := range evs {
 		if about[i].Attention != "" && about[i].Delivered {
 			c.Notified.Once(about[i].Ref, about[i].Generation) // the hook already got it as needing attention
@@ -147,7 +152,7 @@ func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.
 		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
 		}
-		res, err := c.Journal.Apply(context.WithoutCancel(ctx), ev)
+		res, err := c.Journal.Apply(ending, ev)
 		if err != nil {
 			return ops, err
 		}

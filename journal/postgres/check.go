@@ -56,7 +56,7 @@ func (j *Journal) dial(ctx context.Context, told *connection.Notices) (*pgx.Conn
 		return nil, err
 	}
 	if err := j.check(ctx, conn, told); err != nil {
-		_ = conn.Close(context.WithoutCancel(ctx))
+		connection.HangUp(conn)
 		return nil, err
 	}
 	return conn, nil

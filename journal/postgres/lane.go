@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fence"
@@ -43,15 +44,14 @@ func (j *Journal) newLane(number int) *lane { return &lane{j: j, Row: fence.Row{
 // hangUp closes the connection.
 func (l *lane) hangUp() {
 	if l.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = l.conn.Close(ctx)
-		cancel()
+		connection.HangUp(l.conn)
 		l.conn = nil
 	}
 }
 
 // transact runs f in a transaction behind the guard. It calls f once for each time that the guard passes. Before f,
-// ctx ends the wait. From then on the transaction has its own time.
+// ctx ends the wait. From then on the transaction has its own time, which ends a grace.Period after ctx. The handler of
+// an application has its own time, whether ctx has ended or not.
 //
 // It returns the server's errors unchanged. If ctx has ended or the journal was closed, and the commit may have
 // landed, the error says so.
@@ -78,7 +78,7 @@ func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn
 				return err
 			}
 		}
-		passed, err := l.begin(a)
+		passed, err := l.begin(ctx, a)
 		if broken(err) {
 			continue
 		}
@@ -138,9 +138,12 @@ func (l *lane) alone(ctx context.Context, queue func(b *pgx.Batch)) error {
 }
 
 // begin starts a transaction and reports whether the guard lets it go on. If not, the transaction is ended.
-func (l *lane) begin(a ask) (passed bool, err error) {
-	ctx, cancel := context.WithTimeout(l.j.background, connection.CommitTime)
+func (l *lane) begin(ctx context.Context, a ask) (passed bool, err error) {
+	whole, leave := grace.After(ctx)
+	defer leave()
+	ctx, cancel := context.WithTimeout(whole, connection.CommitTime)
 	defer cancel()
+	defer context.AfterFunc(l.j.background, cancel)()
 	b := new(pgx.Batch)
 	b.Queue(connection.BeginSQL)
 	lock := txLock
@@ -221,10 +224,12 @@ func (a *allowance) renew() {
 
 // finish runs f behind the guard, and commits.
 func (l *lane) finish(ctx context.Context, a ask, f func(*allowance, *pgx.Conn) error) error {
-	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	if !a.handles { // a handler has its own time, whether the server answers or not
+	whole := context.WithoutCancel(ctx)
+	if !a.handles {
+		ending, cancel := grace.After(ctx)
+		defer cancel()
 		defer context.AfterFunc(l.j.background, cancel)()
+		whole = ending
 	}
 	own := allow(whole, l.j.commitTime)
 	defer func() { own.cancel() }()

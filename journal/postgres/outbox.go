@@ -161,7 +161,7 @@ func (t *tx) isOursBy(row record.Scanner) error {
 	if err != nil {
 		return err
 	}
-	_ = own.Close(context.WithoutCancel(t.ctx))
+	connection.HangUp(own)
 	if err := t.j.refusal(); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 			return
 		}
 		if panicked = recover(); panicked == nil { // its goroutine ends, as in a test that fails
-			_ = own.Close(context.WithoutCancel(ctx))
+			connection.HangUp(own)
 		}
 	}()
 	err = f(ctx, Pgx(inner))

@@ -236,7 +236,7 @@ func (j *Journal) missing(ctx context.Context, conn *pgx.Conn, m *member.Member)
 func (j *Journal) goneBack(ctx context.Context, m *member.Member, why string) error {
 	conn, err := j.dial(ctx, nil)
 	if err == nil {
-		defer conn.Close(context.WithoutCancel(ctx))
+		defer connection.HangUp(conn)
 		err = j.isRestored(ctx, conn, m.Epoch, "the database has gone back: "+why)
 		var epoch int64
 		if err == nil {

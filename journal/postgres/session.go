@@ -209,7 +209,7 @@ func (j *Journal) reenroll(ctx context.Context, was *member.Member) (*member.Mem
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer connection.HangUp(conn)
 	return j.enroll(ctx, conn)
 }
 
@@ -383,9 +383,7 @@ func (j *Journal) resign(ctx context.Context) error {
 func (j *Journal) beat(conn *pgx.Conn) {
 	defer func() {
 		if conn != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			_ = conn.Close(ctx)
-			cancel()
+			connection.HangUp(conn)
 		}
 	}()
 	failing := false

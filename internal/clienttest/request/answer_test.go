@@ -61,6 +61,7 @@ type standsBefore struct {
 func (j standsBefore) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	if ev.Kind == journal.EventComplete {
 		<-j.goesOn
+		ctx = context.WithoutCancel(ctx) // the time that it has is left to it once it goes on: see grace.After
 	}
 	return j.Journal.Apply(ctx, ev)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -346,7 +347,7 @@ func (t *Pooled) Prepare(ctx context.Context, name, sql string) (*pgconn.Stateme
 // that nothing is written outside of the transaction.
 func (t *Pooled) Conn() *pgx.Conn {
 	if !t.over.Load() && t.Start(t.ctx) != nil {
-		_ = t.conn.Close(context.WithoutCancel(t.ctx))
+		connection.HangUp(t.conn)
 	}
 	return t.conn
 }

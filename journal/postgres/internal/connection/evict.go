@@ -15,12 +15,12 @@ func (d *Dialer) Evict(ctx, background context.Context, table string, told func(
 	if err != nil {
 		return
 	}
-	defer watcher.Close(context.WithoutCancel(ctx))
+	defer HangUp(watcher)
 	waiter, err := d.Connect(ctx, new(Notices))
 	if err != nil {
 		return
 	}
-	defer waiter.Close(context.WithoutCancel(ctx))
+	defer HangUp(waiter)
 	waits := make(chan error, 1)
 	go func() {
 		waits <- Alone(ctx, background, waiter, func(b *pgx.Batch) {

@@ -66,3 +66,10 @@ func Alone(ctx, background context.Context, conn *pgx.Conn, queue func(b *pgx.Ba
 	}
 	return err
 }
+
+// HangUp closes a connection. It waits for the server no longer than a second.
+func HangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
