@@ -69,6 +69,11 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 	if err == nil {
 		err = p.resumeFlows(ctx)
 	}
+	if err == nil {
+		w.deliveries.EndFlowsTurn()
+		p.startDeliveries(ctx)
+		p.tasks.Wait()
+	}
 	p.reportProgress(true)
 	return p.counts(), err
 }
@@ -341,7 +346,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 
 // offer delivers an outcome that no caller is known to have.
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
-	if p.worker.deliveries.Offer(ctx, op) {
+	if p.worker.deliveries.Offer(op) {
 		p.startDeliveries(ctx)
 	}
 }

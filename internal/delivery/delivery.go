@@ -45,24 +45,35 @@ func New(c *core.Core, f *reconcile.Finder, h Hooks) *Deliveries {
 	return &Deliveries{Core: c, finder: f, Hooks: h}
 }
 
-// OnClose returns what to call once a caller has read an answer: that notes the delivery. It returns nil if no delivery is to
-// be noted.
+// OnClose returns what to call once a caller has read the response that is the outcome: that notes the delivery. It returns nil
+// if no delivery is to be noted.
 func (d *Deliveries) OnClose(op *journal.Operation) func() {
 	switch {
-	case !d.Settles() || op.Delivered || op.State != journal.StateCompleted || op.Attention != "", op.Holder == "" && opensItsFlow(op): // or it is queued
+	case !d.Settles() || op.Delivered || !op.State.Settled() || op.Attention != "": // or it is queued
 		return nil
 	case d.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // the person who does not want it is not its caller
 		d.Add(op)
 		d.Wake()
 		return nil
 	}
-	ev := delivered(op)
-	return func() { _ = d.note(ev) }
+	ev, opens := delivered(op), opensItsFlow(op)
+	var its journal.Operation
+	if opens {
+		its = *op
+	}
+	return func() {
+		if !opens || d.isForward(context.Background(), &its) {
+			_ = d.note(ev)
+		}
+	}
 }
 
-// OnReturn takes an outcome whose caller gets it as an error.
+// OnReturn takes an outcome whose caller gets an error. The error says what became of an unknown or cancelled operation. Of a
+// completed one the caller lacks the response, and so it has no outcome.
 func (d *Deliveries) OnReturn(op *journal.Operation) {
 	switch {
+	case op.State == journal.StateCompleted:
+		d.OnLost(op)
 	case !d.Settles() || op.Delivered || op.State != journal.StateUnknown && op.State != journal.StateCancelled:
 	case d.needsPerson(op), d.settlesAlso(op) && d.finder.StillLooks(op):
 	case d.settlesAlso(op):
@@ -73,12 +84,21 @@ func (d *Deliveries) OnReturn(op *journal.Operation) {
 	}
 }
 
+// OnLost takes an outcome that this process recorded and no caller gets. Outcomes that no session holds are left to the next
+// claim, and those of another session to its process.
+func (d *Deliveries) OnLost(op *journal.Operation) {
+	if d.Tells() && !op.Delivered && op.State > journal.StateInFlight && !d.finder.StillLooks(op) && d.Session.Holds(op.Holder) {
+		d.Add(op)
+		d.Wake()
+	}
+}
+
 // Offer takes an outcome that no caller is known to have. It reports whether the outcome waits in the queue now.
-func (d *Deliveries) Offer(ctx context.Context, op *journal.Operation) (queued bool) {
+func (d *Deliveries) Offer(op *journal.Operation) (queued bool) {
 	switch {
 	case op.Delivered:
 		return false
-	case !opensItsFlow(op) && !d.hasSubscriber(ctx, op) && d.note(delivered(op)) == nil: // only its flow asks for it, or nothing does
+	case !opensItsFlow(op) && !d.hasSubscriber(op) && d.note(delivered(op)) == nil: // no hook gets it
 		return false
 	}
 	d.Add(op)
@@ -98,18 +118,9 @@ func (d *Deliveries) settlesAlso(op *journal.Operation) bool {
 	return d.SettleAll && op.Naming == journal.Named
 }
 
-// hasSubscriber reports whether a hook gets an outcome that reached no caller. The caller of a flow's operation is the flow
-// itself, as long as it asks.
-func (d *Deliveries) hasSubscriber(ctx context.Context, op *journal.Operation) bool {
-	switch {
-	case !d.Tells():
-		return false
-	case op.Attention != "":
-		return true
-	case !d.Settles():
-		return false
-	}
-	return !seam.IsOfFlow(op.Parent) || op.State == journal.StateUnknown || d.SettleAll || d.afterItsFlow(ctx, op)
+// hasSubscriber reports whether a hook gets an outcome that reached no caller.
+func (d *Deliveries) hasSubscriber(op *journal.Operation) bool {
+	return d.Settles() || op.Attention != "" && d.Tells()
 }
 
 // delivered returns the event that notes a delivery.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
@@ -11,19 +12,48 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// afterItsFlow reports whether an operation was found only after its flow had ended, or was given up. The flow does
-// not ask for it any more. A flow that ends after the operation was found has seen the outcome, however soon it ends.
-func (d *Deliveries) afterItsFlow(ctx context.Context, op *journal.Operation) bool {
-	store, ok := d.Journal.(journal.Flows)
-	if !ok || op.Answer == nil || !op.Answer.Found {
+// flowsTurn is how long an outcome that came up waits for the flow of its operation. If a step asks for the operation meanwhile,
+// it gets the outcome as a response, and no hook does.
+const flowsTurn = 30 * time.Second
+
+var errFlowsTurn = errors.New("it is left to its flow for now")
+
+// leaveToFlow leaves an outcome to the flow of its operation, once, and reports whether it did.
+func (d *Deliveries) leaveToFlow(o *Delivery) bool {
+	if o.left || !seam.IsOfFlow(o.op.Parent) || !o.op.State.Settled() || o.op.Attention != "" || d.SettleAll {
 		return false
 	}
-	for f, err := range core.FlowsOf(ctx, store, op.Ref, op.Flow) {
-		if err == nil && seam.ParentOf(&f) == op.Parent {
-			return f.Undoing || f.State.Ended() && op.SettledAt.After(f.EndedAt)
+	now := d.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o.due, o.busy, o.waited, o.left = now.Add(flowsTurn), false, true, true
+	return true
+}
+
+// EndFlowsTurn makes the outcomes due that were left to their flows.
+func (d *Deliveries) EndFlowsTurn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.waiting {
+		if o.left && o.delays == nil {
+			o.due = time.Time{}
 		}
 	}
-	return true
+}
+
+// isForward reports whether the flow of an operation runs, and does not undo its steps. If such a flow is undone later, it undoes
+// the operation too.
+func (d *Deliveries) isForward(ctx context.Context, op *journal.Operation) bool {
+	store, ok := d.Journal.(journal.Flows)
+	if !ok {
+		return false
+	}
+	for f, err := range core.FlowsOf(ctx, store, op.Ref, op.Flow, journal.FlowStateRunning) {
+		if err == nil && seam.ParentOf(&f) == op.Parent {
+			return f.State == journal.FlowStateRunning && !f.Undoing
+		}
+	}
+	return false
 }
 
 // opensItsFlow reports whether an outcome that reached no caller may have come after its flow was given up. Such an operation

@@ -26,6 +26,8 @@ type Delivery struct {
 	delays *retry.Delays
 	// anew: another outcome of the operation came up meanwhile, or the same once more. The journal says which.
 	anew     bool
+	waited   bool // since it was queued, so that the journal may say otherwise by now
+	left     bool // to its flow, which had its turn
 	notified bool // OnUnknown took it
 	opened   bool // its flow was opened again, or need not be
 }
@@ -103,8 +105,8 @@ func (d *Deliveries) done(o *Delivery) (again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if o.anew {
-		o.anew, o.busy, o.due = false, false, time.Time{} // the journal says what of it was delivered: see stillWaits
-		o.delays = retry.NewDelays(backoff.Policy{Max: longestDelay})
+		o.anew, o.busy, o.due, o.delays = false, false, time.Time{}, nil
+		o.waited = true // the journal says what of it was delivered: see stillWaits
 		return true
 	}
 	delete(d.waiting, o.op.Ref)
@@ -122,7 +124,7 @@ func (d *Deliveries) later(o *Delivery) {
 	if o.delays == nil {
 		o.delays = retry.NewDelays(backoff.Policy{Max: longestDelay})
 	}
-	o.due, o.busy = now.Add(o.delays.Next()), false
+	o.due, o.busy, o.waited = now.Add(o.delays.Next()), false, true
 }
 
 // Make gives an outcome to its flow, if that was given up before the outcome came, and to the hooks. It reports whether a hook
@@ -143,10 +145,10 @@ func (d *Deliveries) Make(ctx context.Context, o *Delivery) (notifies bool, err 
 }
 
 func (d *Deliveries) handOver(ctx context.Context, o *Delivery) (notifies bool, err error) {
-	if o.delays != nil && !d.stillWaits(ctx, o) {
+	if o.waited && !d.stillWaits(ctx, o) {
 		return false, nil
 	}
-	notifies = d.hasSubscriber(ctx, &o.op)
+	notifies = d.hasSubscriber(&o.op)
 	if !o.opened {
 		if err = d.reopenFlowOf(ctx, &o.op); err != nil {
 			d.later(o)
@@ -159,6 +161,9 @@ func (d *Deliveries) handOver(ctx context.Context, o *Delivery) (notifies bool, 
 			d.later(o)
 		}
 		return false, err
+	}
+	if d.leaveToFlow(o) {
+		return false, errFlowsTurn
 	}
 	hook := "Reconcile.OnUnknown"
 	if !o.notified && d.needsPerson(&o.op) {

@@ -18,7 +18,6 @@ import (
 // answer gives the caller of a run what has come of it.
 func (r *run) answer(res *journal.Result) (Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
-	r.engine.deliveries.OnReturn(op)
 	kind := core.KindOf(op.State)
 	switch {
 	case res.Decision != journal.Recorded:
@@ -45,6 +44,7 @@ func (r *run) answer(res *journal.Result) (Answer, error) {
 		return Answer{Response: r.respond(op), Operation: &r.op, Replayed: a.judged.Replayed}, nil
 	}
 	a.discard()
+	r.engine.deliveries.OnReturn(op)
 	var differs []string
 	if e.err == wire.ErrModeChanged {
 		differs = []string{"mode"}

@@ -93,10 +93,14 @@ func (k *call) prepare() error {
 // has shown that nothing took effect, and the provider is not to be asked before then.
 func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err error) {
 	executes := false
-	var stands *journal.Operation // for those that have joined; nil: they ask for themselves
+	var stands *journal.Operation  // for those that have joined; nil: they ask for themselves
+	var weighed *journal.Operation // an outcome that this call recorded and has still to return
 	defer func() {
 		if !executes {
 			k.engine.Singleflight.Finish(f, stands)
+		}
+		if stands == nil && weighed != nil {
+			k.engine.deliveries.OnLost(weighed)
 		}
 	}()
 	for {
@@ -108,6 +112,8 @@ func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err
 			executes = true
 			return until, nil
 		case res.Decision == journal.Weighed: // the journal has taken evidence into account: it decides anew
+			outcome := res.Operation
+			weighed = &outcome
 			continue
 		case res.Decision == journal.Misuse: // its bodies may be missing
 			return until, nil
@@ -351,6 +357,7 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Ans
 	switch decision {
 	case journal.Replay:
 		if !replayable(op) {
+			k.engine.deliveries.OnReturn(op)
 			return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
 		}
 		return k.engine.replay(op), nil

@@ -158,6 +158,12 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 func (r *run) work(res *journal.Result) {
 	r.engine.Lifecycle.Begin(r)
 	defer r.engine.Lifecycle.End(r)
+	returns := false
+	defer func() {
+		if !returns { // a hook panicked, and the caller gets that
+			r.engine.deliveries.OnLost(&res.Operation)
+		}
+	}()
 	defer func() { // whatever hooks do meanwhile
 		if r.flight != nil && res.Operation.State == journal.StateCancelled { // those that have joined begin it anew
 			r.flight.RetryAfter = r.askedUntil()
@@ -193,6 +199,7 @@ func (r *run) work(res *journal.Result) {
 
 	// Record: the end of the run, durably, before the caller or a hook gets it.
 	r.record(res)
+	returns = true
 }
 
 // next makes an attempt, and says whether and when there is another. go-retryablehttp makes the pauses, and calls it
