@@ -1,0 +1,295 @@
+package rowstore
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// prepared is an event whose parts its caller has encoded.
+type prepared struct {
+	journal.Event
+	request, answer *Part
+}
+
+// prepare encodes the parts of an event, so that the transaction need not.
+func prepare(ev journal.Event) *prepared {
+	p := &prepared{Event: ev}
+	if ev.Evidence != nil && ev.Answer != nil { // it is kept with the evidence
+		own := *ev.Answer
+		own.Header, own.Trailer, own.Body = ev.Answer.Header.Clone(), ev.Answer.Trailer.Clone(), bytes.Clone(ev.Answer.Body)
+		p.Event.Answer = &own
+	}
+	if ev.Intent != nil {
+		body, compressed := format.Compress(ev.Intent.Request.Body, format.DefaultCompressAbove)
+		p.request = &Part{Head: format.EncodeRequest(ev.Intent.Request, compressed), Body: body}
+	}
+	if ev.Kind == journal.EventComplete && ev.Answer != nil {
+		answer := *ev.Answer
+		answer.Generation = ev.Generation
+		p.answer = encodeAnswer(&answer)
+	}
+	return p
+}
+
+func encodeAnswer(a *journal.Answer) *Part {
+	body, compressed := format.Compress(a.Body, format.DefaultCompressAbove)
+	return &Part{Head: format.EncodeAnswer(a, compressed), Body: body}
+}
+
+// size returns how many bytes of parts the event brings.
+func (p *prepared) size() int {
+	_, request := p.request.bytes()
+	_, answer := p.answer.bytes()
+	return len(request) + len(answer)
+}
+
+// keys adds what the event reads by name, handle and mark.
+func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
+	if p.Handle != 0 {
+		k.Handles = append(k.Handles, p.Handle)
+	} else if (!p.New || sure) && (p.Ref != journal.Ref{} || p.Kind == journal.EventBegin) {
+		k.Names = append(k.Names, NameDigest(key, p.Ref))
+	}
+	if p.Intent != nil {
+		for _, name := range p.Intent.Aliases() {
+			k.Names = append(k.Names, NameDigest(key, name))
+		}
+	}
+	if store.NamesObject(p.Event) {
+		k.Marks = append(k.Marks, key.OfMark(byte(store.TakenBy(p.Event)), p.Object))
+	}
+}
+
+// outcome is a journal.Result whose parts are still encoded.
+type outcome struct {
+	it                *item // nil if there is no operation
+	decision          journal.Decision
+	last, unconfirmed time.Time
+	request           *journal.Request // the caller's own, if it was recorded
+	answer            *journal.Answer  // the new one
+}
+
+// apply applies an event after it has seen the caller's clock.
+func (b *batch) apply(p *prepared) (*outcome, error) {
+	if store.NeedsSession(p.Kind) {
+		if err := b.s.sessions.require(p.Session); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.see(p.At); err != nil {
+		return nil, err
+	}
+	e, err := b.named(&p.Event)
+	if err != nil {
+		return nil, err
+	}
+	if holder, err := b.rival(e, p); holder != nil || err != nil {
+		return b.misuse(holder, p), err
+	}
+	return b.decide(e, p)
+}
+
+// rival returns another operation that has a name of the intent's, and for which the event's operation is not begun.
+func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
+	if p.Intent == nil {
+		return nil, nil
+	}
+	var op journal.Operation
+	if e != nil {
+		op = e.now.op
+	}
+	for _, name := range p.Intent.Rivals(&op) {
+		holder, err := b.byName(name)
+		if err != nil {
+			return nil, err
+		}
+		if holder != nil && op.YieldsTo(&holder.now.op) {
+			return holder, b.readWhole(holder)
+		}
+	}
+	return nil, nil
+}
+
+func (b *batch) misuse(holder *entry, p *prepared) *outcome {
+	if holder == nil {
+		return nil
+	}
+	out := b.s.clock.outcome(p.At)
+	out.decision, out.it = journal.Misuse, holder.now
+	return out
+}
+
+// decide runs Next on an entry, nil if there is no operation, and notes the result.
+func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
+	op, live, err := b.asNextReads(e, p)
+	if err != nil {
+		return nil, err
+	}
+	out := b.s.clock.outcome(p.At)
+	ev := p.Event
+	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
+	if ev.Taken, err = b.taken(&op, &ev); err != nil {
+		return nil, err
+	}
+	if ev.Sole, err = b.sole(&op, &ev); err != nil {
+		return nil, err
+	}
+	next, decision, err := callNext(op, live, ev)
+	if err != nil {
+		return nil, err
+	}
+	out.decision = decision
+	if e, err = b.record(e, p, &op, &next, out); err != nil || e == nil {
+		return out, err
+	}
+	out.it = e.now
+	if e.now == nil || decision == journal.Recorded || out.request != nil {
+		return out, nil
+	}
+	return out, b.readWhole(e)
+}
+
+// callNext runs Next. A panic in a function of the event is an error of its caller.
+func callNext(op journal.Operation, live bool, ev journal.Event) (next journal.Operation, decision journal.Decision, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a function of the %v event panicked, and nothing was recorded: %v", ev.Kind, p)
+		}
+	}()
+	return journal.Next(op, live, ev)
+}
+
+// asNextReads returns the operation as Next reads it, and whether its holder lives. A claim and a begin need its
+// parts, and so does what replaces an answer.
+func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live bool, err error) {
+	if e == nil {
+		return op, false, nil
+	}
+	op = e.now.op
+	if readsLife(p.Kind, &op) {
+		if live, err = b.s.sessions.live(op.Holder); err != nil {
+			return op, live, err
+		}
+	}
+	replaces := op.State == journal.StateCompleted && (p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence ||
+		p.Kind == journal.EventLook && p.Asked)
+	if !replaces && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin {
+		return op, live, nil
+	}
+	if err := b.readWhole(e); err != nil {
+		return op, live, err
+	}
+	op, err = e.now.operation(true)
+	return op, live, err
+}
+
+// readsLife reports whether an event of this kind is decided by whether the operation's holder lives.
+func readsLife(kind journal.EventKind, op *journal.Operation) bool {
+	switch kind {
+	case journal.EventClaim:
+		return op.Holder != ""
+	case journal.EventBegin, journal.EventResolve, journal.EventAdopt:
+		return op.Holder != "" && op.State == journal.StateInFlight
+	}
+	return false
+}
+
+// record notes what Next made of an operation, and returns its entry. Nil means that there is no operation.
+func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *outcome) (*entry, error) {
+	asked := store.TakesRequest(p.Kind, out.decision, next)
+	answered := next.Answer != op.Answer
+	if answered {
+		out.answer = next.Answer
+	}
+	switch {
+	case next.State == journal.StateAbsent && e == nil:
+		return nil, nil
+	case next.State == journal.StateAbsent:
+		b.set(e, nil)
+		return e, nil
+	case !asked && !answered && !b.changed(e, op, next, out.decision):
+		return e, nil
+	}
+	if e == nil {
+		var err error
+		if e, err = b.insert(); err != nil {
+			return nil, err
+		}
+		next.Handle = e.handle
+	}
+	now := e.now.after(next)
+	switch {
+	case asked:
+		now.request, now.requestSum = p.request, format.SumIn(p.request.Head)
+		out.request = &p.Intent.Request
+	case next.Tombstone && !op.Tombstone:
+		now.request, now.answer, now.requestSum, now.answerSum, now.whole = nil, nil, 0, 0, true
+	case answered:
+		now.answer = p.answerOf(next.Answer)
+		now.answerSum = format.SumIn(now.answer.Head)
+	}
+	b.set(e, now)
+	for _, name := range now.names(&b.s.key) {
+		b.names[name] = e.handle
+	}
+	return e, nil
+}
+
+// changed reports whether Next changed the record.
+func (b *batch) changed(e *entry, op, next *journal.Operation, decision journal.Decision) bool {
+	if e == nil {
+		return true
+	}
+	before, after := *op, *next
+	before.Request, after.Request, before.Answer, after.Answer = journal.Request{}, journal.Request{}, nil, nil
+	return next.Tombstone != op.Tombstone || store.Changes(before, after, decision)
+}
+
+// after returns the item that the operation will be, with the parts of this one.
+func (it *item) after(next *journal.Operation) *item {
+	now := &item{whole: true}
+	if it != nil {
+		*now = *it
+	}
+	now.op = *next
+	now.op.Request, now.op.Answer = journal.Request{}, nil
+	return now
+}
+
+// answerOf returns the encoded answer: the one that the caller has encoded, if Next took it as it is.
+func (p *prepared) answerOf(a *journal.Answer) *Part {
+	if p.answer != nil && !a.Found {
+		return p.answer
+	}
+	return encodeAnswer(a)
+}
+
+// result decodes the outcome for its caller.
+func (o *outcome) result() (journal.Result, error) {
+	result := journal.Result{Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
+	if o.it == nil {
+		return result, nil
+	}
+	result.Operation = format.Unshared(o.it.op)
+	var err error
+	switch {
+	case o.request != nil:
+		result.Operation.Request = *o.request
+	case o.it.whole && o.decision != journal.Recorded:
+		if result.Operation.Request, err = format.DecodeRequest(o.it.request.bytes()); err != nil {
+			return journal.Result{}, err
+		}
+	}
+	switch {
+	case o.answer != nil:
+		result.Operation.Answer = o.answer
+	case o.it.whole && o.it.answer != nil:
+		result.Operation.Answer, err = format.DecodeAnswer(o.it.answer.bytes())
+	}
+	return result, err
+}

@@ -1,0 +1,204 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+const (
+	// waiters is how many transactions wait at once for rows that others hold.
+	waiters = 4
+	// scanners is how many claims and other scans run at once.
+	scanners = 2
+)
+
+// aside has the requests that wait for rows of other transactions, each in a transaction of its own. They hold up no
+// other request.
+type aside struct {
+	s       *Store
+	slots   chan struct{}
+	scans   chan struct{}
+	stopped chan struct{}
+
+	mu      sync.Mutex
+	ended   bool
+	running sync.WaitGroup
+	riders  map[*request]chan struct{} // deliveries that are not recorded yet
+}
+
+func (a *aside) start(s *Store) {
+	a.s, a.slots, a.scans, a.stopped = s, make(chan struct{}, waiters), make(chan struct{}, scanners), make(chan struct{})
+	a.riders = make(map[*request]chan struct{})
+}
+
+// take runs a request that the group can't decide.
+func (a *aside) take(r *request) {
+	over := make(chan struct{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running.Add(1)
+	if r.rides {
+		a.riders[r] = over
+	}
+	go func() {
+		defer a.running.Done()
+		ctx, cancel := a.s.within(r)
+		defer cancel()
+		err := a.s.transactAlone(ctx, r, a.slots)
+		switch {
+		case !r.rides:
+			r.done <- err
+		case err != nil:
+			a.s.undelivered(r, err)
+		}
+		a.mu.Lock()
+		delete(a.riders, r)
+		a.mu.Unlock()
+		close(over)
+	}()
+}
+
+// wait waits for the deliveries that are aside now.
+func (a *aside) wait(ctx context.Context) error {
+	a.mu.Lock()
+	waiting := make([]chan struct{}, 0, len(a.riders))
+	for _, over := range a.riders {
+		waiting = append(waiting, over)
+	}
+	a.mu.Unlock()
+	for _, over := range waiting {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// end waits for all requests.
+func (a *aside) end() {
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+	a.running.Wait()
+	close(a.stopped)
+}
+
+// within returns a context that ends when the request's caller leaves or the journal is closed. A delivery has no
+// caller, and goes on while Close is patient.
+func (s *Store) within(r *request) (context.Context, context.CancelFunc) {
+	life := s.life
+	if r.rides {
+		life = s.ctx
+	}
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	stop := context.AfterFunc(life, func() { cancel(journal.ErrClosed) })
+	return ctx, func() { stop(); cancel(context.Canceled) }
+}
+
+// alone runs a request that scans, in a transaction of its own and in its caller's goroutine.
+func (s *Store) alone(ctx context.Context, r *request) error {
+	newRequest(ctx, r)
+	if !s.aside.enter() {
+		return journal.ErrClosed
+	}
+	defer s.aside.running.Done()
+	ctx, cancel := s.within(r)
+	defer cancel()
+	return s.transactAlone(ctx, r, s.aside.scans)
+}
+
+// enter reports whether the journal is still open. Then Close waits for running.Done.
+func (a *aside) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return false
+	}
+	a.running.Add(1)
+	return true
+}
+
+// transactAlone decides one request in its own transaction, which waits for rows that others hold until ctx ends.
+func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for try := 0; ; try++ {
+		err := s.transact(ctx, []*request{r}, WaitLock, true)
+		switch {
+		case err == nil:
+			return r.err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrLocked), errors.Is(err, ErrMissed) && try < tries:
+		default:
+			return err
+		}
+	}
+}
+
+// transact decides requests in one transaction, and commits it. Each request has its own error in err. If transact
+// fails, nothing of them was recorded, except after ErrUndecided.
+func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (err error) {
+	keys := Keys{Lock: lock}
+	for _, r := range requests {
+		if r.event != nil {
+			r.event.keys(&s.key, sure, &keys)
+		}
+	}
+	tx, head, found, err := s.driver.Begin(ctx, keys)
+	if err != nil {
+		return err
+	}
+	b := newBatch(ctx, s, tx, head, lock, sure)
+	defer func() {
+		if err != nil {
+			s.clock.owe(b.swept)
+		}
+		tx.Rollback()
+	}()
+	s.clock.take(&head)
+	b.take(keys, found)
+	for _, sweep := range s.clock.takeOwed() {
+		_ = b.sweep(sweep)
+	}
+	for _, r := range requests {
+		if b.broken == nil {
+			r.decide(b)
+		}
+	}
+	if b.broken != nil {
+		return b.broken
+	}
+	return b.commit()
+}
+
+// commit makes the batch durable, if it has changed anything.
+func (b *batch) commit() error {
+	changes := b.changes()
+	for _, e := range b.order {
+		if e.now != nil && e.now != e.base {
+			b.s.clock.margin(e.now.op.Terms) // another process's clock may have replaced it since
+		}
+	}
+	now := b.s.clock.kept()
+	if len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
+		return nil
+	}
+	b.head.Clock = now
+	b.head.Number++
+	// The caller's context ends no commit: it would be in doubt.
+	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {
+		return err
+	}
+	b.s.clock.committed(&b.head)
+	return nil
+}

@@ -1,0 +1,311 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// batch is one transaction, and the rows that it has read.
+type batch struct {
+	s    *Store
+	ctx  context.Context
+	tx   Tx
+	head Head
+	lock Lock
+	sure bool // look up new names too: one of them was taken
+
+	entries map[int64]*entry
+	order   []*entry
+	names   map[Digest]int64  // the handle of each name that was looked up or added; 0 means none
+	marks   map[int64][]int64 // the handles of each mark that was looked up
+	added   map[int64][]int64 // the handles of each mark that this batch has added
+
+	undo   []undone
+	keep   bool            // commit the clock, even if no row changed
+	swept  []journal.Event // sweeps that are due again if the transaction fails
+	broken error           // the transaction can't go on
+}
+
+// entry is a row of a batch. base is as the transaction has it, now is as it will be written. nil means that there is
+// no row.
+type entry struct {
+	handle    int64
+	base, now *item
+	err       error // ErrDamaged: only requests for this row fail
+	locked    bool  // another transaction holds it
+}
+
+// undone is what an entry was before the present request.
+type undone struct {
+	e   *entry
+	now *item
+}
+
+// errHeld means that another transaction holds a row of this request. The request waits on its own.
+var errHeld = errors.New("rowstore: another transaction holds the operation")
+
+func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure bool) *batch {
+	return &batch{
+		s: s, ctx: ctx, tx: tx, head: head, lock: lock, sure: sure,
+		entries: make(map[int64]*entry), names: make(map[Digest]int64), marks: make(map[int64][]int64), added: make(map[int64][]int64),
+	}
+}
+
+// take adds what was found. asked are the keys.
+func (b *batch) take(asked Keys, found Found) {
+	for _, name := range asked.Names {
+		b.names[name] = found.Names[name]
+	}
+	for _, mark := range asked.Marks {
+		b.marks[mark] = found.Marks[mark]
+	}
+	for _, row := range found.Rows {
+		e := b.entries[row.Handle]
+		switch {
+		case e == nil:
+			e = &entry{handle: row.Handle}
+			b.entries[row.Handle], b.order = e, append(b.order, e)
+		case !e.locked:
+			continue
+		}
+		e.read(row)
+	}
+}
+
+// read is the entry as the transaction has it.
+func (e *entry) read(row *Row) {
+	if e.locked = row.Locked; e.locked {
+		return
+	}
+	if e.base, e.err = decode(row); e.err == nil && row.Whole {
+		e.err = e.base.fill(row)
+	}
+	e.now = e.base
+}
+
+// find reads further rows in the transaction.
+func (b *batch) find(keys Keys) error {
+	keys.Lock = b.lock
+	found, err := b.tx.Find(b.ctx, keys)
+	if err != nil {
+		return b.fail(err)
+	}
+	b.take(keys, found)
+	return nil
+}
+
+// fail notes an error of the transaction.
+func (b *batch) fail(err error) error {
+	if err != nil && b.broken == nil {
+		b.broken = err
+	}
+	return err
+}
+
+// usable returns the entry, nil if there is no row, or the reason why this request can't go on.
+func (e *entry) usable() (*entry, error) {
+	switch {
+	case e == nil:
+		return nil, nil
+	case e.locked:
+		return nil, errHeld
+	case e.err != nil:
+		return nil, e.err
+	case e.now == nil:
+		return nil, nil
+	}
+	return e, nil
+}
+
+// byHandle returns the entry of a handle, or nil.
+func (b *batch) byHandle(handle int64) (*entry, error) {
+	e := b.entries[handle]
+	if e == nil {
+		if err := b.find(Keys{Handles: []int64{handle}}); err != nil {
+			return nil, err
+		}
+		e = b.entries[handle]
+	}
+	return e.usable()
+}
+
+// byName returns the entry of a name, or nil. A name without its row, or with another's, is damaged.
+func (b *batch) byName(ref journal.Ref) (*entry, error) {
+	name := NameDigest(&b.s.key, ref)
+	if _, asked := b.names[name]; !asked {
+		if err := b.find(Keys{Names: []Digest{name}}); err != nil {
+			return nil, err
+		}
+	}
+	handle := b.names[name]
+	if handle == 0 {
+		return nil, nil
+	}
+	there := b.entries[handle]
+	if there == nil {
+		return nil, fmt.Errorf("the index of names has operation %d, which does not exist: %w", handle, format.ErrDamaged)
+	}
+	e, err := there.usable()
+	if e != nil && !store.IsNamed(&e.now.op, ref) {
+		return nil, fmt.Errorf("the index of names leads to operation %d, which has another name: %w", handle, format.ErrDamaged)
+	}
+	return e, err
+}
+
+// named returns the entry that the event names, or nil.
+func (b *batch) named(ev *journal.Event) (*entry, error) {
+	if ev.Handle != 0 {
+		e, err := b.byHandle(ev.Handle)
+		if err != nil || e != nil && (ev.Ref == journal.Ref{} || store.IsNamed(&e.now.op, ev.Ref)) {
+			return e, err
+		}
+	}
+	if ev.New && !b.sure || ev.Ref == (journal.Ref{}) && ev.Kind != journal.EventBegin {
+		return nil, nil
+	}
+	return b.byName(ev.Ref)
+}
+
+// readWhole reads the parts of an entry.
+func (b *batch) readWhole(e *entry) error {
+	if e.now.whole {
+		return nil
+	}
+	found, err := b.tx.Find(b.ctx, Keys{Handles: []int64{e.handle}, Whole: true, Lock: b.lock})
+	if err != nil {
+		return b.fail(err)
+	}
+	if len(found.Rows) != 1 || found.Rows[0].Locked {
+		return b.fail(ErrMissed)
+	}
+	return e.fill(found.Rows[0])
+}
+
+// fill adds the parts of the row, which is as base. Parts that are new already stay.
+func (e *entry) fill(row *Row) error {
+	if err := e.base.fill(row); err != nil {
+		return err
+	}
+	if e.now.request == nil && e.now.requestSum == e.base.requestSum {
+		e.now.request = e.base.request
+	}
+	if e.now.answer == nil && e.now.answerSum == e.base.answerSum {
+		e.now.answer = e.base.answer
+	}
+	e.now.whole = true
+	return nil
+}
+
+// set notes what the present request makes of an entry. nil removes it.
+func (b *batch) set(e *entry, now *item) {
+	b.undo = append(b.undo, undone{e, e.now})
+	b.replace(e, now)
+}
+
+// replace is set for a change that stays if the request fails.
+func (b *batch) replace(e *entry, now *item) {
+	for _, mark := range now.marks(&b.s.key) {
+		b.added[mark] = append(b.added[mark], e.handle)
+	}
+	if now != nil {
+		b.s.clock.margin(now.op.Terms)
+	}
+	e.now = now
+}
+
+// insert adds an entry for an operation that has no row yet.
+func (b *batch) insert() (*entry, error) {
+	handle, err := b.tx.Handle(b.ctx)
+	if err != nil {
+		return nil, b.fail(err)
+	}
+	b.head.Newest = max(b.head.Newest, handle)
+	e := &entry{handle: handle}
+	b.entries[handle], b.order = e, append(b.order, e)
+	return e, nil
+}
+
+// revert undoes the changes of the present request.
+func (b *batch) revert() {
+	for _, u := range slices.Backward(b.undo) {
+		u.e.now = u.now
+	}
+}
+
+// changes returns what the transaction does not have yet, removals first.
+func (b *batch) changes() []*Change {
+	var removed, changed []*Change
+	for _, e := range b.order {
+		switch c := e.change(&b.s.key); {
+		case c == nil:
+		case c.Remove:
+			removed = append(removed, c)
+		default:
+			changed = append(changed, c)
+		}
+	}
+	return append(removed, changed...)
+}
+
+func (e *entry) change(key *format.HashKey) *Change {
+	if e.base == e.now {
+		return nil
+	}
+	c := &Change{Insert: e.base == nil, Remove: e.now == nil}
+	if c.Remove {
+		c.Row = &Row{Handle: e.handle}
+		if m, is := store.Reaped(&e.base.op); is {
+			c.LeaveMarks = []int64{key.OfMark(byte(m.By), m.Value)}
+		}
+	} else {
+		c.Row = e.now.encode()
+		c.Request, c.Answer = e.now.partsNew(e.base)
+	}
+	c.AddNames, c.RemoveNames = difference(e.base.names(key), e.now.names(key))
+	c.AddMarks, c.RemoveMarks = difference(e.base.marks(key), e.now.marks(key))
+	return c
+}
+
+// partsNew reports which parts differ from those of the row.
+func (it *item) partsNew(base *item) (request, answer bool) {
+	if base == nil {
+		return it.request != nil, it.answer != nil
+	}
+	return it.request != base.request || it.requestSum != base.requestSum, it.answer != base.answer || it.answerSum != base.answerSum
+}
+
+// difference returns what is only in after, and what is only in before.
+func difference[T comparable](before, after []T) (added, removed []T) {
+	for _, v := range after {
+		if !slices.Contains(before, v) {
+			added = append(added, v)
+		}
+	}
+	for _, v := range before {
+		if !slices.Contains(after, v) {
+			removed = append(removed, v)
+		}
+	}
+	return added, removed
+}
+
+// flush puts the changes, so that an index shows them.
+func (b *batch) flush() error {
+	changes := b.changes()
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := b.tx.Put(b.ctx, changes); err != nil {
+		return b.fail(err)
+	}
+	for _, e := range b.order {
+		e.base = e.now
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package rowstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+// process is a process that uses a journal in a database.
+type process struct {
+	t     *testing.T
+	j     *rowstore.Store
+	s     journal.Session
+	log   *warnings
+	asker int64
+	now   time.Time
+}
+
+// warnings collects what a store logs.
+type warnings struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *warnings) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *warnings) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.text.String(), "\n")
+}
+
+func newProcess(t *testing.T, db *mapdb.Database) *process {
+	t.Helper()
+	log := new(warnings)
+	j, err := rowstore.Open(t.Context(), db.Open(), slog.New(slog.NewTextHandler(log, nil)))
+	require.NoError(t, err)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	return &process{t: t, j: j, s: s, log: log, now: time.Now()}
+}
+
+// history runs a test of a database in a bubble, with virtual time.
+func history(t *testing.T, test func(t *testing.T, db *mapdb.Database, p *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db := mapdb.New()
+		p := newProcess(t, db)
+		defer p.j.Close()
+		test(t, db, p)
+	})
+}
+
+func ref(id string) journal.Ref { return journal.Ref{ID: id} }
+
+func (p *process) begin(id string) journal.Event {
+	p.asker++
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(), Asker: p.asker,
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
+			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+func (p *process) of(kind journal.EventKind, op journal.Operation) journal.Event {
+	return journal.Event{Kind: kind, At: p.now, Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
+}
+
+func (p *process) complete(op journal.Operation) journal.Event {
+	ev := p.of(journal.EventComplete, op)
+	ev.Answer, ev.Attempts = &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)}, 1
+	return ev
+}
+
+func (p *process) park(op journal.Operation, pause time.Duration) journal.Event {
+	ev := p.of(journal.EventPark, op)
+	ev.Open, ev.Attempts, ev.Due = true, 1, p.now.Add(pause)
+	return ev
+}
+
+func (p *process) apply(ev journal.Event) journal.Result {
+	p.t.Helper()
+	r, err := p.j.Apply(p.t.Context(), ev)
+	require.NoError(p.t, err)
+	return r
+}
+
+// decide applies an event that must be decided so.
+func (p *process) decide(ev journal.Event, want journal.Decision) journal.Operation {
+	p.t.Helper()
+	r := p.apply(ev)
+	require.Equal(p.t, want.String(), r.Decision.String())
+	return r.Operation
+}
+
+// executed begins a new operation.
+func (p *process) executed(id string) journal.Operation {
+	p.t.Helper()
+	return p.decide(p.begin(id), journal.Execute)
+}
+
+func (p *process) get(id string) journal.Operation {
+	p.t.Helper()
+	op, err := p.j.Get(p.t.Context(), ref(id))
+	require.NoError(p.t, err)
+	return op
+}
+
+func (p *process) claim(limit int) []journal.Result {
+	p.t.Helper()
+	p.asker++
+	results, err := p.j.Claim(p.t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID(), Asker: p.asker}, limit)
+	require.NoError(p.t, err)
+	return results
+}
+
+// reply is the result of an event that is applied beside others.
+type reply struct {
+	journal.Result
+	err error
+}
+
+// applied applies an event in a goroutine.
+func (p *process) applied(ev journal.Event) <-chan reply {
+	c := make(chan reply, 1)
+	go func() {
+		r, err := p.j.Apply(p.t.Context(), ev)
+		c <- reply{r, err}
+	}()
+	return c
+}
+
+// together applies events in one transaction: they arrive while another one commits.
+func (p *process) together(db *mapdb.Database, evs ...journal.Event) []reply {
+	p.t.Helper()
+	release := db.BlockCommits()
+	p.asker++
+	first := p.applied(p.begin(fmt.Sprint("first of ", p.asker)))
+	synctest.Wait()
+	waiting := make([]<-chan reply, len(evs))
+	for i, ev := range evs {
+		waiting[i] = p.applied(ev)
+		synctest.Wait()
+	}
+	release()
+	require.NoError(p.t, (<-first).err)
+	replies := make([]reply, len(evs))
+	for i, c := range waiting {
+		replies[i] = <-c
+	}
+	return replies
+}
+
+// strangers are begins of operations that no other event is about.
+func (p *process) strangers(n int) (evs []journal.Event) {
+	for i := range n {
+		evs = append(evs, p.begin(fmt.Sprint("stranger-", p.asker, "-", i)))
+	}
+	return evs
+}
+
+// requireExecuted checks that the strangers executed.
+func requireExecuted(t *testing.T, replies []reply) {
+	t.Helper()
+	for _, r := range replies {
+		require.NoError(t, r.err)
+		require.Equal(t, journal.Execute.String(), r.Decision.String())
+	}
+}

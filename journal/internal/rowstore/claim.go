@@ -1,0 +1,196 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// claimPage is how many places of an index a claim reads more than it needs, since some may turn out not to be claimable.
+const claimPage = 64
+
+// Claim implements journal.Journal.
+func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := store.CheckClaim(ev); err != nil {
+		return nil, err
+	}
+	var c *claim
+	err := s.alone(ctx, &request{run: func(b *batch) error {
+		c = &claim{b: b, p: prepare(ev), limit: limit}
+		return c.run()
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if len(c.outs) == 0 && c.passed != nil {
+		return nil, c.passed
+	}
+	return results(c.outs)
+}
+
+func results(outs []*outcome) ([]journal.Result, error) {
+	all := make([]journal.Result, 0, len(outs))
+	for _, out := range outs {
+		r, err := out.result()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// claim is one Claim in a transaction.
+type claim struct {
+	b      *batch
+	p      *prepared
+	limit  int
+	dead   []string // sessions that hold something
+	outs   []*outcome
+	passed error // why an operation was passed over, for a caller that gets none
+}
+
+func (c *claim) run() error {
+	if err := c.b.s.sessions.require(c.p.Session); err != nil {
+		return err
+	}
+	if err := c.b.see(c.p.At); err != nil {
+		return err
+	}
+	if err := c.findDead(); err != nil {
+		return err
+	}
+	for after := int64(0); len(c.outs) < c.limit; {
+		handles, more, err := c.next(after, c.limit-len(c.outs)+claimPage)
+		if err != nil {
+			return c.b.fail(err)
+		}
+		if err := c.take(handles); err != nil {
+			return err
+		}
+		if !more {
+			return nil
+		}
+		after = handles[len(handles)-1]
+	}
+	return nil
+}
+
+// findDead finds the sessions whose processes have died. One of which no one can know keeps its own operations.
+func (c *claim) findDead() error {
+	holders, err := c.b.tx.Holders(c.b.ctx)
+	if err != nil {
+		return c.b.fail(err)
+	}
+	for _, holder := range holders {
+		switch live, err := c.b.s.sessions.live(holder); {
+		case err != nil:
+			c.passed = err
+		case !live:
+			c.dead = append(c.dead, holder)
+		}
+	}
+	return nil
+}
+
+// next returns the lowest handles after one that may be claimable, and reports whether there may be more.
+func (c *claim) next(after int64, limit int) (handles []int64, more bool, err error) {
+	scans := []Scan{{Index: Pending, By: store.WakeBy(c.p.Event).UnixMilli(), Providers: c.p.From}, {Index: Undelivered}}
+	for _, holder := range c.dead {
+		scans = append(scans, Scan{Index: HeldBy, Holder: holder, Providers: c.p.From})
+	}
+	for _, scan := range scans {
+		scan.After, scan.Limit = Position{Handle: after}, limit
+		places, err := c.b.tx.Scan(c.b.ctx, scan)
+		if err != nil {
+			return nil, false, err
+		}
+		more = more || len(places) == limit
+		for _, at := range places {
+			handles = append(handles, at.Handle)
+		}
+	}
+	slices.Sort(handles)
+	handles = slices.Compact(handles)
+	if len(handles) > limit {
+		handles, more = handles[:limit], true
+	}
+	return handles, more, nil
+}
+
+// take claims operations, oldest first. It locks no more rows than it needs, so that other claims get theirs, and more
+// only after rows that turned out not to be claimable.
+func (c *claim) take(handles []int64) error {
+	for size := 0; len(handles) > 0 && len(c.outs) < c.limit; handles = handles[size:] {
+		size = min(len(handles), max(2*size, c.limit-len(c.outs)))
+		if err := c.lock(handles[:size]); err != nil {
+			return err
+		}
+		for _, handle := range handles[:size] {
+			if len(c.outs) == c.limit {
+				return nil
+			}
+			if err := c.one(handle); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lock locks rows, but for those that other transactions hold.
+func (c *claim) lock(handles []int64) error {
+	keys := Keys{Whole: true, Lock: TryLock}
+	for _, handle := range handles {
+		if c.b.entries[handle] == nil {
+			keys.Handles = append(keys.Handles, handle)
+		}
+	}
+	found, err := c.b.tx.Find(c.b.ctx, keys)
+	if err != nil {
+		return c.b.fail(err)
+	}
+	c.b.take(keys, found)
+	return nil
+}
+
+func (c *claim) one(handle int64) error {
+	e, err := c.b.entries[handle].usable()
+	if errors.Is(err, format.ErrDamaged) {
+		c.passed = err
+	}
+	if err != nil || e == nil || !c.wants(&e.now.op) {
+		return nil
+	}
+	out, err := c.b.decide(e, c.p)
+	switch {
+	case errors.Is(err, format.ErrDamaged) && c.b.broken == nil:
+		c.passed = err
+	case err != nil:
+		return err
+	case out.decision != journal.Ignored:
+		c.outs = append(c.outs, out)
+	}
+	return nil
+}
+
+// wants reports whether the operation may be claimed, now that it is locked.
+func (c *claim) wants(op *journal.Operation) bool {
+	unsent := op.State == journal.StatePending || op.State == journal.StateInFlight
+	switch {
+	case unsent && c.p.From != nil && !slices.Contains(c.p.From, op.Provider):
+		return false
+	case op.State == journal.StatePending:
+		return !op.WakeAt.After(store.WakeBy(c.p.Event))
+	case op.State == journal.StateInFlight, store.Undelivered(op):
+		return op.Holder == "" || slices.Contains(c.dead, op.Holder)
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package rowstore_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+// What another process does to an operation is decided on at once, whatever this process has seen of it.
+func TestADecisionReadsWhatOtherProcessesWrote(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+		op := b.executed("x")
+		a.decide(a.begin("x"), journal.Wait)
+		assert.Empty(t, a.claim(10))
+		b.decide(b.park(op, 0), journal.Recorded)
+		assert.Len(t, a.claim(10), 1)
+
+		parked := a.decide(a.park(a.executed("y"), time.Hour), journal.Recorded)
+		again := b.of(journal.EventResolve, parked)
+		again.Session, again.Resolution, again.By, again.Cause, again.Key = "", journal.SendAgain, "ann", "checked", "key-2"
+		b.decide(again, journal.Recorded)
+		assert.Len(t, a.claim(10), 1)
+	})
+}
+
+// Two processes claim one operation at a time, while each transaction of the other is open. Both get one as long as
+// there are some.
+func TestClaimsLockHardlyMoreRowsThanTheyTake(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+		for i := range 30 {
+			a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), journal.Recorded)
+		}
+		for range 15 {
+			release := db.BlockCommits()
+			claimed := make(chan int, 2)
+			for _, p := range []*process{a, b} {
+				go func() { claimed <- len(p.claim(1)) }()
+				synctest.Wait()
+			}
+			assert.LessOrEqual(t, db.Held(), 3)
+			release()
+			require.Equal(t, 2, <-claimed+<-claimed)
+		}
+		assert.Empty(t, a.claim(1))
+	})
+}
+
+func TestAClaimSkipsRowsThatOthersHold(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		var held []int64
+		for i := range 20 {
+			op := p.decide(p.park(p.executed(fmt.Sprint("due-", i)), 0), journal.Recorded)
+			if i < 15 {
+				held = append(held, op.Handle)
+			}
+		}
+		release := db.Hold(held, nil)
+		assert.Len(t, p.claim(2), 2, "it goes on behind the held ones")
+		assert.Len(t, p.claim(10), 3)
+		release()
+		assert.Len(t, p.claim(100), 15)
+	})
+}
+
+func TestASessionOfWhichNoOneKnowsKeepsItsOperationsAlone(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+		b.executed("unsure")
+		a.decide(a.park(a.executed("due"), 0), journal.Recorded)
+		db.Unsure(b.s.ID())
+		assert.Len(t, a.claim(10), 1)
+		replies := a.together(db, append(a.strangers(4), a.begin("unsure"))...)
+		requireExecuted(t, replies[:4])
+		assert.Error(t, replies[4].err)
+		_, err := a.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: a.now, Session: a.s.ID()}, 10)
+		assert.Error(t, err, "a claim that gets nothing says why")
+	})
+}
+
+func TestADamagedRowIsPassedOverByClaims(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		damaged := p.decide(p.park(p.executed("damaged"), 0), journal.Recorded)
+		p.decide(p.park(p.executed("due"), 0), journal.Recorded)
+		db.Damage(damaged.Handle)
+		assert.Len(t, p.claim(10), 1)
+	})
+}
+
+// A sweep leaves out no operation: it waits for those that others hold.
+func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		var held journal.Operation
+		for _, id := range []string{"x", "y"} {
+			held = p.decide(p.park(p.executed(id), time.Minute), journal.Recorded)
+		}
+		release := db.Hold([]int64{held.Handle}, nil)
+		reset := make(chan error, 1)
+		go func() { reset <- p.j.ResetClock(t.Context(), before) }()
+		synctest.Wait()
+		assert.Empty(t, reset)
+		p.executed("meanwhile")
+		release()
+		require.NoError(t, <-reset)
+		for _, id := range []string{"x", "y"} {
+			assert.True(t, p.get(id).WindowClosed, id)
+		}
+	})
+}
+
+// A sweep whose commit failed is repeated by the next transaction.
+func TestASweepThatFailedIsRepeated(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		db.NextCommits(mapdb.Fails)
+		require.Error(t, p.j.ResetClock(t.Context(), before))
+		p.now = before
+		p.executed("next")
+		assert.True(t, p.get("x").WindowClosed)
+	})
+}
+
+func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+		b.now = b.now.Add(journal.Leap)
+		b.executed("w")
+		last := a.apply(a.begin("z")).Last
+		assert.Equal(t, b.now.UnixMilli(), last.UnixMilli())
+	})
+}

@@ -1,0 +1,168 @@
+package rowstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// clock is the journal's clock, shared by the transactions of this process.
+type clock struct {
+	mu     sync.Mutex
+	is     store.Clock
+	number int64           // of the latest commit whose clock is known
+	owed   []journal.Event // sweeps of transactions that failed
+}
+
+// take adds what other processes have recorded. A head that is older than this process's own commits has no news.
+func (c *clock) take(head *Head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if head.Number > c.number {
+		c.is.Take(head.Clock)
+		c.number = head.Number
+	}
+}
+
+// committed notes that this process has recorded the clock.
+func (c *clock) committed(head *Head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number = max(c.number, head.Number)
+}
+
+// see notes a caller's clock, and returns the event that is due for each operation without an answer.
+func (c *clock) see(at time.Time) (sweep journal.Event, due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.is.See(at) {
+		return sweep, false
+	}
+	return c.is.Sweep(), true
+}
+
+// reset makes now the latest time.
+func (c *clock) reset(now time.Time) journal.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.is.Reset(now)
+	return c.is.Sweep()
+}
+
+func (c *clock) margin(terms journal.Terms) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.is.Margin(terms)
+}
+
+// outcome returns an outcome with the times for a caller's clock, which was seen.
+func (c *clock) outcome(at time.Time) *outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &outcome{last: c.is.Last, unconfirmed: c.is.Unconfirmed(at)}
+}
+
+func (c *clock) passed(at time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.is.Passed(at)
+}
+
+// kept returns the part of the clock that a head has.
+func (c *clock) kept() store.Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return store.Clock{Last: c.is.Last, Jumped: c.is.Jumped, LeastMargin: c.is.LeastMargin}
+}
+
+// owe has the next transaction repeat sweeps.
+func (c *clock) owe(sweeps []journal.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owed = append(c.owed, sweeps...)
+}
+
+// takeOwed returns the sweeps to be repeated.
+func (c *clock) takeOwed() []journal.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	owed := c.owed
+	c.owed = nil
+	return owed
+}
+
+// unkept is how far the recorded latest time may be behind, if nothing else is recorded.
+const unkept = time.Hour
+
+// isNews reports whether the clock must be committed, even if no row changed.
+func isNews(now, recorded store.Clock) bool {
+	return !now.Jumped.Equal(recorded.Jumped) || now.LeastMargin != recorded.LeastMargin || now.Last.Sub(recorded.Last) >= unkept
+}
+
+// see notes the caller's clock, and gives each operation without an answer the event that is due.
+func (b *batch) see(at time.Time) error {
+	if sweep, due := b.s.clock.see(at); due {
+		return b.sweep(sweep)
+	}
+	return nil
+}
+
+// sweepPage is how many operations a sweep reads at once.
+const sweepPage = 256
+
+// sweep gives each operation without an answer the event. It waits for rows that other transactions hold, since a
+// window that stays open by mistake is resent.
+func (b *batch) sweep(ev journal.Event) error {
+	b.swept, b.keep = append(b.swept, ev), true
+	for after := int64(0); ; {
+		if err := b.flush(); err != nil {
+			return err
+		}
+		page, err := b.tx.Scan(b.ctx, Scan{Index: Unanswered, After: Position{Handle: after}, Limit: sweepPage})
+		if err != nil {
+			return b.fail(err)
+		}
+		if err := b.sweepOver(page, ev); err != nil {
+			return err
+		}
+		if len(page) < sweepPage {
+			return nil
+		}
+		after = page[len(page)-1].Handle
+	}
+}
+
+func (b *batch) sweepOver(page []Position, ev journal.Event) error {
+	keys := Keys{Lock: WaitLock}
+	for _, at := range page {
+		if e := b.entries[at.Handle]; e == nil || e.locked {
+			keys.Handles = append(keys.Handles, at.Handle)
+		}
+	}
+	found, err := b.tx.Find(b.ctx, keys)
+	if err != nil {
+		return b.fail(err)
+	}
+	known := len(b.order)
+	b.take(keys, found)
+	for _, at := range page {
+		e, err := b.entries[at.Handle].usable()
+		if err != nil || e == nil {
+			continue // it is damaged, and refused to everyone
+		}
+		// EventClock has no error.
+		if next, _, _ := journal.Next(e.now.op, false, ev); store.Changes(e.now.op, next, journal.Ignored) {
+			b.replace(e, e.now.after(&next))
+		}
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	for _, e := range b.order[known:] {
+		delete(b.entries, e.handle) // the rows of a long sweep don't stay in memory
+	}
+	b.order = b.order[:known]
+	return nil
+}

@@ -1,0 +1,188 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Digest is a keyed hash of a name. It is long enough that two names never share one.
+type Digest [16]byte
+
+// Row is an operation as a database has it: the columns that an index or a condition needs, and encoded parts that no
+// driver reads.
+type Row struct {
+	Handle   int64
+	State    uint8  // journal.State
+	Holder   string // session; "" means none
+	HasWake  bool
+	Wake     int64 // milliseconds since 1970 if HasWake; 0 or less means that it needs attention
+	Settled  int64 // milliseconds since 1970; 0 means not settled
+	Told     bool  // its outcome was delivered
+	Reaped   bool  // it is a tombstone
+	Provider string
+	Record   []byte // all but the parts, with a checksum
+
+	// Locked says that another transaction holds the row. Only Handle is set then.
+	Locked bool
+
+	Whole           bool  // Request and Answer were read
+	Request, Answer *Part // nil means none
+}
+
+// Part is an encoded request or answer, and its body.
+type Part struct{ Head, Body []byte }
+
+// Change is a row to be written. Exactly one row is changed by it, or the transaction fails with ErrMissed.
+type Change struct {
+	Row    *Row
+	Insert bool // the handle and the names are new; a name that exists is ErrMissed
+	Remove bool // the row and its parts go
+
+	Request, Answer bool // the part of Row is new; nil removes it
+
+	AddNames, RemoveNames []Digest
+	AddMarks, RemoveMarks []int64
+	// LeaveMarks are kept without a row. They are found with handle 0.
+	LeaveMarks []int64
+}
+
+// Lock is how a read treats rows that another transaction holds.
+type Lock uint8
+
+const (
+	// NoLock reads committed rows, and locks none.
+	NoLock Lock = iota
+	// TryLock locks each row that it returns. It does not wait: a row that is held comes back with Row.Locked.
+	TryLock
+	// WaitLock locks each row that it returns, and waits for each that is held.
+	WaitLock
+)
+
+// Keys selects rows one by one.
+type Keys struct {
+	Names   []Digest // rows found by name come with their parts
+	Handles []int64
+	Marks   []int64 // in a Tx, each mark is locked until it ends, so that no other transaction adds it
+	Whole   bool    // rows found by handle come with their parts too
+	Lock    Lock
+}
+
+// Found is what Keys selected. A key that selects nothing is left out.
+type Found struct {
+	Names map[Digest]int64  // the handle of each name
+	Rows  []*Row            // each row once, in any order
+	Marks map[int64][]int64 // the handles of each mark
+}
+
+// Index is an order in which rows are found without their names.
+type Index uint8
+
+const (
+	// ByHandle has all rows.
+	ByHandle Index = iota
+	// Pending has pending operations with Wake from -By to By, by handle.
+	Pending
+	// PendingByWake has pending operations with a positive Wake, by Wake and handle.
+	PendingByWake
+	// HeldBy has the rows that Holder holds, by handle.
+	HeldBy
+	// Undelivered has outcomes that are not delivered and that no session holds, by handle.
+	Undelivered
+	// LookDue has unknown operations with a positive Wake at or before By, by Wake and handle.
+	LookDue
+	// Unanswered has operations that are not completed, by handle.
+	Unanswered
+	// InFlight has operations in flight, by handle.
+	InFlight
+	// Settled has delivered rows that were settled at or before By and not reaped, by Settled and handle.
+	Settled
+)
+
+// Scan selects a page of an index.
+type Scan struct {
+	Index     Index
+	By        int64
+	Holder    string
+	Providers []string // only unsent operations of these; nil means all. Pending and HeldBy
+	After     Position // exclusive
+	Before    int64    // handle, exclusive; 0 means none. ByHandle
+	Newest    bool     // handles in descending order. ByHandle
+	Limit     int
+}
+
+// Position is a row's place in an index.
+type Position struct {
+	Key    int64 // Wake or Settled of an index that is ordered by it; else 0
+	Handle int64
+}
+
+// Head is what a journal has once.
+type Head struct {
+	Identity string
+	Key      format.HashKey
+	Newest   int64 // the latest handle
+	Number   int64 // of commits
+	Clock    store.Clock
+}
+
+// Driver is a database. Its methods are safe for concurrent use.
+type Driver interface {
+	// Begin starts a transaction that writes, and returns the head and what keys select. A driver may have several
+	// transactions at once, or let the next one wait until ctx ends.
+	//
+	// Begin also proves that this process may still write, even if the transaction writes nothing. After ErrUndecided,
+	// it first finds out whether that commit landed.
+	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
+
+	// Read calls f with a reader of committed rows. Nothing stays open after f.
+	Read(ctx context.Context, f func(Reader) error) error
+
+	// Join starts a session. lost is called if another process takes it over.
+	Join(ctx context.Context, lost func()) (id string, err error)
+	// Leave ends a session of this process.
+	Leave(ctx context.Context, id string) error
+	// Alive reports whether a session's process lives. It returns an error if no one can know. It does not wait.
+	Alive(id string) (bool, error)
+
+	Close() error
+}
+
+// Reader reads rows.
+type Reader interface {
+	Find(ctx context.Context, keys Keys) (Found, error)
+	// Scan returns a page of an index. It locks nothing.
+	Scan(ctx context.Context, scan Scan) ([]Position, error)
+	// Holders returns the sessions that hold anything.
+	Holders(ctx context.Context) ([]string, error)
+}
+
+// Tx is a transaction that writes. One goroutine uses it. It sees its own changes.
+type Tx interface {
+	Reader
+
+	// Handle returns a new handle, higher than all that this process has seen. No handle is returned twice.
+	Handle(ctx context.Context) (int64, error)
+	// Put writes changes, those that remove a row first.
+	Put(ctx context.Context, changes []*Change) error
+	// Commit puts the last changes and the head, and makes the transaction durable. The transaction has ended then,
+	// even after an error.
+	Commit(ctx context.Context, head Head, changes []*Change) error
+	// Rollback undoes the transaction. After Commit it does nothing.
+	Rollback()
+}
+
+var (
+	// ErrMissed means that another transaction changed what this one has read. Decide anew.
+	ErrMissed = errors.New("rowstore: another transaction has changed a row or taken a name")
+	// ErrLocked means that another transaction held a row or a name for longer than the driver waits.
+	ErrLocked = errors.New("rowstore: another transaction holds a row or a name")
+	// ErrRefused means that the database refused one of the rows. The others may be accepted without it.
+	ErrRefused = errors.New("rowstore: the database refuses a row")
+	// ErrUndecided means that no one knows yet whether the commit landed.
+	ErrUndecided = errors.New("rowstore: it is not known whether the commit landed")
+	// ErrFenced means that this process may not write any more until the driver has found out why.
+	ErrFenced = errors.New("rowstore: another process, or a restored database, has fenced this one off")
+)

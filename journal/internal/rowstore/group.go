@@ -1,0 +1,278 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/onceward/onceward/journal"
+)
+
+const (
+	// maxBatch is how many requests share a transaction at most.
+	maxBatch = 1024
+	// maxBatchBytes is the size of new parts after which a transaction takes no more requests.
+	maxBatchBytes = 32 << 20
+	// tries is how often a transaction is decided anew because another one changed its rows.
+	tries = 8
+)
+
+// request is a unit of work in a transaction.
+type request struct {
+	event *prepared          // what it reads; nil: nothing by name
+	run   func(*batch) error // may run again after a rollback
+	rides bool               // a delivery, for whose commit no caller waits
+
+	ctx  context.Context // of its caller
+	done chan error
+	mu   sync.Mutex // held while it runs, so that a caller that leaves may change its event
+	left bool
+	err  error // its own, of the latest run
+}
+
+func newRequest(ctx context.Context, r *request) *request {
+	r.ctx, r.done = ctx, make(chan error, 1)
+	return r
+}
+
+// decide runs the request in a batch, unless its caller has left. Its error undoes its own changes alone.
+func (r *request) decide(b *batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left {
+		r.err = context.Canceled
+		return
+	}
+	b.undo = b.undo[:0]
+	if r.err = r.run(b); r.err != nil {
+		b.revert()
+	}
+}
+
+// leave ends the request for its caller.
+func (r *request) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+}
+
+// group is the goroutine that commits. Requests that arrive meanwhile share the next transaction.
+type group struct {
+	s       *Store
+	queue   chan *request
+	stopped chan struct{}
+	last    int   // how many were in the last transaction
+	failed  error // of the last commit; read after stopped
+
+	mu     sync.Mutex
+	riders []*request
+}
+
+func (g *group) start(s *Store) {
+	g.s, g.queue, g.stopped = s, make(chan *request, maxBatch), make(chan struct{})
+	go g.loop()
+}
+
+// do returns once the request's transaction is durable, with its error. If ctx ends first, the commit may have landed.
+func (s *Store) do(ctx context.Context, r *request) error {
+	newRequest(ctx, r)
+	select {
+	case s.group.queue <- r:
+	case <-s.group.stopped:
+		return journal.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		r.leave()
+		return ctx.Err()
+	case <-s.group.stopped:
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		r.leave()
+		return ctx.Err()
+	case <-s.aside.stopped:
+	}
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return journal.ErrClosed
+	}
+}
+
+// defers notes a delivery, and reports whether so many wait that they need a commit.
+func (g *group) defers(r *request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.riders = append(g.riders, r)
+	return len(g.riders)%maxBatch == 0
+}
+
+func (g *group) takeRiders() []*request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	riders := g.riders
+	g.riders = nil
+	return riders
+}
+
+func (g *group) loop() {
+	defer close(g.stopped)
+	for {
+		select {
+		case <-g.s.life.Done():
+			g.finish()
+			return
+		case r := <-g.queue:
+			requests := g.collect(r)
+			g.last = len(requests)
+			g.commit(append(g.takeRiders(), requests...))
+		}
+	}
+}
+
+// collect takes the requests that wait. It yields the processor once, so that callers of the last commit can return.
+func (g *group) collect(first *request) []*request {
+	requests, bytes, yielded := []*request{first}, first.size(), false
+	for len(requests) < maxBatch && bytes < maxBatchBytes {
+		select {
+		case r := <-g.queue:
+			requests, bytes, yielded = append(requests, r), bytes+r.size(), false
+			continue
+		default:
+		}
+		if yielded || len(requests) == 1 && g.last <= 1 {
+			break
+		}
+		yielded = true
+		runtime.Gosched()
+	}
+	return requests
+}
+
+func (r *request) size() int {
+	if r.event == nil {
+		return 0
+	}
+	return r.event.size()
+}
+
+// finish commits the deliveries and the clock. Requests that wait end with ErrClosed.
+func (g *group) finish() {
+	for range len(g.queue) {
+		(<-g.queue).done <- journal.ErrClosed
+	}
+	last := newRequest(context.Background(), &request{run: func(b *batch) error {
+		b.keep = !b.s.clock.kept().Last.Equal(b.head.Clock.Last)
+		return nil
+	}})
+	g.commit(append(g.takeRiders(), last))
+	g.failed = <-last.done
+}
+
+func (g *group) end() error {
+	<-g.stopped
+	return g.failed
+}
+
+// commit decides the requests in one transaction. If that fails by a row, it finds the requests that are to blame, and
+// commits the others without them.
+func (g *group) commit(requests []*request) {
+	s := g.s
+	for try := 0; ; try++ {
+		err := s.transact(s.ctx, requests, TryLock, try > 0)
+		if err == nil {
+			for _, r := range requests {
+				s.finish(r)
+			}
+			return
+		}
+		var riders []*request
+		if riders, requests = split(requests); len(riders) > 0 {
+			g.without(riders, requests, err)
+			return
+		}
+		switch {
+		case errors.Is(err, ErrMissed) && try < tries:
+			continue
+		case isOfRow(err) && len(requests) > 1:
+			g.commit(requests[:len(requests)/2])
+			g.commit(requests[len(requests)/2:])
+		case errors.Is(err, ErrLocked) && len(requests) == 1:
+			s.aside.take(requests[0])
+		default:
+			for _, r := range requests {
+				r.done <- err
+			}
+		}
+		return
+	}
+}
+
+// without commits the requests after a transaction with deliveries has failed. A delivery never fails others again: it
+// is recorded on its own. It waits for the next commit only if the others fail too, as without a database.
+func (g *group) without(riders, requests []*request, err error) {
+	retried := false
+	if !isOfRow(err) && !errors.Is(err, ErrUndecided) {
+		err = g.s.transact(g.s.ctx, requests, TryLock, true)
+		retried = err == nil
+	}
+	if err != nil && !isOfRow(err) {
+		g.mu.Lock()
+		g.riders = append(riders, g.riders...)
+		g.mu.Unlock()
+		for _, r := range requests {
+			r.done <- err
+		}
+		return
+	}
+	for _, r := range riders {
+		g.s.aside.take(r)
+	}
+	if !retried {
+		g.commit(requests)
+		return
+	}
+	for _, r := range requests {
+		g.s.finish(r)
+	}
+}
+
+func split(requests []*request) (riders, others []*request) {
+	i := slices.IndexFunc(requests, func(r *request) bool { return !r.rides })
+	if i < 0 {
+		return requests, nil
+	}
+	return requests[:i], requests[i:]
+}
+
+// isOfRow reports whether an error may be the fault of one row.
+func isOfRow(err error) bool {
+	return errors.Is(err, ErrMissed) || errors.Is(err, ErrLocked) || errors.Is(err, ErrRefused)
+}
+
+// finish answers a request whose transaction has ended. One that met a held row waits on its own.
+func (s *Store) finish(r *request) {
+	switch {
+	case errors.Is(r.err, errHeld):
+		s.aside.take(r)
+	case r.rides && r.err != nil:
+		s.undelivered(r, r.err)
+	default:
+		r.done <- r.err
+	}
+}
+
+// undelivered warns of a delivery that could not be recorded.
+func (s *Store) undelivered(r *request, err error) {
+	s.log.Warn("the delivery of an outcome could not be recorded, so it may be delivered once more", "operation", r.event.Ref.ID, "error", err)
+}

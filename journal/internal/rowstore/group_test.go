@@ -1,0 +1,223 @@
+package rowstore_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+func TestRequestsThatArriveTogetherShareATransaction(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := db.Begun()
+		requireExecuted(t, p.together(db, p.strangers(64)...))
+		assert.Equal(t, 2, db.Begun()-before, "the first one's, and that of all others")
+	})
+}
+
+func TestADamagedRowFailsItsOwnRequestAlone(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.executed("damaged")
+		db.Damage(op.Handle)
+		byName, byHandle := p.begin("damaged"), p.complete(op)
+		byHandle.Ref = journal.Ref{}
+		replies := p.together(db, append(p.strangers(8), byName, byHandle)...)
+		requireExecuted(t, replies[:8])
+		for _, r := range replies[8:] {
+			assert.ErrorIs(t, r.err, format.ErrDamaged)
+		}
+	})
+}
+
+// An index of names that lost an entry's row, or leads to another's, is damaged: the name does not execute again.
+func TestANameThatLeadsElsewhereIsNeverExecuted(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.executed("a")
+		other := p.executed("b")
+		for _, handle := range []int64{other.Handle, 4711} {
+			db.Misname(rowstore.NameDigest(db.Key(), ref("a")), handle)
+			_, err := p.j.Apply(t.Context(), p.begin("a"))
+			assert.ErrorIs(t, err, format.ErrDamaged)
+			_, err = p.j.Get(t.Context(), ref("a"))
+			assert.ErrorIs(t, err, format.ErrDamaged)
+		}
+	})
+}
+
+func TestARefusedRowFailsItsOwnRequestAlone(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		db.Refuse(func(r *rowstore.Row) bool { return r.Provider == "refused" })
+		evs := p.strangers(100)
+		for _, i := range []int{0, 37, 99} {
+			evs[i].Intent.Provider = "refused"
+		}
+		replies := p.together(db, evs...)
+		for i, r := range replies {
+			if evs[i].Intent.Provider == "refused" {
+				assert.ErrorIs(t, r.err, rowstore.ErrRefused)
+			} else {
+				requireExecuted(t, []reply{r})
+			}
+		}
+	})
+}
+
+// A request that has changed a row before it fails leaves the row as it was, and the others of its transaction go on.
+func TestAFailedRequestUndoesItsOwnChangesAlone(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.decide(p.park(p.executed("a"), 0), journal.Recorded)
+		panics := p.begin("a")
+		panics.Intent.Fingerprint = "v1:salted anew"
+		panics.Intent.Same = func(string) bool { panic("a caller's function") }
+		replies := p.together(db, append(p.strangers(4), panics)...)
+		requireExecuted(t, replies[:4])
+		assert.ErrorContains(t, replies[4].err, "a caller's function")
+		assert.Equal(t, op.UpdatedAt, p.get("a").UpdatedAt)
+		p.decide(p.begin("a"), journal.Execute)
+	})
+}
+
+// complete1 completes an operation whose outcome is still to be delivered.
+func (p *process) complete1(id string) journal.Operation {
+	p.t.Helper()
+	return p.decide(p.complete(p.executed(id)), journal.Recorded)
+}
+
+func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		db.Refuse(func(r *rowstore.Row) bool { return r.Handle == op.Handle })
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		for i := range 20 {
+			p.executed(fmt.Sprint("later-", i))
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, p.log.count(), "a warning, once")
+		db.Refuse(nil)
+		p.executed("last")
+		assert.False(t, p.get("a").Delivered)
+	})
+}
+
+func TestADeliveryWaitsForTheNextCommitWhileTheDatabaseIsAway(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		db.Unreachable(true)
+		_, err := p.j.Apply(t.Context(), p.begin("b"))
+		require.Error(t, err)
+		db.Unreachable(false)
+		p.executed("b")
+		assert.True(t, p.get("a").Delivered)
+		assert.Zero(t, p.log.count())
+	})
+}
+
+func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		release := db.Hold([]int64{op.Handle}, nil)
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		began := time.Now()
+		for i := range 8 {
+			p.executed(fmt.Sprint("later-", i))
+		}
+		assert.Zero(t, time.Since(began))
+		release()
+		synctest.Wait()
+		assert.True(t, p.get("a").Delivered)
+		assert.Zero(t, p.log.count())
+	})
+}
+
+func TestCloseRecordsADeliveryWhoseRowIsHeldForAMoment(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		time.AfterFunc(300*time.Millisecond, db.Hold([]int64{op.Handle}, nil))
+		require.NoError(t, p.j.Close())
+		next := newProcess(t, db)
+		assert.True(t, next.get("a").Delivered)
+		require.NoError(t, next.j.Close())
+	})
+}
+
+func TestCloseEndsHoweverLongARowIsHeld(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		delivered, asked := p.complete1("a"), p.executed("b")
+		p.decide(p.of(journal.EventDeliver, delivered), journal.Recorded)
+		release := db.Hold([]int64{delivered.Handle, asked.Handle}, nil)
+		waits := p.applied(p.begin("b"))
+		synctest.Wait()
+		require.NoError(t, p.j.Close())
+		assert.ErrorIs(t, (<-waits).err, journal.ErrClosed)
+		assert.Equal(t, 1, p.log.count(), "the outcome may be delivered again")
+		release()
+	})
+}
+
+func TestASessionsEndRecordsItsDeliveries(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		time.AfterFunc(time.Second, db.Hold([]int64{op.Handle}, nil))
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		require.NoError(t, p.s.End(t.Context()))
+		assert.True(t, p.get("a").Delivered)
+	})
+}
+
+// A hundred callers ask for names that another transaction holds: rows that exist, and names that it is about to insert.
+func TestHeldNamesDelayNoOthers(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		var handles []int64
+		var names []rowstore.Digest
+		var evs []journal.Event
+		for i := range 50 {
+			exists, comes := fmt.Sprint("exists-", i), fmt.Sprint("comes-", i)
+			handles = append(handles, p.executed(exists).Handle)
+			names = append(names, rowstore.NameDigest(db.Key(), ref(comes)))
+			evs = append(evs, p.begin(exists), p.begin(comes))
+		}
+		release := db.Hold(handles, names)
+		var held []<-chan reply
+		for _, ev := range evs {
+			held = append(held, p.applied(ev))
+		}
+		synctest.Wait()
+		assert.Equal(t, 4, db.Waiting(), "each waits on a connection of its own, and these are few")
+		began := time.Now()
+		for i := range 100 {
+			p.executed(fmt.Sprint("other-", i))
+		}
+		assert.Zero(t, time.Since(began))
+		release()
+		decisions := map[journal.Decision]int{}
+		for _, c := range held {
+			r := <-c
+			require.NoError(t, r.err)
+			decisions[r.Decision]++
+		}
+		assert.Equal(t, map[journal.Decision]int{journal.Wait: 50, journal.Execute: 50}, decisions)
+	})
+}
+
+func TestACallerThatLeavesWaitsForNoHeldRow(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		release := db.Hold([]int64{p.executed("a").Handle}, nil)
+		defer release()
+		ctx, cancel := contextOf(t, time.Second)
+		defer cancel()
+		_, err := p.j.Apply(ctx, p.begin("a"))
+		assert.ErrorIs(t, err, ctx.Err())
+		synctest.Wait()
+		assert.Zero(t, db.Waiting())
+	})
+}

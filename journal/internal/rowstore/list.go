@@ -1,0 +1,126 @@
+package rowstore
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Get implements journal.Journal.
+func (s *Store) Get(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
+	if err := s.open(ctx); err != nil {
+		return op, err
+	}
+	name := NameDigest(&s.key, ref)
+	err = s.driver.Read(ctx, func(r Reader) error {
+		found, err := r.Find(ctx, Keys{Names: []Digest{name}})
+		if err != nil {
+			return err
+		}
+		b := newBatch(ctx, s, nil, Head{}, NoLock, false)
+		b.take(Keys{Names: []Digest{name}}, found)
+		e, err := b.byName(ref)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			return journal.ErrNotFound
+		}
+		op, err = e.now.operation(true)
+		return err
+	})
+	return op, err
+}
+
+// listPage is how many operations List reads at once.
+const listPage = 256
+
+// List implements journal.Journal.
+func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	scan := Scan{Index: ByHandle, After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest, Limit: listPage}
+	switch {
+	case f.ByWake:
+		scan.Index, scan.After, scan.Before, scan.Newest = PendingByWake, Position{}, 0, false
+	case len(f.States) > 0 && !f.Newest && f.Before == 0 && !slices.Contains(f.States, journal.StateCompleted):
+		scan.Index = Unanswered
+	}
+	return store.InPages(f, listPage, func(size int) (ops []journal.Operation, last bool, err error) {
+		if err := s.open(ctx); err != nil {
+			return nil, false, err
+		}
+		err = s.driver.Read(ctx, func(r Reader) error {
+			ops, last, err = page(ctx, r, &scan, &f, size)
+			return err
+		})
+		return ops, last, err
+	})
+}
+
+// page reads size operations that the filter selects, and moves the scan behind them.
+func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int) (ops []journal.Operation, last bool, err error) {
+	for {
+		places, err := r.Scan(ctx, *scan)
+		if err != nil {
+			return nil, false, err
+		}
+		rows, err := load(ctx, r, places)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, at := range places {
+			if scan.Newest {
+				scan.Before = at.Handle
+			} else {
+				scan.After = at
+			}
+			op, is, err := selected(rows[at.Handle], f)
+			if err != nil {
+				return nil, false, err
+			}
+			if !is {
+				continue
+			}
+			if ops = append(ops, op); len(ops) == size {
+				return ops, false, nil
+			}
+		}
+		if len(places) < scan.Limit {
+			return ops, true, nil
+		}
+	}
+}
+
+// load returns the rows of a page, with their parts.
+func load(ctx context.Context, r Reader, places []Position) (map[int64]*Row, error) {
+	handles := make([]int64, len(places))
+	for i, at := range places {
+		handles[i] = at.Handle
+	}
+	found, err := r.Find(ctx, Keys{Handles: handles, Whole: true})
+	rows := make(map[int64]*Row, len(found.Rows))
+	for _, row := range found.Rows {
+		rows[row.Handle] = row
+	}
+	return rows, err
+}
+
+// selected returns the operation of a row, which is nil if it was removed meanwhile, if the filter selects it.
+func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err error) {
+	if row == nil {
+		return op, false, nil
+	}
+	it, err := decode(row)
+	if err == nil {
+		err = it.fill(row)
+	}
+	if err != nil {
+		return op, false, err
+	}
+	if op, err = it.operation(false); err != nil {
+		return op, false, err
+	}
+	return op, store.Selects(f, &op), nil
+}

@@ -1,0 +1,196 @@
+// Package mapdb is a database in maps, with the row locks and the concurrent transactions of a server. A test has it
+// hold, refuse and damage rows, and abort or lose commits.
+package mapdb
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"sync"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// Database is the rows of a journal. Several drivers may use it at once, as processes use a server.
+type Database struct {
+	mu    sync.Mutex
+	ended chan struct{} // closed and replaced when a transaction ends
+
+	head  rowstore.Head
+	rows  map[int64]*rowstore.Row
+	names map[rowstore.Digest]int64
+	marks map[int64]map[int64]bool
+	alive map[string]func() // of sessions, by ID: what to call when one is lost
+
+	held   map[any]*tx // who holds a handle, a name or a mark
+	faults faults
+}
+
+// mark is a mark as something to be held. Handles are int64 too.
+type mark int64
+
+// New returns an empty database.
+func New() *Database {
+	return &Database{
+		ended: make(chan struct{}),
+		head:  rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
+		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool),
+		alive: make(map[string]func()), held: make(map[any]*tx),
+	}
+}
+
+// Copy returns a database with what was committed, as if all processes were killed now.
+func (db *Database) Copy() *Database {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	c := New()
+	c.head, c.rows, c.names = db.head, maps.Clone(db.rows), maps.Clone(db.names)
+	for m, handles := range db.marks {
+		c.marks[m] = maps.Clone(handles)
+	}
+	return c
+}
+
+// Key returns the key of the names' digests.
+func (db *Database) Key() *format.HashKey { return &db.head.Key }
+
+// Head returns the head as it was committed.
+func (db *Database) Head() rowstore.Head {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.head
+}
+
+// take has t hold something. It waits if t does, and otherwise reports whether it holds it. The caller holds db.mu.
+func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Lock) (bool, error) {
+	for {
+		switch holder := db.held[what]; holder {
+		case nil:
+			db.held[what] = t
+			t.holds = append(t.holds, what)
+			return true, nil
+		case t:
+			return true, nil
+		}
+		if lock != rowstore.WaitLock {
+			return false, nil
+		}
+		ended := db.ended
+		db.faults.waiting++
+		db.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		db.mu.Lock()
+		db.faults.waiting--
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// end releases what t holds. The caller holds db.mu.
+func (db *Database) end(t *tx) {
+	if t.over {
+		return
+	}
+	t.over = true
+	for _, what := range t.holds {
+		delete(db.held, what)
+	}
+	close(db.ended)
+	db.ended = make(chan struct{})
+}
+
+// Driver is one process's access to a database.
+type Driver struct {
+	db        *Database
+	undecided bool
+	closed    bool
+}
+
+var _ rowstore.Driver = (*Driver)(nil)
+
+// Open returns a driver for another process.
+func (db *Database) Open() *Driver { return &Driver{db: db} }
+
+var errClosed = errors.New("mapdb: the driver was closed")
+
+// Begin implements rowstore.Driver.
+func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
+	db := d.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.begun++
+	if err := d.usable(); err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
+	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, view: view{db: db}}
+	t.t = t
+	found, err := t.find(ctx, keys)
+	if err != nil {
+		db.end(t)
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
+	return t, db.head, found, nil
+}
+
+// usable resolves a commit in doubt, if the database can be reached.
+func (d *Driver) usable() error {
+	f := &d.db.faults
+	switch {
+	case d.closed:
+		return errClosed
+	case f.unreachable && d.undecided:
+		return rowstore.ErrUndecided
+	case f.unreachable:
+		return errors.New("mapdb: the database can't be reached")
+	case d.undecided:
+		d.undecided = false
+		f.resolved++
+	}
+	return nil
+}
+
+// Read implements rowstore.Driver.
+func (d *Driver) Read(_ context.Context, f func(rowstore.Reader) error) error {
+	return f(&view{db: d.db})
+}
+
+// Join implements rowstore.Driver.
+func (d *Driver) Join(_ context.Context, lost func()) (string, error) {
+	id := rand.Text()
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	d.db.alive[id] = lost
+	return id, nil
+}
+
+// Leave implements rowstore.Driver.
+func (d *Driver) Leave(_ context.Context, id string) error {
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	delete(d.db.alive, id)
+	return nil
+}
+
+// Alive implements rowstore.Driver.
+func (d *Driver) Alive(id string) (bool, error) {
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	if d.db.faults.unsure[id] {
+		return false, errors.New("mapdb: no one knows whether the session lives")
+	}
+	return d.db.alive[id] != nil, nil
+}
+
+// Close implements rowstore.Driver. The database stays.
+func (d *Driver) Close() error {
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	d.closed = true
+	return nil
+}

@@ -1,0 +1,160 @@
+package mapdb
+
+import (
+	"errors"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// faults is what a test has a database do.
+type faults struct {
+	fates       []Fate
+	refuse      func(*rowstore.Row) bool
+	unsure      map[string]bool
+	unreachable bool
+	gate        chan struct{} // commits wait until it is closed; nil: they don't
+
+	begun, resolved, waiting int
+}
+
+// Fate is what becomes of a commit.
+type Fate uint8
+
+const (
+	// Lands is the fate of every commit without another one.
+	Lands Fate = iota
+	// Misses rolls back with ErrMissed.
+	Misses
+	// Fails rolls back with an error that no row is to blame for.
+	Fails
+	// IsFenced rolls back with ErrFenced.
+	IsFenced
+	// LosesAnswer commits, and returns ErrUndecided.
+	LosesAnswer
+	// LosesCommit rolls back, and returns ErrUndecided.
+	LosesCommit
+)
+
+var errBroken = errors.New("mapdb: the connection broke before the commit")
+
+func (f *faults) next() (fate Fate) {
+	if len(f.fates) > 0 {
+		fate, f.fates = f.fates[0], f.fates[1:]
+	}
+	return fate
+}
+
+// NextCommits sets the fates of the next commits.
+func (db *Database) NextCommits(fates ...Fate) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.fates = fates
+}
+
+// Refuse has the database refuse to write some rows, as a trigger does. Nil refuses none.
+func (db *Database) Refuse(refuse func(*rowstore.Row) bool) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.refuse = refuse
+}
+
+// Unreachable has every new transaction fail, or ends that.
+func (db *Database) Unreachable(is bool) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.unreachable = is
+}
+
+// Unsure has no one know whether a session lives.
+func (db *Database) Unsure(session string) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.unsure = map[string]bool{session: true}
+}
+
+// Lose has a session be taken for dead, although its process has not noticed.
+func (db *Database) Lose(session string) (notice func()) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	lost := db.alive[session]
+	delete(db.alive, session)
+	return lost
+}
+
+// Damage flips a bit in the record of an operation.
+func (db *Database) Damage(handle int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	row := *db.rows[handle]
+	row.Record = append([]byte(nil), row.Record...)
+	row.Record[len(row.Record)/2] ^= 1
+	db.rows[handle] = &row
+}
+
+// Misname has a name lead to another operation, or to none if handle is 0, without a sound.
+func (db *Database) Misname(name rowstore.Digest, handle int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.names[name] = handle
+}
+
+// Hold has a transaction of the application's hold rows and names until release is called.
+func (db *Database) Hold(handles []int64, names []rowstore.Digest) (release func()) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	t := &tx{view: view{db: db}}
+	for _, handle := range handles {
+		db.held[handle], t.holds = t, append(t.holds, handle)
+	}
+	for _, name := range names {
+		db.held[name], t.holds = t, append(t.holds, name)
+	}
+	return t.Rollback
+}
+
+// BlockCommits has commits wait until release is called.
+func (db *Database) BlockCommits() (release func()) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	gate := make(chan struct{})
+	db.faults.gate = gate
+	return func() {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		db.faults.gate = nil
+		close(gate)
+	}
+}
+
+// Held returns how many rows the transactions of all processes hold now.
+func (db *Database) Held() (rows int) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for what := range db.held {
+		if _, is := what.(int64); is {
+			rows++
+		}
+	}
+	return rows
+}
+
+// Waiting returns how many transactions wait for others now.
+func (db *Database) Waiting() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.faults.waiting
+}
+
+// Begun returns how many transactions were begun.
+func (db *Database) Begun() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.faults.begun
+}
+
+// Resolved returns how many commits in doubt were resolved.
+func (db *Database) Resolved() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.faults.resolved
+}

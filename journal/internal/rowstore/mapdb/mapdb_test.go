@@ -1,0 +1,45 @@
+package mapdb_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
+	"github.com/onceward/onceward/journal/journaltest"
+)
+
+func open(t *testing.T, db *mapdb.Database) *rowstore.Store {
+	t.Helper()
+	s, err := rowstore.Open(t.Context(), db.Open(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func harness(t *testing.T) journaltest.Harness {
+	db := mapdb.New()
+	first := open(t, db)
+	return journaltest.Harness{
+		Journal: first,
+		Seed:    soak.Seed(t, 1),
+		Open:    func(t *testing.T) journal.Journal { return open(t, db) },
+		Reopen:  func(t *testing.T) journal.Journal { _ = first.Close(); return open(t, db) },
+		Kill:    func(t *testing.T, s journal.Session) { rowstore.Kill(s) },
+		Crash:   func(t *testing.T) journal.Journal { return open(t, db.Copy()) },
+		Freeze:  func(t *testing.T, s journal.Session) func() { return db.Lose(s.ID()) },
+	}
+}
+
+func TestConformance(t *testing.T) {
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet())
+}
+
+func TestLongHistory(t *testing.T) {
+	journaltest.LongHistory(t, harness(t), soak.Times(300, 1500))
+}

@@ -1,0 +1,365 @@
+package mapdb
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// view is what a reader sees: what is committed, and what its transaction has changed.
+type view struct {
+	db *Database
+	t  *tx // nil: no transaction
+}
+
+// tx is a transaction. Its changes are staged until it commits.
+type tx struct {
+	view
+	d     *Driver
+	lock  rowstore.Lock
+	began int64 // the number of the commit before it
+	holds []any
+	over  bool
+
+	rows  map[int64]*rowstore.Row   // nil: removed
+	names map[rowstore.Digest]int64 // 0: removed
+	marks map[int64]map[int64]bool  // false: removed
+}
+
+func (v *view) row(handle int64) *rowstore.Row {
+	if v.t != nil {
+		if row, staged := v.t.rows[handle]; staged {
+			return row
+		}
+	}
+	return v.db.rows[handle]
+}
+
+func (v *view) name(name rowstore.Digest) int64 {
+	if v.t != nil {
+		if handle, staged := v.t.names[name]; staged {
+			return handle
+		}
+	}
+	return v.db.names[name]
+}
+
+func (v *view) marked(m int64) (handles []int64) {
+	is := maps.Clone(v.db.marks[m])
+	if v.t != nil {
+		if is == nil {
+			is = make(map[int64]bool)
+		}
+		maps.Copy(is, v.t.marks[m])
+	}
+	for handle, there := range is {
+		if there {
+			handles = append(handles, handle)
+		}
+	}
+	return handles
+}
+
+// Find implements rowstore.Reader.
+func (v *view) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	return v.find(ctx, keys)
+}
+
+func (v *view) find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	found := rowstore.Found{Names: make(map[rowstore.Digest]int64), Marks: make(map[int64][]int64)}
+	whole := make(map[int64]bool) // by handle
+	for _, handle := range keys.Handles {
+		whole[handle] = keys.Whole
+	}
+	for _, name := range keys.Names {
+		if handle := v.name(name); handle != 0 {
+			found.Names[name], whole[handle] = handle, true
+		}
+	}
+	for _, handle := range slices.Sorted(maps.Keys(whole)) {
+		row, err := v.read(ctx, handle, keys.Lock)
+		if err != nil {
+			return found, err
+		}
+		if row != nil {
+			row.Whole = whole[handle] && !row.Locked
+			if !row.Whole {
+				row.Request, row.Answer = nil, nil
+			}
+			found.Rows = append(found.Rows, row)
+		}
+	}
+	for _, m := range keys.Marks {
+		if v.t != nil {
+			if _, err := v.db.take(ctx, v.t, mark(m), rowstore.WaitLock); err != nil {
+				return found, err
+			}
+		}
+		found.Marks[m] = v.marked(m)
+	}
+	return found, nil
+}
+
+// read returns a copy of a row, locked if asked, or nil.
+func (v *view) read(ctx context.Context, handle int64, lock rowstore.Lock) (*rowstore.Row, error) {
+	if v.row(handle) == nil {
+		return nil, nil
+	}
+	if v.t != nil && lock != rowstore.NoLock {
+		switch is, err := v.db.take(ctx, v.t, handle, lock); {
+		case err != nil:
+			return nil, err
+		case !is:
+			return &rowstore.Row{Handle: handle, Locked: true}, nil
+		}
+	}
+	row := v.row(handle)
+	if row == nil {
+		return nil, nil // it was removed meanwhile
+	}
+	own := *row
+	return &own, nil
+}
+
+// Scan implements rowstore.Reader.
+func (v *view) Scan(_ context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	for _, row := range v.all() {
+		if at, is := place(row, &scan); is && (scan.Newest || after(at, scan.After)) {
+			page = append(page, at)
+		}
+	}
+	slices.SortFunc(page, compare)
+	if scan.Newest {
+		slices.Reverse(page)
+	}
+	return page[:min(len(page), scan.Limit)], nil
+}
+
+func (v *view) all() (rows []*rowstore.Row) {
+	for handle := range v.db.rows {
+		if row := v.row(handle); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	if v.t != nil {
+		for handle, row := range v.t.rows {
+			if row != nil && v.db.rows[handle] == nil {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+func compare(a, b rowstore.Position) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Handle, b.Handle))
+}
+
+func after(at, bound rowstore.Position) bool {
+	return bound == rowstore.Position{} || compare(at, bound) > 0
+}
+
+// place returns the row's place in the index of a scan, if it has one.
+func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
+	at = rowstore.Position{Handle: r.Handle}
+	state := journal.State(r.State)
+	of := s.Providers == nil || slices.Contains(s.Providers, r.Provider)
+	switch s.Index {
+	case rowstore.ByHandle:
+		return at, s.Before == 0 || r.Handle < s.Before
+	case rowstore.Pending:
+		return at, state == journal.StatePending && of && -s.By <= r.Wake && r.Wake <= s.By
+	case rowstore.PendingByWake:
+		at.Key = r.Wake
+		return at, state == journal.StatePending && r.Wake > 0
+	case rowstore.HeldBy:
+		return at, r.Holder == s.Holder && (of || state != journal.StateInFlight)
+	case rowstore.Undelivered:
+		return at, state > journal.StateInFlight && !r.Told && r.Holder == ""
+	case rowstore.LookDue:
+		at.Key = r.Wake
+		return at, state == journal.StateUnknown && r.Wake > 0 && r.Wake <= s.By
+	case rowstore.Unanswered:
+		return at, state != journal.StateCompleted
+	case rowstore.InFlight:
+		return at, state == journal.StateInFlight
+	case rowstore.Settled:
+		at.Key = r.Settled
+		return at, r.Settled != 0 && r.Settled <= s.By && r.Told && !r.Reaped
+	}
+	return at, false
+}
+
+// Holders implements rowstore.Reader.
+func (v *view) Holders(context.Context) ([]string, error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	holders := make(map[string]bool)
+	for _, row := range v.all() {
+		if row.Holder != "" {
+			holders[row.Holder] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(holders)), nil
+}
+
+// Handle implements rowstore.Tx.
+func (t *tx) Handle(context.Context) (int64, error) {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	t.db.head.Newest++ // as a sequence: it stays if t is rolled back
+	return t.db.head.Newest, nil
+}
+
+// Put implements rowstore.Tx.
+func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	return t.put(ctx, changes)
+}
+
+func (t *tx) put(ctx context.Context, changes []*rowstore.Change) error {
+	if t.rows == nil {
+		t.rows, t.names, t.marks = make(map[int64]*rowstore.Row), make(map[rowstore.Digest]int64), make(map[int64]map[int64]bool)
+	}
+	for _, c := range changes {
+		if err := t.one(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) one(ctx context.Context, c *rowstore.Change) error {
+	handle := c.Row.Handle
+	was := t.row(handle)
+	switch {
+	case c.Insert != (was == nil), !c.Insert && t.db.held[handle] != t:
+		return rowstore.ErrMissed
+	case t.db.faults.refuse != nil && t.db.faults.refuse(c.Row):
+		return rowstore.ErrRefused
+	}
+	for _, name := range c.RemoveNames {
+		t.names[name] = 0
+	}
+	for _, name := range c.AddNames {
+		if is, err := t.db.take(ctx, t, name, t.lock); err != nil || !is {
+			return cmp.Or(err, rowstore.ErrLocked)
+		}
+		if t.name(name) != 0 {
+			return rowstore.ErrMissed
+		}
+		t.names[name] = handle
+	}
+	t.stage(c, was)
+	t.mark(c.AddMarks, handle, true)
+	t.mark(c.RemoveMarks, handle, false)
+	t.mark(c.LeaveMarks, 0, true)
+	return nil
+}
+
+func (t *tx) stage(c *rowstore.Change, was *rowstore.Row) {
+	if c.Remove {
+		t.rows[c.Row.Handle] = nil
+		return
+	}
+	row := *c.Row
+	if was != nil && !c.Request {
+		row.Request = was.Request
+	}
+	if was != nil && !c.Answer {
+		row.Answer = was.Answer
+	}
+	t.rows[row.Handle] = &row
+}
+
+func (t *tx) mark(marks []int64, handle int64, there bool) {
+	for _, m := range marks {
+		if t.marks[m] == nil {
+			t.marks[m] = make(map[int64]bool)
+		}
+		t.marks[m][handle] = there
+	}
+}
+
+// Rollback implements rowstore.Tx.
+func (t *tx) Rollback() {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	t.db.end(t)
+}
+
+// Commit implements rowstore.Tx.
+func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+	db := t.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	defer db.end(t)
+	if gate := db.faults.gate; gate != nil {
+		db.mu.Unlock()
+		<-gate
+		db.mu.Lock()
+	}
+	if err := t.put(ctx, changes); err != nil {
+		return err
+	}
+	fate := db.faults.next()
+	switch fate {
+	case Misses:
+		return rowstore.ErrMissed
+	case Fails:
+		return errBroken
+	case IsFenced:
+		return rowstore.ErrFenced
+	case LosesCommit:
+		t.d.undecided = true
+		return rowstore.ErrUndecided
+	}
+	db.apply(t, &head)
+	if fate == LosesAnswer {
+		t.d.undecided = true
+		return rowstore.ErrUndecided
+	}
+	return nil
+}
+
+// apply makes the changes of a transaction visible.
+func (db *Database) apply(t *tx, head *rowstore.Head) {
+	for handle, row := range t.rows {
+		if row == nil {
+			delete(db.rows, handle)
+		} else {
+			db.rows[handle] = row
+		}
+	}
+	for name, handle := range t.names {
+		if handle == 0 {
+			delete(db.names, name)
+		} else {
+			db.names[name] = handle
+		}
+	}
+	for m, handles := range t.marks {
+		if db.marks[m] == nil {
+			db.marks[m] = make(map[int64]bool)
+		}
+		maps.Copy(db.marks[m], handles)
+	}
+	if db.head.Number != t.began { // another commit came between: neither clock is lost
+		if db.head.Clock.Last.After(head.Clock.Last) {
+			head.Clock.Last = db.head.Clock.Last
+		}
+		if least := db.head.Clock.LeastMargin; least != 0 && (head.Clock.LeastMargin == 0 || least < head.Clock.LeastMargin) {
+			head.Clock.LeastMargin = least
+		}
+	}
+	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
+}

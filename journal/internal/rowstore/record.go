@@ -1,0 +1,137 @@
+package rowstore
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// NameDigest returns the digest under which an operation with this name is found.
+func NameDigest(key *format.HashKey, ref journal.Ref) (d Digest) {
+	b := append(make([]byte, 0, 256), key[:]...)
+	for _, part := range [...]string{ref.ID, ref.Scope, ref.Parent} {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	hash := sha256.Sum256(b)
+	copy(d[:], hash[:])
+	return d
+}
+
+// item is an operation as it was read or will be written. It never changes, except that fill adds its parts.
+type item struct {
+	op                    journal.Operation // without Request and Answer
+	request, answer       *Part             // nil if there is none, or it was not read
+	requestSum, answerSum uint32
+	whole                 bool // both parts were read
+}
+
+// names returns the digests of the item's names.
+func (it *item) names(key *format.HashKey) []Digest {
+	if it == nil {
+		return nil
+	}
+	names := []Digest{NameDigest(key, it.op.Ref)}
+	if it.op.Alias != (journal.Ref{}) && it.op.Alias != it.op.Ref {
+		names = append(names, NameDigest(key, it.op.Alias))
+	}
+	return names
+}
+
+// marks returns the hashes by which the item is found in look-ups and evidence. An operation in flight that has only
+// its key has none, since FindBy reads all of these.
+func (it *item) marks(key *format.HashKey) (marks []int64) {
+	if it == nil || !store.Marked(&it.op) || onlyKeyInFlight(&it.op) {
+		return nil
+	}
+	for _, m := range store.Marks(&it.op) {
+		marks = append(marks, key.OfMark(byte(m.By), m.Value))
+	}
+	return marks
+}
+
+func onlyKeyInFlight(op *journal.Operation) bool {
+	return op.State == journal.StateInFlight && op.Reference == "" && op.Object == "" && len(op.Evidence) == 0 && len(op.Rounds) == 0
+}
+
+// encode returns the item's row. Its parts are those that were read or are new.
+func (it *item) encode() *Row {
+	r := columns(&it.op)
+	r.Request, r.Answer = it.request, it.answer
+	k := format.Record{Row: format.Row{Op: it.op}}
+	b := format.AppendRecord(make([]byte, 0, 320+len(it.op.Fingerprint)), &k, format.WithIdentity)
+	b = binary.LittleEndian.AppendUint32(b, it.requestSum)
+	b = binary.LittleEndian.AppendUint32(b, it.answerSum)
+	r.Record = binary.LittleEndian.AppendUint32(b, format.Sum(b))
+	return &r
+}
+
+// columns returns the columns of an operation's row.
+func columns(op *journal.Operation) Row {
+	r := Row{Handle: op.Handle, State: uint8(op.State), Holder: op.Holder, Told: op.Delivered, Reaped: op.Tombstone, Provider: op.Provider}
+	if wake := format.Wake(op); !wake.IsZero() {
+		r.HasWake, r.Wake = true, wake.UnixMilli()
+	}
+	if !op.SettledAt.IsZero() {
+		r.Settled = op.SettledAt.UnixMilli()
+	}
+	return r
+}
+
+// decode reads a row. It returns ErrDamaged if the record, or a column beside it, is not as it was written.
+func decode(r *Row) (*item, error) {
+	n := len(r.Record) - 3*format.SumSize
+	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
+		return nil, damaged(r.Handle, format.ErrSum)
+	}
+	it := &item{requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
+	_, err := format.EachRecord(r.Record[:n], 0, nil, func(k *format.Record) error { it.op = k.Op; return nil })
+	if err != nil {
+		return nil, damaged(r.Handle, err)
+	}
+	is := columns(&it.op)
+	if is.Handle != r.Handle || is.State != r.State || is.Holder != r.Holder || is.HasWake != r.HasWake || is.Wake != r.Wake ||
+		is.Settled != r.Settled || is.Told != r.Told || is.Reaped != r.Reaped || is.Provider != r.Provider {
+		return nil, damaged(r.Handle, format.ErrSum)
+	}
+	return it, nil
+}
+
+func damaged(handle int64, err error) error { return fmt.Errorf("operation %d: %w", handle, err) }
+
+// fill adds the parts, if they are those of the record.
+func (it *item) fill(r *Row) error {
+	for _, part := range [...]struct {
+		read *Part
+		sum  uint32
+	}{{r.Request, it.requestSum}, {r.Answer, it.answerSum}} {
+		head, body := part.read.bytes()
+		if format.SumIn(head) != part.sum || !it.op.Tombstone && format.Lacks(head, body) {
+			return damaged(r.Handle, format.ErrDamaged)
+		}
+	}
+	it.request, it.answer, it.whole = r.Request, r.Answer, true
+	return nil
+}
+
+func (p *Part) bytes() (head, body []byte) {
+	if p == nil {
+		return nil, nil
+	}
+	return p.Head, p.Body
+}
+
+// operation returns the operation with its parts, which must have been read.
+func (it *item) operation(bodies bool) (journal.Operation, error) {
+	k := format.Record{Row: format.Row{Op: it.op}}
+	k.Request, k.Body = it.request.bytes()
+	k.Answer, k.AnswerBody = it.answer.bytes()
+	if bodies {
+		return k.Operation()
+	}
+	return k.WithoutBodies()
+}

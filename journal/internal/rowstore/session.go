@@ -1,0 +1,127 @@
+package rowstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// sessions are the sessions of this process.
+type sessions struct {
+	driver Driver
+	mu     sync.Mutex
+	own    map[string]*session
+}
+
+type session struct {
+	s    *Store
+	id   string
+	lost atomic.Bool
+	done atomic.Bool
+}
+
+// Join implements journal.Journal.
+func (s *Store) Join(ctx context.Context) (journal.Session, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	n := &session{s: s}
+	id, err := s.driver.Join(ctx, func() { n.lost.Store(true) })
+	if err != nil {
+		return nil, err
+	}
+	n.id = id
+	if !s.sessions.add(n) {
+		return nil, journal.ErrClosed
+	}
+	return n, nil
+}
+
+// add reports whether the journal is still open.
+func (l *sessions) add(n *session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.own == nil {
+		return false
+	}
+	l.own[n.id] = n
+	return true
+}
+
+func (l *sessions) remove(id string) (n *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = l.own[id]
+	delete(l.own, id)
+	return n
+}
+
+// require returns ErrSessionLost unless this process has the session, and it is alive.
+func (l *sessions) require(id string) error {
+	if !l.has(id) {
+		return journal.ErrSessionLost
+	}
+	return nil
+}
+
+func (l *sessions) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.own[id]
+	return n != nil && !n.lost.Load() && !n.done.Load()
+}
+
+// live reports whether a session lives, of this process or of another.
+func (l *sessions) live(id string) (bool, error) {
+	if id == "" || l.has(id) {
+		return id != "", nil
+	}
+	return l.driver.Alive(id)
+}
+
+// end ends all sessions as the death of the process does.
+func (l *sessions) end() {
+	l.mu.Lock()
+	own := slices.Collect(maps.Values(l.own))
+	l.own = nil
+	l.mu.Unlock()
+	for _, n := range own {
+		n.lost.Store(true)
+		_ = l.driver.Leave(context.Background(), n.id)
+	}
+}
+
+func (n *session) ID() string { return n.id }
+
+func (n *session) Lost() bool { return n.lost.Load() }
+
+// End records the deliveries that wait for a commit, and ends the session.
+func (n *session) End(ctx context.Context) error {
+	if n.done.Swap(true) || n.lost.Load() {
+		return nil
+	}
+	n.s.sessions.remove(n.id)
+	if n.s.open(context.Background()) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err := n.s.flush(ctx)
+	if leave := n.s.driver.Leave(ctx, n.id); err == nil {
+		err = leave
+	}
+	return err
+}
+
+// Kill ends a session as the death of its process does. It is for tests.
+func Kill(of journal.Session) {
+	n := of.(*session)
+	if n.s.sessions.remove(n.id) != nil {
+		n.lost.Store(true)
+		_ = n.s.driver.Leave(context.Background(), n.id)
+	}
+}

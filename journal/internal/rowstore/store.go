@@ -1,0 +1,131 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// Store is a journal over a driver.
+type Store struct {
+	driver   Driver
+	key      format.HashKey
+	log      *slog.Logger
+	clock    clock
+	sessions sessions
+	group    group
+	aside    aside
+
+	life   context.Context // ends with Close
+	end    context.CancelFunc
+	ctx    context.Context // ends once Close has no more patience
+	cancel context.CancelFunc
+	once   sync.Once
+}
+
+var (
+	_ journal.Journal       = (*Store)(nil)
+	_ journal.ClockResetter = (*Store)(nil)
+)
+
+// patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
+const patience = 5 * time.Second
+
+// Open returns a journal over the driver's database. Warnings go to log. Close also closes the driver.
+func Open(ctx context.Context, d Driver, log *slog.Logger) (*Store, error) {
+	tx, head, _, err := d.Begin(ctx, Keys{})
+	if err != nil {
+		return nil, err
+	}
+	tx.Rollback()
+	s := &Store{driver: d, key: head.Key, log: log}
+	s.sessions = sessions{driver: d, own: make(map[string]*session)}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.clock.take(&head)
+	s.group.start(s)
+	s.aside.start(s)
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return journal.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Apply implements journal.Journal.
+func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	if err := s.open(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := store.CheckApply(ev); err != nil {
+		return journal.Result{}, err
+	}
+	p := prepare(ev)
+	if ev.Kind == journal.EventDeliver {
+		return s.ride(ctx, p)
+	}
+	var out *outcome
+	err := s.do(ctx, &request{event: p, run: func(b *batch) (err error) {
+		out, err = b.apply(p)
+		return err
+	}})
+	if err != nil {
+		return journal.Result{}, err
+	}
+	return out.result()
+}
+
+// ride notes a delivery for the next commit. Only a great many make one.
+func (s *Store) ride(ctx context.Context, p *prepared) (journal.Result, error) {
+	r := newRequest(context.Background(), &request{event: p, rides: true})
+	r.run = func(b *batch) error {
+		_, err := b.apply(p)
+		return err
+	}
+	result := journal.Result{Decision: journal.Recorded, Last: s.clock.outcome(p.At).last}
+	if s.group.defers(r) {
+		return result, s.flush(ctx)
+	}
+	return result, nil
+}
+
+// flush commits the deliveries that were noted, and waits for those that other transactions hold up.
+func (s *Store) flush(ctx context.Context) error {
+	if err := s.do(ctx, &request{run: func(*batch) error { return nil }}); err != nil {
+		return err
+	}
+	return s.aside.wait(ctx)
+}
+
+// ResetClock implements journal.ClockResetter.
+func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.alone(ctx, &request{run: func(b *batch) error { return b.sweep(b.s.clock.reset(now)) }})
+}
+
+// Close implements journal.Journal. Requests that wait for other transactions end with ErrClosed. Deliveries have
+// some seconds to be recorded.
+func (s *Store) Close() error {
+	err := journal.ErrClosed
+	s.once.Do(func() {
+		s.end()
+		defer time.AfterFunc(patience, s.cancel).Stop()
+		err = s.group.end()
+		s.aside.end()
+		s.cancel()
+		s.sessions.end()
+		err = errors.Join(err, s.driver.Close())
+	})
+	return err
+}
