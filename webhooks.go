@@ -32,6 +32,11 @@ type Event struct {
 // second delivery changes nothing. An event that precedes the response is applied when the attempt ends: the caller's
 // own answer wins.
 //
+// WithScope and WithAccount on ctx say whose endpoint received the event. With a scope, the event is about operations
+// of that scope only. With an account, an event that names none is of that account: an id of the provider's, or the label
+// of the operations' own WithAccount. A provider with KeysPerScope needs the scope. Without it, an event without an
+// account settles and returns no operation of a scope, unless it shows a key or reference that the client made.
+//
 // It returns the operations of the event, as they stand then. After an error nothing was recorded, and the event must
 // be delivered again. An event about no operation of this journal is no error.
 func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
@@ -60,7 +65,8 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 // Webhooks returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request with
 // v, records its event as Hear does, then calls next with the body rewound. next receives every verified event that was
 // recorded, and may receive one more than once. OperationsOf returns the event's operations from the context of next's
-// request.
+// request. If each tenant has an endpoint of its own, put a handler in front that sets WithScope or WithAccount on the
+// request's context: see Hear.
 //
 // next writes the answer. If the journal failed, or was restored and not adopted, next is not called. The answer is 503,
 // and the provider delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see

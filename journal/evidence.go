@@ -151,7 +151,7 @@ func took(op *Operation, ev *Event) (Decision, error) {
 		return elsewhere(op, ev)
 	case !ev.Evidence.marks():
 		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
-	case ev.Taken:
+	case ev.Taken && !(op.State == StateCompleted && sameObject(op.Object, ev.Object)): // it keeps the object that it has
 		return undecided(op, ev, FindingAmbiguous)
 	case op.State == StateCompleted:
 		return beside(op, ev)

@@ -42,7 +42,8 @@ type Provider struct {
 	CredentialModes []CredentialMode
 
 	// KeysPerScope says that each scope of the caller has its own credential or account at the provider, and
-	// that keys belong to it. Two operations of different scopes then never meet under one key. False is the
+	// that keys belong to it. Two operations of different scopes then never meet under one key, and an endpoint
+	// for events has to say its scope (Client.Hear). False is the
 	// safe value: two operations with one key count as one, whatever their scopes. After a correction from
 	// true to false, operations that other scopes began before stay unseen.
 	KeysPerScope bool

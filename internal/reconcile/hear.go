@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,8 +9,10 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -22,8 +25,12 @@ type Event struct {
 	Header   http.Header
 }
 
-// Hear takes note of a provider's event. calledBy is the program's name of the provider. It returns the operations of
-// the event as they are afterwards. With an error, it returns those that it had noted before.
+// endpoint is what the program says of the endpoint that received an event: whose it is.
+type endpoint struct{ scope, account string }
+
+// Hear takes note of a provider's event. calledBy is the program's name of the provider. The scope and the account of
+// ctx are those of the endpoint that received it. Hear returns the operations of the event as they are afterwards. With
+// an error, it returns the operations of the events before.
 func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
@@ -33,6 +40,8 @@ func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy strin
 	if problem != "" {
 		c.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read in full", "provider", calledBy, "why", problem)
 	}
+	name := naming.Of(ctx)
+	at := endpoint{name.Scope, name.Account}
 	var about []journal.Operation
 	for len(heard) > 0 {
 		// All that one event says is recorded with its id in one commit.
@@ -41,7 +50,7 @@ func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy strin
 		if n < 0 {
 			n = len(heard)
 		}
-		ops, err := c.hear(ctx, p, heard[:n], e)
+		ops, err := c.hear(ctx, p, heard[:n], e, at)
 		if err != nil {
 			return about, err
 		}
@@ -55,22 +64,23 @@ type concerned struct {
 	op         journal.Operation
 	generation int
 	ev         journal.Event
+	hidden     bool // it may be another tenant's, and is not returned
 }
 
 // hear takes note of one event of a delivery, if a rule reads it. It returns the operations that the event is about.
-func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event) ([]journal.Operation, error) {
+func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event, at endpoint) ([]journal.Operation, error) {
 	var all []concerned
 	for i := range heard {
-		matches, err := c.operationsOf(ctx, p, &heard[i])
+		matches, err := c.operationsOf(ctx, p, &heard[i], at)
 		if err != nil {
 			return nil, err
 		}
 		var fit []concerned
 		for j := range matches {
 			m := &matches[j]
-			ev, is := c.eventOn(m, &heard[i], e)
+			ev, is, hidden := c.eventOn(m, &heard[i], e, at)
 			if is && !slices.ContainsFunc(all, func(o concerned) bool { return o.op.Handle == m.Operation.Handle }) {
-				fit = append(fit, concerned{m.Operation, m.Generation, ev})
+				fit = append(fit, concerned{m.Operation, m.Generation, ev, hidden})
 			}
 		}
 		all = append(all, c.apart(fit)...)
@@ -79,18 +89,20 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	var about []journal.Operation
 	proves := false
 	for i := range all {
-		evs, about = append(evs, all[i].ev), append(about, all[i].op)
+		if evs = append(evs, all[i].ev); !all[i].hidden {
+			about = append(about, all[i].op)
+		}
 		proves = proves || all[i].ev.Kind == journal.EventEvidence
 	}
 	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
 	if len(evs) > 0 && !proves {
-		return c.hint(ctx, evs, about)
+		return c.hint(ctx, all)
 	}
 	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
 	// the operation.
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	results, first, err := c.store.Hear(ending, journal.Heard{Provider: p.KeysUnder, Account: heard[0].Account, ID: heard[0].ID}, evs)
+	results, first, err := c.store.Hear(ending, at.heard(p, &heard[0]), evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil
@@ -105,14 +117,25 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	for i := range results {
 		res := &results[i]
 		if res.Operation.Request.Method == "" {
-			res.Operation.Request = about[i].Request
+			res.Operation.Request = all[i].op.Request
 		}
 		if evs[i].Kind == journal.EventEvidence {
 			c.found(ctx, res, evs[i].Evidence, evs[i].Object)
 		}
-		ops = append(ops, res.Operation)
+		if !all[i].hidden {
+			ops = append(ops, res.Operation)
+		}
 	}
 	return ops, nil
+}
+
+// heard identifies an event. Its id is one among those of its account, or of the endpoint's.
+func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) journal.Heard {
+	account := cmp.Or(h.Account, at.account)
+	if at.scope != "" {
+		account = at.scope + "\x00" + account
+	}
+	return journal.Heard{Provider: p.KeysUnder, Account: account, ID: h.ID}
 }
 
 // apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
@@ -142,28 +165,31 @@ func (c *Finder) apart(fit []concerned) []concerned {
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
-func (c *Finder) hint(ctx context.Context, evs []journal.Event, about []journal.Operation) (ops []journal.Operation, err error) {
+func (c *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Operation, err error) {
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	for i, ev := range evs {
-		if about[i].Attention != "" && about[i].Delivered {
-			c.Notified.Once(about[i].Ref, about[i].Generation) // the hook already got it as needing attention
+	for i := range all {
+		ev, about := all[i].ev, &all[i].op
+		if about.Attention != "" && about.Delivered {
+			c.Notified.Once(about.Ref, about.Generation) // the hook already got it as needing attention
 		}
-		if at := about[i].LookedAt.Add(journal.AskedLook); ev.At.Sub(about[i].LookedAt).Abs() < journal.AskedLook {
+		if at := about.LookedAt.Add(journal.AskedLook); ev.At.Sub(about.LookedAt).Abs() < journal.AskedLook {
 			ev.Due = at
 		}
 		res, err := c.Journal.Apply(ending, ev)
 		if err != nil {
 			return ops, err
 		}
-		ops = append(ops, res.Operation)
+		if !all[i].hidden {
+			ops = append(ops, res.Operation)
+		}
 	}
 	return ops, nil
 }
 
-// operationsOf finds the operations that an event may be about: by its key, else by its
-// reference, else by its object.
-func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard) ([]journal.Match, error) {
+// operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its object.
+// It leaves out operations of another scope or account than the event's.
+func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]journal.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
 		objects = nil
@@ -187,24 +213,27 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 		if w.value == "" {
 			continue
 		}
-		if matches, err := c.store.FindBy(ctx, p.KeysUnder, w.by, w.value); err != nil || len(matches) > 0 {
+		matches, err := c.store.FindBy(ctx, p.KeysUnder, w.by, w.value)
+		matches = slices.DeleteFunc(matches, func(m journal.Match) bool { return c.elsewhere(&m.Operation, h, at) })
+		if err != nil || len(matches) > 0 {
 			return matches, err
 		}
 	}
 	return nil, nil
 }
 
-// eventOn returns an event's meaning for an operation, if the event is about it.
-func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal.Event, is bool) {
+// eventOn returns an event's meaning for an operation, if the event is about it. hidden reports whether it may instead
+// be about an operation of another tenant.
+func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event, at endpoint) (ev journal.Event, is, hidden bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
 	if u == nil && !op.Tombstone {
-		return ev, false
+		return ev, false, false
 	}
 	now := c.Now()
 	ev = journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
 	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
-		return ev, false
+		return ev, false, false
 	}
 	about := subjectOf(op, u)
 	if m.Generation != op.Generation {
@@ -224,15 +253,15 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	}
 	endpoint := c.EndpointOf(op)
 	if endpoint == nil {
-		return ev, false
+		return ev, false, false
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
 		c.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not attributed to the operation", op, "why", why)
-		return ev, false
+		return ev, false, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {
-		return ev, false // another request has that reference
+		return ev, false, false // another request has that reference
 	}
 	basis := journal.BasisFields
 	switch {
@@ -247,9 +276,11 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	if h.Reference != "" && !op.ReferenceOurs && basis == journal.BasisFields && about.Object == "" {
 		reference = h.Reference
 	}
-	if why, level := c.unproven(op, h, e, basis, reference); why != "" {
+	own := c.inAccount(op, h, at, basis > journal.BasisPerson, showsUniqueMark(op, h, &about))
+	hidden = !own && (c.Recorded(op.Provider).KeysPerScope || c.accountHeader(op) != "")
+	if why, level := c.unproven(op, h, e, basis, reference, own); why != "" {
 		c.Note(context.Background(), level, core.LogWebhookHint, "a webhook settles nothing by itself; the operation is looked for now", op, "why", why)
-		return ev, true
+		return ev, true, hidden
 	}
 	id := h.ID
 	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
@@ -259,7 +290,7 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event) (ev journal
 	ev.Evidence = &journal.Evidence{
 		Source: journal.SourceEvent, Actor: secret.Recorded(id), Target: h.Rule.Equals, Finding: findingOf[h.Rule.Is], Basis: basis, Rule: h.Rule.Source,
 	}
-	return ev, true
+	return ev, true, false
 }
 
 // tiedBy returns the mark that ties an event's object to the operation, if the event shows no other mark: the mark by
@@ -279,7 +310,7 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 
 // unproven returns why an event about an operation proves nothing, and the level to log that at. "" means that it
 // proves something.
-func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string) (why string, level slog.Level) {
+func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string, own bool) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	switch {
@@ -295,30 +326,70 @@ func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 		why = "it does not say whether it is a test's"
 	case basis <= journal.BasisPerson && reference == "":
 		why = "its object is one of those that may be the operation's"
-	case !c.inAccount(op, h, basis > journal.BasisPerson):
+	case !own:
 		// A permission may be missing.
-		return "it is not known to be of the operation's account: set providers.Provider.Identity, and grant the permissions that its Needs lists", slog.LevelInfo
+		return "it is not known to be of the operation's account: say whose endpoint received it, by WithScope or WithAccount on its context, " +
+			"or set providers.Provider.Identity and grant the permissions that its Needs lists", slog.LevelInfo
 	}
 	return why, slog.LevelDebug
 }
 
-// inAccount reports whether the event happened in the operation's account. If that account is not known by its name,
-// the operation is only looked for, unless the event shows a mark that no other operation can have.
-func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, exact bool) bool {
-	p := c.Recorded(op.Provider)
-	headers := ""
-	for _, name := range p.AccountHeaders {
+// accountHeader returns the account that the operation's request named by a header.
+func (c *Finder) accountHeader(op *journal.Operation) (account string) {
+	for _, name := range c.Recorded(op.Provider).AccountHeaders {
 		if value := op.Request.Header.Get(name); value != "" {
-			headers = value
+			account = value
 		}
 	}
+	return account
+}
+
+// elsewhere reports whether an event happened in another scope or account than the operation's, by what the event and its
+// endpoint say.
+func (c *Finder) elsewhere(op *journal.Operation, h *lookup.Heard, at endpoint) bool {
+	header := c.accountHeader(op)
+	switch {
+	case at.scope != "" && op.Scope != at.scope:
+		return true
+	case h.Account != "":
+		return header != "" && h.Account != header
+	}
+	return at.account != "" && !op.Tombstone && at.account != header && at.account != op.Account && !c.isLabelled(op, at.account)
+}
+
+// isLabelled reports whether the operation was begun under WithAccount with that label.
+func (c *Finder) isLabelled(op *journal.Operation, label string) bool {
+	account := naming.AccountOf(c.Recorded(op.Provider), op.Request.Header, label)
+	print, err := fingerprint.New(context.Background(), fingerprint.Input{Account: account, Key: c.Secret})
+	if err != nil {
+		return false
+	}
+	differ, err := print.Diff(op.Fingerprint)
+	return err == nil && !slices.Contains(differ, "account")
+}
+
+// showsUniqueMark reports whether the event shows a mark that no other operation can have.
+func showsUniqueMark(op *journal.Operation, h *lookup.Heard, about *lookup.Subject) bool {
+	return h.Key != "" && h.Key == about.Key && !op.KeyCarried && naming.IsRandom(h.Key) ||
+		h.Reference != "" && h.Reference == about.Reference && op.ReferenceOurs && naming.IsRandom(h.Reference)
+}
+
+// inAccount reports whether the event happened in the operation's account, given that nothing contradicts it. If that is
+// not known, the operation is only looked for, unless the event shows a mark that no other operation can have.
+func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, exact, unique bool) bool {
+	perScope, header := c.Recorded(op.Provider).KeysPerScope, c.accountHeader(op)
 	switch {
 	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
 		return true // its headers are forgotten, and no other operation has its key
-	case h.Rule.Account != "" && headers != "":
-		return h.Account == headers
-	case h.Account == "": // the provider does not say, or it is the account's own: whose, where scopes have their own?
-		return !p.KeysPerScope || hasUniqueMarker(op) || h.Key == "" && h.Reference == ""
+	case h.Account != "" && namesAccount(op.Account) && op.Account != h.Account && header == "":
+		return false
+	case unique, perScope && at.scope != "", h.Account != "" && (header != "" || op.Account == h.Account), h.Account == "" && at.account != "":
+		return true
+	case h.Account != "":
+		return !perScope && exact && hasUniqueMarker(op)
+	case header != "" && h.Rule.Account != "": // the account of an endpoint that does not say whose it is
+		return false
 	}
-	return op.Account == h.Account || !namesAccount(op.Account) && exact && hasUniqueMarker(op)
+	// The provider does not say, or it is the account's own: whose, if scopes have their own?
+	return !perScope || op.Scope == "" && h.Key == "" && h.Reference == ""
 }
