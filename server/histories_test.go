@@ -74,6 +74,24 @@ func TestHistories(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
 			assert.Equal(t, 2, s.rows())
 		}},
+		{"a decline comes after SQLite has rolled back", func(t *testing.T, s *shop) {
+			runs := 0
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				runs++
+				tx, err := server.Tx(r.Context())
+				assert.NoError(t, err)
+				_, err = tx.Exec("INSERT INTO ledger (payee) VALUES ('ann')")
+				assert.NoError(t, err)
+				_, err = tx.Exec("INSERT OR ROLLBACK INTO ledger (payee) VALUES ('ann')")
+				assert.Error(t, err)
+				w.WriteHeader(http.StatusConflict)
+			}), server.Endpoint{})
+			for range 2 {
+				assert.Equal(t, http.StatusConflict, ask(h, "POST", "/", "1", keyed(key)).Code)
+			}
+			assert.Equal(t, 1, runs, "the decline is recorded")
+			assert.Zero(t, s.rows())
+		}},
 		{"the handler rolls back and begins anew by SQL", func(t *testing.T, s *shop) {
 			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				book(r)

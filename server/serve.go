@@ -126,6 +126,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		e.next.ServeHTTP(w, r)
 		return
+	case seam.IsInTransaction(r.Context()):
+		e.failed(r.Context(), "a handler serves another request in its open transaction; that was answered by 500", ErrInTransaction)
+		e.refuseKey(w, r, "", handlerMisused)
+		return
 	case !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):
 		e.serveKeyless(w, r)
 		return
@@ -498,6 +502,11 @@ func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.
 
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, recorded *journal.Answer, touched bool) {
 	result, err := r.commit(recorded, touched)
+	if errors.Is(err, journal.ErrTxAborted) && answer.status >= 400 {
+		// The handler has seen a statement fail, and declines: of its transaction there is nothing to keep.
+		r.end()
+		result, err = r.commit(recorded, false)
+	}
 	switch {
 	case err == nil && result.Decision == journal.Replay:
 		e.replay(w, req, caller, &result.Receipt)
@@ -506,7 +515,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		e.refuseKey(w, req, caller.Tenant, *refusals[result.Decision])
 		return
 	case err == nil && result.Decision != journal.Recorded:
-		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler rolled the request's transaction back itself, and began another: its writes are not kept", "endpoint", e.name)
+		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler rolled the request's transaction back itself: its writes before that are not kept, and PostgreSQL may have committed those after it", "endpoint", e.name)
 		e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		return
 	case err != nil:

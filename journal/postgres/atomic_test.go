@@ -21,6 +21,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -390,6 +391,85 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			overlooks = false
 			assert.Equal(t, http.StatusCreated, asks(h, "key-0001"))
 			assert.Equal(t, 1, rows())
+		}},
+		{"a decline comes after a statement that failed", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			cluster.Exec(t, "ALTER TABLE "+ledger+" ADD UNIQUE (payee)")
+			cluster.Exec(t, "INSERT INTO "+ledger+" (payee) VALUES ('eve')")
+			sqlPool := stdlib.OpenDBFromPool(poolAt(t, cluster.URL(), 2))
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){
+				"journal": nil, "application": begins(poolAt(t, cluster.URL(), 2)), "beginner": postgres.Begin(poolAt(t, cluster.URL(), 2)),
+				"database/sql": func(ctx context.Context) (journal.Tx, error) {
+					tx, err := sqlPool.BeginTx(ctx, nil)
+					return postgres.SQL(tx), err
+				},
+			} {
+				status, runs := http.StatusConflict, 0
+				h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+					runs++
+					tx, err := server.JournalTx(r.Context())
+					assert.NoError(t, err)
+					for _, payee := range []string{name, "eve"} {
+						insert := "INSERT INTO " + ledger + " (payee) VALUES ($1)"
+						if own, ok := tx.Driver().(*sql.Tx); ok {
+							_, err = own.ExecContext(r.Context(), insert, payee)
+						} else {
+							_, err = tx.Driver().(pgx.Tx).Exec(r.Context(), insert, payee)
+						}
+					}
+					assert.ErrorContains(t, err, "23505")
+					w.WriteHeader(status)
+				})
+				for _, key := range []string{"key-0001 " + name, "key-0001 " + name, ""} {
+					assert.Equal(t, http.StatusConflict, asks(h, strings.ReplaceAll(key, " ", "-")), name)
+				}
+				assert.Equal(t, 2, runs, "the decline is recorded")
+				status = http.StatusCreated // the handler has overlooked the error
+				assert.Equal(t, http.StatusServiceUnavailable, asks(h, strings.ReplaceAll("key-0002 "+name, " ", "-")), name)
+			}
+			assert.Equal(t, 1, rows())
+		}},
+		{"a statement follows a ROLLBACK that is a statement", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "beginner": postgres.Begin(poolAt(t, cluster.URL(), 2))} {
+				for _, ends := range []string{"ROLLBACK", "rollback /* all */"} {
+					h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+						tx, err := server.TxAs[pgx.Tx](r.Context())
+						assert.NoError(t, err)
+						_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
+						assert.NoError(t, err)
+						_, err = tx.Exec(r.Context(), ends)
+						assert.NoError(t, err)
+						_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('bob')")
+						assert.ErrorContains(t, err, "a statement has ended the transaction")
+						var id int64
+						assert.Error(t, tx.QueryRow(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('carl') RETURNING id").Scan(&id))
+						_, err = tx.Begin(r.Context())
+						assert.Error(t, err)
+						w.WriteHeader(http.StatusCreated)
+					})
+					for _, key := range []string{"key-0001", ""} {
+						assert.GreaterOrEqual(t, asks(h, key), 500, name)
+						assert.Zero(t, rows(), name)
+					}
+				}
+			}
+		}},
+		{"messages are done within messages, as many as there are connections", func(t *testing.T, j *postgres.Journal, _ string, _ func() int) {
+			c, err := consume.New(t.Context(), consume.Options{Journal: j, Name: "ledger", Keep: time.Hour})
+			require.NoError(t, err)
+			var inside, all sync.WaitGroup
+			inside.Add(4)
+			for i := range 4 {
+				all.Go(func() {
+					_, err := c.Do(t.Context(), consume.Message{ID: fmt.Sprint(i), Source: "orders"}, func(ctx context.Context, _ journal.Tx) error {
+						inside.Done()
+						inside.Wait()
+						_, err := c.Do(ctx, consume.Message{ID: fmt.Sprint(i, " of it"), Source: "orders"}, func(context.Context, journal.Tx) error { return nil })
+						return err
+					})
+					assert.ErrorIs(t, err, consume.ErrInTransaction)
+				})
+			}
+			all.Wait()
 		}},
 		{"a handler holds its transaction for too long, and takes no notice of its context", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(poolAt(t, cluster.URL(), 1)), "beginner": postgres.Begin(poolAt(t, cluster.URL(), 1))} {

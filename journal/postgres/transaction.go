@@ -48,7 +48,7 @@ func explainTheirs(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, apptx.ErrFailedBefore):
 		return fmt.Errorf("postgres: %s: %w", doing, err)
 	case pgerr.Code(err) == pgerr.FailedTransaction:
-		return fmt.Errorf("postgres: %s: a statement of the transaction has failed before: roll it back, and begin another", doing)
+		return fmt.Errorf("postgres: %s: %w", doing, journal.ErrTxAborted)
 	}
 	return explain(doing, err)
 }

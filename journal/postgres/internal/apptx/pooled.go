@@ -77,6 +77,8 @@ func (t *Pooled) send(ctx context.Context, behind ...*pgx.QueuedQuery) (pgx.Batc
 		return nil, pgx.ErrTxClosed
 	case t.failed != nil:
 		return nil, fmt.Errorf("%w: %w", ErrFailedBefore, t.failed)
+	case t.begun != nil && t.last == nil && endedBySQL(t.conn): // else the statement before COMMIT says so
+		return nil, errEndedBySQL
 	}
 	b := new(pgx.Batch)
 	begins, first, last := t.begun == nil, t.first, t.last
@@ -139,7 +141,7 @@ func (t *Pooled) insteadOf(ctx context.Context, first *First, err error) error {
 
 // Start sends the statements that are due before any other.
 func (t *Pooled) Start(ctx context.Context) error {
-	if t.begun != nil && t.last == nil && t.failed == nil && !t.over.Load() {
+	if t.begun != nil && t.last == nil && t.failed == nil && !t.over.Load() && !endedBySQL(t.conn) {
 		return nil
 	}
 	results, err := t.send(ctx)
@@ -161,7 +163,7 @@ func (t *Pooled) Commit(ctx context.Context) error {
 	defer t.release()
 	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: "commit"})
 	if err != nil {
-		return err
+		return committed(err)
 	}
 	tag, err := results.Exec()
 	if err == nil && tag.String() == "ROLLBACK" {
@@ -170,7 +172,7 @@ func (t *Pooled) Commit(ctx context.Context) error {
 	if closing := results.Close(); err == nil {
 		err = closing
 	}
-	return err
+	return committed(err)
 }
 
 // Rollback does nothing if the transaction is over.

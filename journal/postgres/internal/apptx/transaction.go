@@ -30,7 +30,7 @@ func FromSQL(tx *sql.Tx) journal.Tx { return sqlTx{tx} }
 type pgxTx struct{ tx pgx.Tx }
 
 func (t pgxTx) Driver() any                      { return t.tx }
-func (t pgxTx) Commit(ctx context.Context) error { return t.tx.Commit(ctx) }
+func (t pgxTx) Commit(ctx context.Context) error { return committed(t.tx.Commit(ctx)) }
 
 func (t pgxTx) Rollback(ctx context.Context) error {
 	if err := t.tx.Rollback(ctx); !errors.Is(err, pgx.ErrTxClosed) {
@@ -46,7 +46,7 @@ type Own struct {
 }
 
 // NewOwn returns the journal.Tx of a transaction on one of the journal's connections.
-func NewOwn(tx pgx.Tx) *Own { return &Own{pgxTx: pgxTx{tx}} }
+func NewOwn(tx pgx.Tx) *Own { return &Own{pgxTx: pgxTx{&guarded{Tx: tx}}} }
 
 // OnCommit has f run in this process once the transaction is committed.
 func (t *Own) OnCommit(f func()) { t.committed = append(t.committed, f) }
@@ -54,9 +54,6 @@ func (t *Own) OnCommit(f func()) { t.committed = append(t.committed, f) }
 // Commit commits the transaction. If the answer is lost, this process counts it as committed.
 func (t *Own) Commit(ctx context.Context) error {
 	err := t.pgxTx.Commit(ctx)
-	if pgerr.Code(err) == pgerr.FailedTransaction { // the reset of settings comes first, and finds the transaction failed
-		err = pgx.ErrTxCommitRollback
-	}
 	for _, f := range t.committed {
 		f()
 	}
@@ -64,10 +61,22 @@ func (t *Own) Commit(ctx context.Context) error {
 	return err
 }
 
+// committed returns the error of a COMMIT. The server answers that of an aborted transaction by ROLLBACK, and refuses a
+// statement before it.
+func committed(err error) error {
+	switch {
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, err)
+	case pgerr.Code(err) == pgerr.FailedTransaction:
+		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, pgx.ErrTxCommitRollback)
+	}
+	return err
+}
+
 type sqlTx struct{ tx *sql.Tx }
 
 func (t sqlTx) Driver() any                  { return t.tx }
-func (t sqlTx) Commit(context.Context) error { return t.tx.Commit() }
+func (t sqlTx) Commit(context.Context) error { return committed(t.tx.Commit()) }
 
 func (t sqlTx) Rollback(context.Context) error {
 	if err := t.tx.Rollback(); !errors.Is(err, sql.ErrTxDone) {

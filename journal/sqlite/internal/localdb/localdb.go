@@ -77,7 +77,7 @@ const begin = "BEGIN"
 // errOpen is of a transaction that is begun in another one.
 var errOpen = errors.New("a transaction is open")
 
-// IsOpen returns an error if SQLite has ended a transaction by itself. database/sql does not know of that: each
+// IsOpen returns journal.ErrTxAborted if SQLite has ended a transaction by itself. database/sql does not know of that: each
 // of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
 // attempt to begin one shows it.
 func IsOpen(ctx context.Context, tx *sql.Tx) error {
@@ -86,7 +86,7 @@ func IsOpen(ctx context.Context, tx *sql.Tx) error {
 		return ctx.Err()
 	}
 	_, err := tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(errors.New("SQLite rolled the transaction back after one of its statements: ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk"), err)
+	return errors.Join(fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted), err)
 }
 
 type handleKey struct{}
