@@ -78,6 +78,10 @@ var (
 	// ErrReused: the ID was delivered before with another content. It is a fault of the producer: put the message aside.
 	ErrReused = errors.New("consume: the message's ID was used for another content: put the message aside, and look at its producer")
 
+	// ErrInTransaction: Do was called in an open transaction, and would wait for its end. The transaction is that of another
+	// Do, of a request of server.Atomic, of a flow's LocalStep or of OnSettledTx.
+	ErrInTransaction = errors.New("consume: Do was called in an open transaction: write in that transaction, or call Do before it is begun or after its commit")
+
 	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
 	// find out.
 	ErrUnknown = errors.New("consume: it is not known whether the message took effect, since its function committed the transaction itself: an operator has to resolve its receipt")
@@ -143,7 +147,7 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 // mark. Acknowledge the message if and only if the error is nil. do is called again after an error. Enqueue calls abroad in tx
 // (onceward.Client.Enqueue). do neither commits nor rolls back. A panic of do leaves nothing, and goes on to the caller of Do.
 //
-// The error is ErrBusy, ErrReused, ErrUnknown, that of do, or the journal's. After the journal's, the message may be done: the
+// The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, that of do, or the journal's. After the journal's, the message may be done: the
 // next delivery tells.
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
 	switch {
@@ -151,6 +155,8 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 		return "", errors.New("consume: Message.ID or Message.Source is empty: give the message's own identifier and the name of its source")
 	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Generation, "\x00"):
 		return "", errors.New("consume: Message.Source or Message.Generation holds a zero byte")
+	case seam.IsInTransaction(ctx):
+		return "", ErrInTransaction
 	}
 	print := "-"
 	if len(m.Fingerprint) > 0 {

@@ -329,6 +329,9 @@ func (a *ask) fail(kind, cause error) error {
 
 // begin asks the journal. If the decision is Execute, the caller holds the flow.
 func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
+	if seam.IsInTransaction(ctx) { // the journal may wait for its end
+		return res, a.fail(onceward.ErrOpenTransaction, nil)
+	}
 	left := false
 	err = a.runner.core.Session.Do(ctx, func(session string) (err error) {
 		a.event.Session, a.event.At = session, a.runner.core.Now()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -22,8 +23,9 @@ var (
 	// ErrRefused says that the request is refused for its key: return, and the refusal is given.
 	ErrRefused = errors.New("server: the request is refused for its key: return, and the client gets the refusal")
 
-	// ErrInTransaction says that Once was called within an open transaction, for whose end it would wait.
-	ErrInTransaction = errors.New("server: Once was called in an open transaction, such as that of a request of Atomic: write in that transaction, or call Once before it is begun")
+	// ErrInTransaction says that a transaction was asked for in another open one, and would wait for its end. Examples are Once
+	// in a request of Atomic after Tx, and Tx in consume.Do.
+	ErrInTransaction = errors.New("server: a transaction was asked for in another open one, such as Once in that of a request of Atomic, or Tx in that of consume.Do: write in the open transaction, or end it first")
 
 	errAnswerTooLarge  = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
 	errHandlerReturned = errors.New("server: the handler has returned, so its answer is as it is")
@@ -77,6 +79,8 @@ func JournalTx(ctx context.Context) (journal.Tx, error) {
 		return nil, ErrNoTransaction
 	case r.repeatable:
 		return nil, r.misuse(ErrNoTransaction)
+	case seam.IsInTransaction(ctx) && !r.isOpen():
+		return nil, r.misuse(ErrInTransaction)
 	default:
 		return r.begin()
 	}
