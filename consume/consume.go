@@ -1,7 +1,9 @@
 // Package consume runs a function once for each message, however often a broker delivers it.
 //
 // The function writes to the database that the journal lies in. Its writes and the mark of the message are one commit.
-// The rule for the broker is one line: acknowledge the message if and only if [Consumer.Do] returned no error.
+// Acknowledge the message if and only if [Consumer.Do] returned no error. On Kafka an acknowledgement is a committed
+// offset, and includes all earlier messages of the partition. So call Do in the order of a partition's offsets. After an
+// error, call Do for the same message again, or begin again at the committed offset. Never commit a later offset before.
 //
 // A message is remembered for Options.Keep, which has to be longer than its source can deliver the message again.
 package consume
@@ -144,7 +146,8 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 }
 
 // Do calls do in a transaction, unless that was done for the message before, and commits what do wrote with the message's
-// mark. Acknowledge the message if and only if the error is nil. do is called again after an error. Enqueue calls abroad in tx
+// mark. Acknowledge the message if and only if the error is nil. If the broker takes offsets, as Kafka does, commit no later
+// one of the partition until then. do is called again after an error. Enqueue calls abroad in tx
 // (onceward.Client.Enqueue). do neither commits nor rolls back. A panic of do leaves nothing, and goes on to the caller of Do.
 //
 // The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, that of do, or the journal's. After the journal's, the message may be done: the
