@@ -39,7 +39,7 @@ type Flows interface {
 	ListFlows(ctx context.Context, filter FlowFilter) iter.Seq2[Flow, error]
 
 	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows. It returns how many were
-	// shrunk.
+	// shrunk. It passes over damaged ones, and returns their error too if those are fewer than limit.
 	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
 }
 

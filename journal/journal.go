@@ -45,7 +45,7 @@ type Journal interface {
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
 
 	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns how many were shrunk
-	// or removed.
+	// or removed. It passes over damaged ones, and returns their error too if those are fewer than limit.
 	Reap(ctx context.Context, ev Event, limit int) (int, error)
 
 	// Join starts a session. It lives until it is ended or its process dies.

@@ -47,7 +47,7 @@ const (
 	completeReceipt = setReceipt + ` AND identity = $1 AND written_in = pg_catalog.pg_current_xact_id_if_assigned()`
 	returning       = ` RETURNING handle` + soundly
 	deleteReceipt   = `DELETE FROM {{schema}}.receipts WHERE handle = $1 AND facts = $2`
-	endedReceipts   = record.WholeReceipt + `WHERE ends_at <= $1 AND state = 2 ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
+	endedReceipts   = record.WholeReceipt + `WHERE ends_at <= $1 AND state = 2 AND handle <> ALL($3) ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 
 	advance = `INSERT INTO {{schema}}.heads AS h (identity, source, entity, seq) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > h.seq RETURNING seq`
@@ -358,8 +358,9 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 	return result, err
 }
 
-// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It passes over
-// damaged ones, which are its error if it reaps nothing else, and over those that another transaction holds. With Options.Archive, it writes each there before its answer is removed.
+// ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
+// passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
+// With Options.Archive, it writes each there before its answer is removed.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -376,31 +377,42 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 		of.Last, of.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 		b := new(pgx.Batch)
 		var archived store.ReceiptLines
-		err := t.each(func(row record.Scanner) error {
-			r, err := record.ScanWholeReceipt(row)
-			if record.IsDamaged(err) {
-				damaged = err
+		seen := []int64{}
+		for more := true; more && n < limit; {
+			size, passedOver := 0, false
+			err := t.each(func(row record.Scanner) error {
+				r, err := record.ScanWholeReceipt(row)
+				size++
+				if record.IsDamaged(err) {
+					damaged, passedOver = cmp.Or(damaged, fmt.Errorf("%w: it is passed over", err)), true
+					seen = append(seen, r.Handle)
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				seen = append(seen, r.Handle)
+				result, err := journal.NextReceipt(r.Receipt, of)
+				switch {
+				case err != nil || result.Decision != journal.Recorded:
+					return err
+				case result.Receipt.State == journal.ReceiptAbsent:
+					b.Queue(j.in(deleteReceipt), r.Handle, r.Facts)
+				default:
+					_, values := record.ReceiptArgs(result.Receipt)
+					b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.Facts}, values...)...)
+				}
+				archived.Add(j.archive, &r.Receipt)
+				n++
 				return nil
-			}
+			}, endedReceipts, t.passed(ev.At).UnixMilli(), limit-n, seen)
 			if err != nil {
 				return err
 			}
-			result, err := journal.NextReceipt(r.Receipt, of)
-			switch {
-			case err != nil || result.Decision != journal.Recorded:
-				return err
-			case result.Receipt.State == journal.ReceiptAbsent:
-				b.Queue(j.in(deleteReceipt), r.Handle, r.Facts)
-			default:
-				_, values := record.ReceiptArgs(result.Receipt)
-				b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.Facts}, values...)...)
-			}
-			archived.Add(j.archive, &r.Receipt)
-			n++
+			more = passedOver && size > 0
+		}
+		if n == 0 {
 			return nil
-		}, endedReceipts, t.passed(ev.At).UnixMilli(), limit)
-		if err != nil || n == 0 {
-			return err
 		}
 		if unarchived = j.archive.WriteReceipts(archived); unarchived != nil {
 			return nil
@@ -410,8 +422,8 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 	switch {
 	case err != nil || unarchived != nil:
 		return 0, cmp.Or(err, unarchived)
-	case n == 0:
-		return 0, damaged
+	case n < limit:
+		return n, damaged
 	}
 	return n, nil
 }

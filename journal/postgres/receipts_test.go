@@ -303,6 +303,41 @@ func TestDamagedReceipt(t *testing.T) {
 	require.ErrorContains(t, err, "receipt")
 }
 
+// Damaged receipts that ended first keep no other from being reaped, however many they are.
+func TestDamagedReceiptsArePassedOver(t *testing.T) {
+	t.Parallel()
+	const damaged, sound, limit = 7, 5, 3
+	j, server, schema := receiving(t)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	var last time.Time
+	for i := range damaged + sound {
+		name := "sound"
+		if i < damaged {
+			name = "damaged"
+		}
+		ev := answeredBy(journal.Receipt{ReceiptKey: reserve(fmt.Sprint(name, "-", i)).ReceiptKey})
+		ev.Kind, ev.At, ev.Keep, ev.Refuse = journal.ReceiptRecord, j.Now(), time.Millisecond, 0
+		last = ev.At
+		decides(t, j, tx, ev, journal.Recorded)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	server.Exec(t, "UPDATE "+schema+".receipts SET ends_at = 0 WHERE key LIKE 'damaged-%'")
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Second)}
+	for _, want := range []int{limit, sound - limit, 0} {
+		n, err := j.ReapReceipts(t.Context(), reap, limit)
+		assert.Equal(t, want, n)
+		if n == limit { // there may be more, and an error would end the pass
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "it is passed over")
+	}
+	wrong, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, wrong, damaged, "each is listed")
+}
+
 // A journal that an earlier release migrated goes on, and keeps receipts once it is migrated.
 func TestReceiptsOfAnEarlierSchema(t *testing.T) {
 	t.Parallel()

@@ -413,7 +413,8 @@ func (b *batch) flowsThatWant(s *statements.Flows, ev journal.FlowEvent, limit i
 	return mine, others, restored, nil
 }
 
-// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, in one commit.
+// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, in one commit. It passes over damaged ones, and
+// returns their error too if it reaps fewer.
 func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
@@ -464,5 +465,8 @@ func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int
 	if err != nil {
 		return 0, err
 	}
-	return reaped, damaged
+	if reaped < limit {
+		return reaped, damaged
+	}
+	return reaped, nil
 }

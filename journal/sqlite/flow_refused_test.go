@@ -90,7 +90,11 @@ func TestReapOfFlowsKeepsToItsLimit(t *testing.T) {
 	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id = 'a'")
 	for _, want := range []int{2, 2, 1} {
 		n, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}, 2)
-		require.ErrorContains(t, err, "is passed over")
 		assert.Equal(t, want, n)
+		if n == 2 { // there may be more, and an error would end the pass
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "is passed over")
 	}
 }

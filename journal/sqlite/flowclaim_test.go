@@ -182,8 +182,12 @@ func TestReapPastDamagedFlows(t *testing.T) {
 	reap := journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}
 	for _, want := range []int{1, 1, 0} {
 		n, err := j.ReapFlows(t.Context(), reap, 1)
-		require.ErrorContains(t, err, "is passed over")
 		assert.Equal(t, want, n)
+		if n == 1 { // there may be more, and an error would end the pass
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "is passed over")
 	}
 }
 

@@ -50,8 +50,8 @@ func parts(rows []bulk, many int) iter.Seq[[]int64] {
 // Reap applies ev, of kind EventReap, to at most limit operations and returns the number that it shrunk or
 // removed. It finds them on a connection of its own, and takes 100 or a megabyte per commit, so that no
 // caller waits long. With Options.Archive, none is removed before it was archived. After an error in the
-// middle, the number counts the operations before it. Damaged operations are skipped and reported as the
-// error at the end. The file keeps its size, and its free space is reused.
+// middle, the number counts the operations before it. Damaged operations are skipped. Their error is
+// returned too if fewer than limit are reaped. The file keeps its size, and its free space is reused.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
@@ -102,7 +102,10 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 		}
 		damaged = cmp.Or(damaged, err)
 	}
-	return reaped, damaged
+	if reaped < limit {
+		return reaped, damaged
+	}
+	return reaped, nil
 }
 
 // reapPause is the ratio of the time that the reaper leaves to other callers, if there are any, to the time

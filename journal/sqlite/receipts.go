@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -403,76 +405,117 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 }
 
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
-// passes over damaged ones, which are its error if it reaps nothing else. With Options.Archive, it writes each there before
-// its answer is removed.
+// passes over damaged ones, and returns their error too if it reaps fewer. With Options.Archive, it writes each there
+// before its answer is removed, and before it has the lock to write.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
+	if err := j.writable(ctx); err != nil {
+		return 0, err
+	}
+	ended, damaged, err := j.endedReceipts(ctx, ev, limit)
+	if err == nil && len(ended) > 0 {
+		var lines store.ReceiptLines
+		for i := range ended {
+			lines.Add(j.file.archive, &ended[i])
+		}
+		if err = j.file.archive.WriteReceipts(lines); err == nil {
+			n, err = j.reapReceipts(ctx, ev, ended)
+		}
+	}
+	if err != nil {
+		return 0, conn.Explain(j.file.path, "reap receipts", err)
+	}
+	if len(ended) < limit {
+		return n, damaged
+	}
+	return n, nil
+}
+
+// afterEnded selects receipts that have ended, after one of them.
+const afterEnded = sealed.SelectReceipts + " WHERE ends_at <= ? AND (ends_at, handle) > (?, ?) ORDER BY ends_at, handle LIMIT ?"
+
+// endedReceipts reads at most limit receipts that may be reaped, and returns the first error of a damaged one.
+func (j *Journal) endedReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (ended []journal.Receipt, damaged, err error) {
+	var passed time.Time
+	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
+		latest, err := rd.Latest()
+		if err == nil {
+			passed = seeing(j.file.writer.clockAt(&latest), &ev)
+		}
+		return err
+	})
+	var last, handle driver.Value = int64(math.MinInt64), int64(0)
+	for more := true; err == nil && more && len(ended) < limit; {
+		n, page := 0, []journal.Receipt(nil)
+		after, afterHandle := last, handle
+		err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
+			n, page = 0, nil
+			return rd.Each(afterEnded, func(v []driver.Value) error {
+				n, handle, last = n+1, v[0], v[5]
+				r, err := sealed.Receipt(v)
+				switch {
+				case errors.Is(err, format.ErrDamaged):
+					damaged = cmp.Or(damaged, fmt.Errorf("receipt %v is passed over: %w", handle, err))
+					return nil
+				case err != nil:
+					return err
+				}
+				if result, err := journal.NextReceipt(r, ev); err == nil && result.Decision == journal.Recorded {
+					page = append(page, r)
+				}
+				return nil
+			}, passed.UnixMilli(), after, afterHandle, int64(limit))
+		})
+		ended = append(ended, page[:min(len(page), limit-len(ended))]...)
+		more = n == limit
+	}
+	return ended, damaged, err
+}
+
+// reapReceipts reaps receipts that are still as they were read.
+func (j *Journal) reapReceipts(ctx context.Context, ev journal.ReceiptEvent, ended []journal.Receipt) (n int, err error) {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
 	ctx, t, err := j.within(ctx, tx)
-	var found standingReceipt
-	if err == nil {
-		found, err = j.standingReceipt(ctx, t, journal.ReceiptKey{})
-	}
-	if err == nil {
-		passed := seeing(found.clock, &ev)
-		n, err = j.reapReceipts(ctx, t, ev, passed, limit)
-	}
-	if err == nil && n > 0 {
-		err = tx.Commit(ctx)
-	}
-	if err != nil {
-		return 0, conn.Explain(j.file.path, "reap receipts", err)
-	}
-	return n, nil
-}
-
-func (j *Journal) reapReceipts(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent, passed time.Time, limit int) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT handle FROM onceward_receipts WHERE ends_at <= ? ORDER BY ends_at LIMIT ?", passed.UnixMilli(), limit)
 	if err != nil {
 		return 0, err
 	}
-	var handles []int64
-	for rows.Next() {
-		var handle int64
-		if err := rows.Scan(&handle); err != nil {
-			return 0, errors.Join(err, rows.Close())
-		}
-		handles = append(handles, handle)
-	}
-	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
+	found, err := j.standingReceipt(ctx, t, journal.ReceiptKey{})
+	if err != nil {
 		return 0, err
 	}
-	var archived store.ReceiptLines
-	var damaged error
-	for _, handle := range handles {
-		r, err := receiptIn(ctx, tx, handle)
-		if errors.Is(err, format.ErrDamaged) {
-			damaged = err
+	seeing(found.clock, &ev)
+	for i := range ended {
+		is, err := receiptIn(ctx, t, ended[i].Handle)
+		switch {
+		case errors.Is(err, format.ErrDamaged): // another process has removed it
+			continue
+		case err != nil:
+			return 0, err
+		case !reflect.DeepEqual(is, ended[i]):
 			continue
 		}
+		result, err := journal.NextReceipt(is, ev)
 		if err != nil {
 			return 0, err
 		}
-		result, err := journal.NextReceipt(r, ev)
-		if err != nil || result.Decision != journal.Recorded {
+		if result.Decision != journal.Recorded {
+			continue
+		}
+		if err := j.changeReceipt(ctx, t, is.Handle, &result.Receipt); err != nil {
 			return 0, err
 		}
-		if err := j.changeReceipt(ctx, tx, handle, &result.Receipt); err != nil {
-			return 0, err
-		}
-		archived.Add(j.file.archive, &r)
 		n++
 	}
 	if n == 0 {
-		return 0, damaged
+		return 0, nil
 	}
-	return n, j.file.archive.WriteReceipts(archived)
+	return n, tx.Commit(ctx)
 }
 
 // AdvanceTx raises the number that is recorded of an entity of a source, within tx.

@@ -306,14 +306,65 @@ func TestReceiptToWhichAnotherKeyLeads(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
-// A damaged receipt that ended first keeps no other from being reaped.
-func TestDamagedReceiptIsPassedOver(t *testing.T) {
+// Damaged receipts that ended first keep no other from being reaped, however many they are.
+func TestDamagedReceiptsArePassedOver(t *testing.T) {
 	t.Parallel()
+	const damaged, sound, limit = 7, 5, 3
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
 	var last time.Time
-	for _, key := range []string{"damaged", "sound"} {
+	for i := range damaged + sound {
+		name := "sound"
+		if i < damaged {
+			name = "damaged"
+		}
+		ev := receive(journal.ReceiptRecord, fmt.Sprint(name, "-", i))
+		ev.Keep, ev.Refuse, last = time.Millisecond, 0, ev.At
+		_, err = j.ReceiveTx(t.Context(), tx, ev)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	alter(t, path, "UPDATE onceward_receipts SET ends_at = ends_at - 1 WHERE key LIKE 'damaged-%'")
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Millisecond)}
+	for _, want := range []int{limit, sound - limit, 0} {
+		n, err := j.ReapReceipts(t.Context(), reap, limit)
+		assert.Equal(t, want, n)
+		if n == limit { // there may be more, and an error would end the pass
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, format.ErrDamaged)
+		require.ErrorContains(t, err, "receipt 1 is passed over")
+	}
+	_, err = j.GetReceipt(t.Context(), receive(journal.ReceiptRecord, fmt.Sprint("sound-", damaged)).ReceiptKey)
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	assert.Len(t, verify(t, j), damaged, "each is listed")
+}
+
+// writesMeanwhile is an archive that is slow: a request is recorded while it is written.
+type writesMeanwhile struct {
+	writer
+	meanwhile func()
+}
+
+func (w *writesMeanwhile) Sync() error {
+	w.meanwhile()
+	return w.writer.Sync()
+}
+
+// Requests are recorded while the archive is written. A receipt that has changed meanwhile is not reaped.
+func TestReapOfReceiptsHoldsNoLockWhileTheArchiveIsWritten(t *testing.T) {
+	t.Parallel()
+	to := &writesMeanwhile{}
+	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
+	var last time.Time
+	for _, key := range []string{"key-1", "key-2"} {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		ev := receive(journal.ReceiptRecord, key)
@@ -322,15 +373,27 @@ func TestDamagedReceiptIsPassedOver(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit(t.Context()))
 	}
-	alter(t, path, "UPDATE onceward_receipts SET ends_at = ends_at - 1 WHERE key = 'damaged'")
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Millisecond)}
-	n, err := j.ReapReceipts(t.Context(), reap, 10)
+	again := receive(journal.ReceiptReserve, "key-1")
+	again.At = last.Add(time.Minute)
+	to.meanwhile = func() {
+		to.meanwhile = func() {}
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		begun, err := j.ReceiveTx(t.Context(), tx, again)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, begun.Decision)
+		done := again
+		done.Kind, done.Claim = journal.ReceiptComplete, begun.Receipt.Claim
+		_, err = j.ReceiveTx(t.Context(), tx, done)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	n, err := j.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Second)}, 10)
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
-	_, err = j.GetReceipt(t.Context(), receive(journal.ReceiptRecord, "sound").ReceiptKey)
-	require.ErrorIs(t, err, journal.ErrNotFound)
-	_, err = j.ReapReceipts(t.Context(), reap, 10)
-	require.ErrorIs(t, err, format.ErrDamaged)
+	r, err := j.GetReceipt(t.Context(), again.ReceiptKey)
+	require.NoError(t, err)
+	assert.NotNil(t, r.Answer)
 }
 
 // An answer is removed once its receipt is in the archive, and not at all if the archive fails.
