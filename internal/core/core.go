@@ -39,6 +39,7 @@ type Core struct {
 	Flows        *Flows
 
 	askers atomic.Int64
+	bursts bursts
 	Wakes  chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }
 

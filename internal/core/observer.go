@@ -196,17 +196,23 @@ func (c *Core) KeepUnsaved(ctx context.Context, ev journal.Event, op journal.Ope
 	c.JournalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
 }
 
-// JournalFailed reports that an event could not be recorded.
+// JournalFailed reports that an event could not be recorded. Each failure calls the hook, and the log has a line a
+// minute.
 func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
-	c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err)
+	if omitted, logged := c.bursts.logs(msg, c.Now()); logged {
+		c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err, "omitted", omitted)
+	}
 	if hook := c.Observer.JournalFailed; hook != nil {
 		hook(ctx, copied(op), event.String(), err)
 	}
 }
 
-// PassFailed reports a pass over the journal that failed and is made again.
+// PassFailed reports a pass over the journal that failed and is made again. Each failure calls the hook, and the log
+// has a line a minute.
 func (c *Core) PassFailed(ctx context.Context, text string, err error) {
-	c.Say(ctx, slog.LevelError, LogPassFailed, text, "error", err)
+	if omitted, logged := c.bursts.logs(text, c.Now()); logged {
+		c.Say(ctx, slog.LevelError, LogPassFailed, text, "error", err, "omitted", omitted)
+	}
 	if hook := c.Observer.PassFailed; hook != nil {
 		defer func() { c.Survived(recover()) }()
 		hook(ctx, err)

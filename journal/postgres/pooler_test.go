@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -126,4 +127,18 @@ func TestBehindPgBouncer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, claimed, "nobody of them has died")
 	endAll(t, fleet)
+}
+
+// PgBouncer answers by a broken protocol while the server behind it is down. The error says that the server may be down.
+func TestPoolerWhoseServerIsDown(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	p := behindPgBouncer(t, server.URL(), 2)
+	opts := options(t, server)
+	opts.Pooled = true
+	_ = open(t, server, opts) // makes the tables
+	server.Stop(t, "immediate")
+	_, err := postgres.Open(t.Context(), p.url, opts)
+	require.ErrorContains(t, err, "SQLSTATE 08P01")
+	require.ErrorContains(t, err, "is down or starting")
 }

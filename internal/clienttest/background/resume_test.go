@@ -596,14 +596,16 @@ func TestRunGoesOnThoughThePassesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &counts{Journal: memory.New(), claimFails: true}
 		var logged bytes.Buffer
-		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		var failed int
+		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Trace: &onceward.Trace{PassFailed: func(context.Context, error) { failed++ }}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
 		pass(time.Minute - time.Second/2)
 		stop()
 		require.ErrorIs(t, <-done, context.Canceled)
-		assert.Equal(t, 60, strings.Count(logged.String(), errNoDisk.Error()), "once a second")
+		assert.Equal(t, 60, failed, "once a second")
+		assert.Equal(t, 1, strings.Count(logged.String(), errNoDisk.Error()), "once a minute")
 		assert.Zero(t, j.looks)
 		assert.Zero(t, j.reaps)
 	})

@@ -1,9 +1,13 @@
 package promises_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -260,4 +264,47 @@ func TestNoFlowOutlivesItsTimeWhileTheStoreIsOut(t *testing.T) {
 			assert.Len(t, l.Sent(), 2)
 		})
 	}
+}
+
+// While the store is out for ten minutes, the log has a line a minute of each failure. The hooks count each.
+func TestLogOfAStoreThatIsOut(t *testing.T) {
+	t.Parallel()
+	virtual(t, "", func(t *testing.T) {
+		var logged bytes.Buffer
+		var passes, events int
+		store := &failing{Journal: memory.New()}
+		p := start(t, (&line{}).Always(says(http.StatusOK, paid)), onceward.Config{
+			Journal: unlisted{store}, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+			Trace: &onceward.Trace{
+				PassFailed:    func(context.Context, error) { passes++ },
+				JournalFailed: func(context.Context, onceward.Operation, string, error) { events++ },
+			},
+		})
+		store.Fails(false, journal.EventBegin)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		for i := range 600 {
+			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrJournal)
+			pass(time.Second)
+		}
+		stop()
+		<-ended
+		assert.Equal(t, 600, events)
+		assert.Greater(t, passes, 500)
+		for _, event := range []string{"journal.failed", "journal.pass_failed"} {
+			lines := strings.Count(logged.String(), "event="+event+" ")
+			assert.GreaterOrEqual(t, lines, 10, event)
+			assert.LessOrEqual(t, lines, 11, event)
+		}
+		assert.Contains(t, logged.String(), "omitted=59")
+	})
+}
+
+// unlisted is a store that claims nothing.
+type unlisted struct{ journal.Journal }
+
+func (unlisted) Claim(context.Context, journal.Event, int) ([]journal.Result, error) {
+	return nil, errDiskFull
 }

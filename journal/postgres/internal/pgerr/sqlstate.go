@@ -69,7 +69,7 @@ var fates = map[string]struct {
 	"57P05": {Outage, "the connection was idle for too long"},
 	"25P03": {Outage, "the transaction was idle for too long"},
 	"25P04": {Outage, "the transaction took too long"},
-	"08P01": {Outage, "the protocol was broken: is there a pooler between that can't do this?"},
+	"08P01": {Outage, "the server behind a pooler is down or starting, or waits for the pooler were too long; if it is up, the pooler can't do this: see Options.Pooled"},
 	"08006": {Outage, "the connection failed"},
 	"08003": {Outage, "the connection is gone"},
 	"53300": {Outage, "too many connections"},

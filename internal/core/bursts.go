@@ -1,0 +1,38 @@
+package core
+
+import (
+	"sync"
+	"time"
+)
+
+// burstLasts is the time between two log lines of the same failure.
+const burstLasts = time.Minute
+
+// bursts limits the log lines of a failure that is repeated while the store is out: the first one is logged at once,
+// and then one in burstLasts. The zero value is ready for use. It may be used concurrently.
+type bursts struct {
+	mu   sync.Mutex
+	last map[string]burst
+}
+
+type burst struct {
+	at      time.Time
+	omitted int
+}
+
+// logs reports whether to log a failure now, and how many lines of it were omitted since the last one.
+func (b *bursts) logs(failure string, now time.Time) (omitted int, logged bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, before := b.last[failure]
+	if before && now.Sub(last.at).Abs() < burstLasts {
+		last.omitted++
+		b.last[failure] = last
+		return 0, false
+	}
+	if b.last == nil {
+		b.last = map[string]burst{}
+	}
+	b.last[failure] = burst{at: now}
+	return last.omitted, true
+}
