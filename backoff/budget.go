@@ -18,7 +18,8 @@ const (
 )
 
 // Budget limits the retries that all operations of this process send to one provider together. A provider that is down
-// or overloaded then gets little more load than it would without retries. Each retry takes a token. First attempts are free.
+// or overloaded then gets little more load than it would without retries. Each retry takes a token. First attempts are
+// free, unless a caller asks again for an operation that an earlier call may have sent.
 //
 // The zero value is ready to use. It has 100 retries in hand, and gains one for every five successes and one every ten
 // seconds. Once these are used up, it allows one a second. A Budget is a value and safe for concurrent use.

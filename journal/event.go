@@ -228,6 +228,7 @@ type Event struct {
 	// effect. Park, Doubt, Cancel.
 	Open, Unsent, Failed bool
 	Busy                 bool   // Park: the last answer was "in flight"
+	Unanswered           bool   // Park: no attempt was answered, so what the provider said before stands
 	Mode                 string // Complete, Park, Doubt, Cancel: of the credential that was sent; "" if not known
 
 	// Retention is the retention that an answer declared. It replaces a longer one of the operation's Terms. Zero means
@@ -270,6 +271,10 @@ type Event struct {
 
 	Evidence *Evidence // Evidence; its Answer is Event.Answer
 	Absence  *Absence  // Evidence of FindingAbsent
+	// Others is of Evidence of a process that cannot look for the operation, while others may. Attention says why it can't. Left is
+	// for how long it leaves the operation to the others. After PendingAttentionAfter in all, Attention counts.
+	Others bool
+	Left   time.Duration
 	// Attention of Evidence that leaves the operation unknown says why no look-up is due any more. Empty means that
 	// one is due. Of Deliver with an Outcome, it is the delivered Attention.
 	Attention string

@@ -531,6 +531,15 @@ func undecided(op *Operation, ev *Event, finding Finding) (Decision, error) {
 	e := *ev.Evidence
 	e.Finding = finding
 	ev.Evidence = &e
+	switch {
+	case ev.Others:
+		op.LeftFor += ev.Left
+		if op.LeftFor < PendingAttentionAfter {
+			ev.Attention = ""
+		}
+	case e.Source != SourceEvent:
+		op.LeftFor = 0
+	}
 	keep(op, ev)
 	switch {
 	case op.Disputed: // it knows no more than before

@@ -38,6 +38,7 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.Looks >= 0 && len(op.Evidence) <= maxEvidence && len(op.Rounds) <= maxRounds, "its evidence is bounded")
 	v.must(op.LookAt.IsZero() || op.State == StateUnknown && op.Attention == "", "an operation with a next look-up is unknown, and needs no attention")
 	v.must(!op.Disputed || op.State == StateUnknown && op.Attention != "", "a disputed operation is unknown, and needs attention")
+	v.must(op.LeftFor >= 0 && (op.LeftFor == 0 || op.State == StateUnknown), "only an unknown operation is left to other processes")
 	v.must(op.Attention == "" || op.State > StateInFlight || op.State == StatePending && !op.ParkedSince.IsZero(),
 		"an operation that needs attention has an outcome, or was parked")
 	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || int(op.State) >= len(stateNames), "an operation with an outcome is not parked")

@@ -397,7 +397,9 @@ func generation(op *Operation, key, reference string) {
 }
 
 // decided clears the reason why a person has to look at the operation, as of an earlier state.
-func (op *Operation) decided() { op.Attention, op.Disputed, op.LookAt = "", false, time.Time{} }
+func (op *Operation) decided() {
+	op.Attention, op.Disputed, op.LookAt, op.LeftFor = "", false, time.Time{}, 0
+}
 
 func claim(op *Operation, live bool, ev *Event) (Decision, error) {
 	if ev.Session == "" {
@@ -735,9 +737,10 @@ func release(op *Operation, ev *Event) (Decision, error) {
 	}
 	op.Attempts += ev.Attempts
 	op.Holder, op.Cause, op.Told = "", ev.Cause, ev.Told
-	if !ev.Busy {
+	switch {
+	case !ev.Busy && !ev.Unanswered:
 		op.BusySince = time.Time{}
-	} else if op.BusySince.IsZero() {
+	case ev.Busy && op.BusySince.IsZero():
 		op.BusySince = later(ev.At, ev.Last)
 	}
 	switch {
@@ -763,7 +766,7 @@ func park(op *Operation, ev *Event) {
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
-		busyTooLong := !op.BusySince.IsZero() && passed(ev).Sub(op.BusySince) >= maxBusy
+		busyTooLong := ev.Busy && !op.BusySince.IsZero() && passed(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
 			settle(op, ev, StateUnknown)
 			return

@@ -186,6 +186,13 @@ func TestInFlightAnswersCountFromTheFirst(t *testing.T) {
 	assert.Zero(t, op.BusySince)
 
 	op, ev = inFlight(journal.Named, guarded), release(journal.EventPark)
+	op.BusySince, op.Terms.Retention = noon.Add(-2*journal.MaxBusy), 30*day
+	ev.Open, ev.Unanswered = true, true
+	op, _ = next(t, op, true, ev)
+	assert.Equal(t, noon.Add(-2*journal.MaxBusy), op.BusySince, "the provider has said nothing else since")
+	assert.Equal(t, journal.StatePending, op.State, "nor that it is still in flight")
+
+	op, ev = inFlight(journal.Named, guarded), release(journal.EventPark)
 	ev.Open, ev.Busy, ev.At, ev.Last = true, true, noon.Add(-2*journal.MaxBusy), noon
 	op, _ = next(t, op, true, ev)
 	assert.Equal(t, noon, op.BusySince, "by a clock that is behind")

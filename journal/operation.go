@@ -189,6 +189,9 @@ type Operation struct {
 	Looks    int       // look-ups since it became unknown, or was completed with its answer cut off
 	LookedAt time.Time // when the latest of them began
 	LookAt   time.Time // unknown: no look-up before this; zero if it needs attention
+	// LeftFor is how long processes that cannot look for an unknown operation have left it to others, since another one has
+	// looked. LeftFor adds up their leases, so it goes on in the next process, and stands still while no process runs.
+	LeftFor time.Duration
 	// Attention says why a person has to look at it. For an unknown operation it says why no look-up is due, for a
 	// pending one why it has no outcome, for another what contradicts its outcome. If it is empty, see NeedsAttention.
 	Attention string

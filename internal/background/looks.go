@@ -142,16 +142,19 @@ func (p *pass) abandoned(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || w.Recorded(op.Provider) != nil, !w.finder.IsLeft(&op, now):
+		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || w.Recorded(op.Provider) != nil, !reconcile.IsLeft(&op, now):
 			continue
 		}
 		res, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
 		if err != nil {
 			return err
 		}
-		if res.Decision == journal.Look {
-			l := &reconcile.Pass{Actor: "Client.Run", Unsure: !res.Unconfirmed.IsZero()}
-			if _, err = w.finder.LookAt(ctx, l, &res.Operation); err != nil {
+		switch {
+		case res.Decision != journal.Look:
+		case !res.Unconfirmed.IsZero(): // the day may not have passed
+			p.giveBack(ctx, []journal.Operation{res.Operation})
+		default:
+			if _, err = w.finder.LookAt(ctx, &reconcile.Pass{Actor: "Client.Run", Overdue: true}, &res.Operation); err != nil {
 				return err
 			}
 		}

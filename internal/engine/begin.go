@@ -42,6 +42,8 @@ func (k *call) begin() (*run, Answer, error) {
 			run := k.startRun(&res, f)
 			if heldBack {
 				run.holdBack()
+			} else {
+				run.takeRetry()
 			}
 			return run, Answer{}, nil
 		case k.byItsKey(&res): // the call asks again, by that name

@@ -69,6 +69,7 @@ func (r *run) judge() {
 		r.retryOrEnd(false, describe(a.err, a.unsent), a.err)
 		return
 	}
+	r.tally.answered, r.tally.busy = true, a.judged.Verdict == providers.InFlight
 	if a.judged.Earlier && !before {
 		// Another party sent this key: a lost journal, another host, a proxy.
 		r.tally.mayHaveRun = true
@@ -291,12 +292,12 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 	}
 	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
 		r.park(at, cause, err)
-		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
+		r.end.own, r.end.wake = !asked, wake
 		return
 	}
 	if r.tally.declared != 0 { // a process that took over from this one has to know it
 		r.park(at, "the provider remembers the key for less time than its table says: "+cause, err)
-		r.end.busy, r.end.own = busy, !asked
+		r.end.own = !asked
 		return
 	}
 	if !busy && !r.permit.Stays(now) {
@@ -311,7 +312,7 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		// are free.
 		at, wake = r.rest(at, asked, busy)
 		r.park(at, "the retry budget is used up: "+cause, fault.ErrRetryBudget)
-		r.end.busy, r.end.own, r.end.wake = busy, !asked, wake
+		r.end.own, r.end.wake = !asked, wake
 		return
 	}
 	r.wait, r.until = at.Sub(now), at

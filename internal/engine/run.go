@@ -67,6 +67,8 @@ type tally struct {
 	failed     bool      // one of them was answered by a failure that may have had an effect
 	maybeSent  bool      // one of them is not proven unsent
 	underWay   bool      // one is
+	answered   bool      // one of them
+	busy       bool      // the last answer was "in flight"
 
 	declared time.Duration // journal.Event.Retention
 }
@@ -91,7 +93,6 @@ func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight,
 // ending is the end of a run, as it is recorded and returned to the caller.
 type ending struct {
 	kind    journal.EventKind
-	busy    bool
 	own     bool // due is a pause of our own making
 	found   bool // answer is not the attempt's own: the provider refused that since it has an earlier one
 	due     time.Time

@@ -61,6 +61,21 @@ func (r *run) holdBack() {
 	r.park(r.engine.Now(), errHeldBack.Error(), errHeldBack)
 }
 
+// takeRetry takes a token for a caller's first attempt if the operation may have run before, since that attempt repeats an earlier
+// one. Without a token the run ends before it sends anything. The caller may ask again after the policy's longest delay.
+// Run and Resume take none: the throttle limits them.
+func (r *run) takeRetry() {
+	if !r.op.Found.MayHaveRun || r.permit != nil {
+		return
+	}
+	now := r.engine.Now()
+	if ok, _ := r.engine.Budget(*r.route).Take(now); ok {
+		return
+	}
+	r.park(now.Add(retry.Patience(r.engine.Backoff)), "the retry budget is used up, and an earlier attempt may have run", fault.ErrRetryBudget)
+	r.end.own, r.end.wake = true, now.Add(r.pause(false))
+}
+
 // seen reports the attempt's result for its site and scope to the circuit breakers. A caller's own attempt reports
 // only that the request got through.
 func (r *run) seen() {

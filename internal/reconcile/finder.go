@@ -34,7 +34,6 @@ type Finder struct {
 	paces      map[string]*pace // by provider
 	identities identities
 	canaries   canaries
-	helpless   helpless
 
 	Reopened SeenSet // that this process has looked for again, after they were given up
 	Notified SeenSet // that a hint was heard of after they were delivered as needing attention
@@ -112,12 +111,9 @@ func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Rout
 	return c.lackedCanary(op, u, route) || c.lackedLookup(op, u, route)
 }
 
-// IsLeft reports whether to give up an operation whose contract this process lacks. Two conditions must hold. First,
-// this process has lacked the contract for a day, or the operation's time is over. Second, its look-up is a day
-// overdue, so that no other process seems to make it.
-func (c *Finder) IsLeft(op *journal.Operation, now time.Time) bool {
-	over := c.helpless.forADay(op, core.ErrContractGone.Error()) || !now.Before(op.SettledAt.Add(c.settings.GiveUpAfter))
-	return over && !now.Before(op.LookAt.Add(leftFor))
+// IsLeft reports whether the look-up of an operation is a day overdue, so that no process seems to make it.
+func IsLeft(op *journal.Operation, now time.Time) bool {
+	return !now.Before(op.LookAt.Add(journal.PendingAttentionAfter))
 }
 
 // FirstLook returns the time from an operation's becoming unknown to its first look-up.
@@ -250,11 +246,11 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
 	}
 	switch over := !l.Unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
-	case s.others && !over && !c.helpless.forADay(op, s.dead):
-		if l.Patient {
-			return res, nil // its lease is over soon: a process that can look may be next
+	case s.others && !over && !l.Overdue:
+		ev.Others = true
+		if l.Patient { // when its lease is over, a process that can look may be next
+			ev.Due, ev.Left = op.LookAt, op.LookAt.Sub(op.LookedAt)
 		}
-		ev.Attention = ""
 	case ev.Attention == "" && over:
 		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
@@ -267,7 +263,9 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "the result of a look-up could not be recorded; the operation is looked for again", op, "error", err)
 		return res, err
 	}
-	c.found(ctx, &res, &s.evidence, s.object)
+	if ev.Left == 0 || res.Operation.Attention != "" {
+		c.found(ctx, &res, &s.evidence, s.object)
+	}
 	return res, nil
 }
 
@@ -395,47 +393,6 @@ func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Ro
 		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.Now()))
 		return err == nil
 	})
-}
-
-// leftFor is how long a process that cannot look for an operation leaves it to others.
-const leftFor = 24 * time.Hour
-
-// helpless holds the operations that this process cannot look for and others may, each with the time since when it
-// has known that. The time is the process's own: a day passes neither by a clock that was set nor while no process
-// runs.
-type helpless struct {
-	mu    sync.Mutex
-	since map[helplessWith]time.Time
-}
-
-// helplessWith is an operation in one generation, with the time when it became unknown and the time of another
-// process's latest look.
-type helplessWith struct {
-	journal.Ref
-	generation      int
-	settled, looked time.Time
-}
-
-// forADay notes that this process cannot look for the operation, and why. It reports whether that was first noted a
-// day ago.
-func (h *helpless) forADay(op *journal.Operation, why string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	with := helplessWith{Ref: op.Ref, generation: op.Generation, settled: op.SettledAt}
-	for _, e := range op.Evidence {
-		if e.Source != journal.SourceEvent && e.Why != why {
-			with.looked = core.Later(with.looked, e.At)
-		}
-	}
-	since, known := h.since[with]
-	if !known {
-		if h.since == nil || len(h.since) >= core.MaxIdle {
-			h.since = map[helplessWith]time.Time{}
-		}
-		since = time.Now()
-		h.since[with] = since
-	}
-	return time.Since(since) >= leftFor
 }
 
 // maxSeen is the most operations that a set remembers. A forgotten operation is looked for again each hour, and

@@ -33,6 +33,9 @@ type Pass struct {
 	// Patient passes wait for the provider's budget, since no caller waits for them.
 	Patient bool
 
+	// Overdue passes take operations that no process has looked for in a day. Those are left to no other process any more.
+	Overdue bool
+
 	// Unsure passes give up no operation, since the clock was not believed when they began.
 	Unsure bool
 

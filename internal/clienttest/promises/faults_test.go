@@ -35,6 +35,7 @@ var faults = []struct {
 	{"same ID, another request", anotherRequest},
 	{"another goroutine or process holds it", heldByAnother},
 	{"the provider says in flight (409)", inFlightAtTheProvider},
+	{"asked again for what may have run, and the retry budget is used up", askedBeyondTheBudget},
 	{"delay beyond the deadline", delayBeyondTheDeadline},
 	{"out of attempts, or refused after an attempt that may have run", outOfAttempts},
 	{"an attempt takes longer than `AttemptTimeout`", attemptTakesLong},
@@ -244,6 +245,26 @@ func inFlightAtTheProvider(t *testing.T) {
 	require.Len(t, delays, 2)
 	assert.Equal(t, 25*time.Millisecond, delays[1], "what the provider asks for")
 	assert.Len(t, srv.Effects(), 1)
+}
+
+func askedBeyondTheBudget(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := (&line{}).Always(loses())
+		budget := backoff.Budget{Capacity: 1, Refill: 1e-9, PerSuccess: 1e-9, ProbeEvery: time.Hour}
+		p := start(t, l, onceward.Config{Journal: onDisk(t), RetryBudget: budget, Backoff: backoff.Policy{MaxAttempts: 1}})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(10 * time.Minute)
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending, "which takes the only token")
+		pass(10 * time.Minute)
+		out := p.Ask(named(t, invoice))
+		require.ErrorIs(t, out.Err, onceward.ErrPending)
+		require.ErrorIs(t, out.Err, onceward.ErrRetryBudget)
+		assert.Len(t, l.Sent(), 2)
+		assert.Equal(t, onceward.StatePending, out.Op.State)
+		assert.LessOrEqual(t, time.Until(out.Op.DueAt), 8*time.Second)
+		l.Always(says(200, `{"id":"ch_1"}`))
+		require.NoError(t, p.Ask(named(t, "invoice-2")).Err, "a first attempt is free")
+	})
 }
 
 func delayBeyondTheDeadline(t *testing.T) {

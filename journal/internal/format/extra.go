@@ -24,9 +24,10 @@ const (
 	tagFlow     = 8
 	tagParked   = 9
 	tagDisputed = 10
+	tagLeftFor  = 11
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed, tagLeftFor}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -44,6 +45,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return !op.ParkedSince.IsZero()
 	case tagDisputed:
 		return op.Disputed
+	case tagLeftFor:
+		return op.LeftFor != 0
 	}
 	return false
 }
@@ -63,6 +66,8 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.int(op.Flow.Handle)
 	case tagParked:
 		e.time(op.ParkedSince)
+	case tagLeftFor:
+		e.int(int64(op.LeftFor))
 	}
 }
 
@@ -83,6 +88,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.ParkedSince = d.time()
 	case tagDisputed:
 		op.Disputed = true
+	case tagLeftFor:
+		op.LeftFor = time.Duration(d.int())
 	default:
 		return false
 	}
@@ -92,7 +99,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
-	op.ParkedSince, op.Disputed = time.Time{}, false
+	op.ParkedSince, op.Disputed, op.LeftFor = time.Time{}, false, 0
 }
 
 func hasExtras(op *journal.Operation) bool {
