@@ -90,7 +90,9 @@ func New(cfg Config) (*Client, error) {
 	if shared, ok := cfg.Journal.(journal.Clock); ok {
 		c.core.Clock = shared.Now
 	}
-	c.core.Session = core.NewSession(cfg.Journal, c.core.SessionLost)
+	hooks := c.cfg.hooks()
+	c.core.Hook = core.NewHook(cfg.Journal, hooks.Settles(), c.core.HookFound)
+	c.core.Session = core.NewSession(cfg.Journal, c.core.Hook.Keep, c.core.SessionLost)
 	c.core.Backlog = core.NewBacklog(cfg.Journal, c.core.Lifecycle.Closing(), func(op *journal.Operation) { c.deliveries.Add(op) }, c.core.Wake)
 	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.core.Session.Rank}
 	c.core.Budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.core.Now())}
@@ -99,7 +101,6 @@ func New(cfg Config) (*Client, error) {
 		limits.Providers = append(limits.Providers, cfg.Providers[i].KeysUnder)
 	}
 	c.core.Throttle = throttle.New(limits)
-	hooks := c.cfg.hooks()
 	if err := c.reconciles(&hooks); err != nil {
 		return nil, err
 	}
@@ -117,6 +118,9 @@ func New(cfg Config) (*Client, error) {
 	if _, plain := c.core.Base.(*http.Transport); !plain {
 		c.core.Base = below{c.core.Base}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace.Period)
+	defer cancel()
+	_ = c.core.Hook.Keep(ctx) // a journal that fails is asked again before the client joins it
 	return c, nil
 }
 

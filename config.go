@@ -67,8 +67,8 @@ type Config struct {
 
 	// OnSettled receives outcomes that no caller is known to have, at least once each, concurrently and in no order,
 	// until it returns nil. A caller has the outcome if it got the response, or an error that says it. A flow's step has
-	// 30 seconds to ask for it. Every client of the journal needs it: a client without it marks outcomes as delivered.
-	// docs/outcomes.md says which outcomes come, and which of them come again.
+	// 30 seconds to ask for it. The journal remembers this hook (journal.HookKeeper). A client without one leaves the
+	// outcomes to the program that has one. docs/outcomes.md says which outcomes come, and which of them come again.
 	OnSettled func(context.Context, Operation) error
 
 	// OnSettledTx receives every outcome, even if the caller has the response, in a transaction of the journal's

@@ -240,6 +240,9 @@ type Event struct {
 	Told bool
 	// Delivered says that the event's outcome needs no delivery, since no hook receives it.
 	Delivered bool
+	// HookElsewhere says that another program's hook gets the event's outcome (HookKeeper). No session holds the outcome
+	// then, and a Claim passes over outcomes.
+	HookElsewhere bool
 
 	// NamedOnly says that a Claim sends no unnamed operations. Those of a dead session become unknown. Pending ones
 	// are left to other sessions as long as these may send them.

@@ -449,7 +449,7 @@ func claim(op *Operation, live bool, ev *Event) (Decision, error) {
 // offer gives an undelivered outcome to one session at a time.
 func offer(op *Operation, live bool, ev *Event) (Decision, error) {
 	switch {
-	case op.State == StateAbsent || op.Delivered:
+	case op.State == StateAbsent || op.Delivered || ev.HookElsewhere:
 		return Ignored, nil
 	case op.State == StateUnknown && op.Attention == "" && ev.Looking:
 		return Ignored, nil // it may settle by itself
@@ -925,7 +925,7 @@ func replaced(op *Operation, answer Answer) {
 func settle(op *Operation, ev *Event, to State) {
 	op.State = to
 	op.Holder, op.Delivered = ev.Session, ev.Delivered
-	if ev.Delivered {
+	if ev.Delivered || ev.HookElsewhere {
 		op.Holder = ""
 	}
 	op.SettledAt = ev.At

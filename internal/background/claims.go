@@ -80,18 +80,21 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, about str
 	b := &booking{worker: p.worker, taken: map[journal.Ref]booked{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
+	elsewhere := p.worker.Hook.Elsewhere(ctx)
 	ev := journal.Event{
 		Kind:      journal.EventClaim,
 		At:        p.worker.Now(),
 		Due:       p.started,
 		Session:   session.ID(),
 		NamedOnly: p.worker.NamedOnly,
-		Delivered: !p.worker.deliveries.Tells(),
+		Delivered: !p.worker.deliveries.Tells() && !elsewhere,
 		Looking:   p.worker.finder.Enabled(),
 		LookAfter: p.worker.finder.FirstLook(),
 		From:      from,
 		Today:     b.today,
 		Asker:     p.worker.NextAsker(),
+
+		HookElsewhere: elsewhere,
 	}
 	// Not under ctx: a claimed operation must not be forgotten.
 	ending, cancel := grace.After(ctx)
@@ -330,7 +333,7 @@ func (p *pass) passedOver(ctx context.Context) error {
 	defer cancel()
 	claimed, err := p.worker.Journal.Claim(ending, journal.Event{
 		Kind: journal.EventClaim, At: p.worker.Now(), Session: session.ID(), Looking: p.worker.finder.Enabled(), From: unclaimed,
-		Asker: asker,
+		Asker: asker, HookElsewhere: p.worker.Hook.Elsewhere(ctx),
 		Today: func(op *journal.Operation) (journal.Today, bool) {
 			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)

@@ -346,7 +346,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 
 // offer delivers an outcome that no caller is known to have.
 func (p *pass) offer(ctx context.Context, op *journal.Operation) {
-	if p.worker.deliveries.Offer(op) {
+	if p.worker.deliveries.Offer(ctx, op) {
 		p.startDeliveries(ctx)
 	}
 }

@@ -37,6 +37,7 @@ type Core struct {
 	Throttle     *throttle.Throttle
 	Idle         Idle
 	Flows        *Flows
+	Hook         *Hook
 
 	askers atomic.Int64
 	bursts bursts

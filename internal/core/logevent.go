@@ -24,6 +24,7 @@ const (
 	LogPassFailed    LogEvent = "journal.pass_failed"
 	LogSessionLost   LogEvent = "journal.session_lost"
 	LogHookPanicked  LogEvent = "hook.panicked"
+	LogHookMissing   LogEvent = "hook.missing"
 	LogUnprotected   LogEvent = "request.unprotected"
 	LogWithheld      LogEvent = "request.withheld"
 	LogTenantUnknown LogEvent = "inbound.tenant_unknown"
@@ -43,6 +44,6 @@ const (
 var LogEvents = []LogEvent{
 	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
 	LogLooked, LogFound, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
-	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogUnprotected, LogWithheld, LogTenantUnknown,
+	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogHookMissing, LogUnprotected, LogWithheld, LogTenantUnknown,
 	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
 }

@@ -22,12 +22,13 @@ type Session struct {
 	told    journal.Session                 // that it is lost
 	over    bool                            // the client was shut down: no other is started
 	lost    func(context.Context)
+	ready   func(context.Context) error
 }
 
-// NewSession returns the session of a client that has not joined its journal yet. It calls lost for each session that
-// turns out to be lost.
-func NewSession(j journal.Journal, lost func(context.Context)) *Session {
-	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost}
+// NewSession returns the session of a client that has not joined its journal yet. It calls ready before it joins, and lost for
+// each session that turns out to be lost.
+func NewSession(j journal.Journal, ready func(context.Context) error, lost func(context.Context)) *Session {
+	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost, ready: ready}
 }
 
 // noticed tells, once, of a session that is lost. It is called without mu.
@@ -84,6 +85,9 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 
 // start starts a session. The caller holds joining.
 func (s *Session) start(ctx context.Context) (journal.Session, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
 	joined, err := s.journal.Join(ctx)
 	if err != nil {
 		return nil, err

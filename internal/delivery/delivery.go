@@ -93,10 +93,10 @@ func (d *Deliveries) OnLost(op *journal.Operation) {
 	}
 }
 
-// Offer takes an outcome that no caller is known to have. It reports whether the outcome waits in the queue now.
-func (d *Deliveries) Offer(op *journal.Operation) (queued bool) {
+// Offer takes an outcome that no caller is known to have, unless it is for another program's hook. It reports whether the outcome waits in the queue now.
+func (d *Deliveries) Offer(ctx context.Context, op *journal.Operation) (queued bool) {
 	switch {
-	case op.Delivered:
+	case op.Delivered, d.Hook.Elsewhere(ctx):
 		return false
 	case !opensItsFlow(op) && !d.hasSubscriber(op) && d.note(delivered(op)) == nil: // no hook gets it
 		return false

@@ -233,7 +233,8 @@ func (k *call) apply(res *journal.Result) error {
 		Intent: &k.intent,
 		Asker:  k.engine.NextAsker(),
 
-		LookAfter: k.engine.finder.FirstLook(),
+		LookAfter:     k.engine.finder.FirstLook(),
+		HookElsewhere: k.engine.Hook.Elsewhere(k.ctx),
 	}
 	asked := false
 	err = k.engine.Session.Do(ctx, func(session string) (err error) {

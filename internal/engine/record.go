@@ -25,7 +25,7 @@ func (r *run) begun() {
 // record writes the end of the run to the journal. An event that the journal fails to record is kept and tried again,
 // and the caller gets the same answer. result holds the recorded state even if a hook panics.
 func (r *run) record(result *journal.Result) {
-	e := r.end
+	e, elsewhere := r.end, r.engine.Hook.Elsewhere(r.ctx)
 	ev := journal.Event{
 		Kind:       e.kind,
 		Ref:        r.op.Ref,
@@ -48,9 +48,11 @@ func (r *run) record(result *journal.Result) {
 		Retention:  r.tally.declared,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
-		Delivered:  !r.engine.deliveries.Settles(),
+		Delivered:  !r.engine.deliveries.Settles() && !elsewhere,
 		LookAfter:  r.engine.finder.FirstLook(),
 		Account:    r.op.Account,
+
+		HookElsewhere: elsewhere,
 	}
 	switch {
 	case e.found:

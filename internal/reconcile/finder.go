@@ -360,7 +360,7 @@ func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evid
 // tellsNobody reports whether an outcome that was found counts as delivered at once. An outcome of a flow's step is
 // for the flow's Run.
 func (c *Finder) tellsNobody(op *journal.Operation) bool {
-	return !c.settings.Tells && !seam.IsOfFlow(op.Parent)
+	return !c.settings.Tells && !seam.IsOfFlow(op.Parent) && !c.Hook.Elsewhere(context.Background())
 }
 
 // StillLooks reports whether looks may still settle an operation, so that OnSettled and OnUnknown do not get it yet.

@@ -90,6 +90,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"reap beside traffic", reapBesideTests},
 		{"reconciliation", reconcileTests},
 		{"stats", statsTests},
+		{"hook", hookTests},
 		{"outbox", outboxTests},
 		{"receipts", receiptTests},
 		{"interruptions", interruptedTests},

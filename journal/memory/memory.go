@@ -32,6 +32,7 @@ type Journal struct {
 	reaped   map[store.Mark]bool
 	sessions map[string]*session
 	clock    store.Clock
+	hooked   bool // outcomes are for a hook
 	flows    flows
 	writing  *transaction // the open transaction, for which other writers wait
 	closed   bool

@@ -212,10 +212,12 @@ func (t *tx) wanted(ev journal.Event, c *claiming, limit int) (handles []int64, 
 		dead, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(t.j.in(nobodys), ev.Looking, after, limit).Query(func(rows pgx.Rows) (err error) {
-		handles, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	})
+	if !ev.HookElsewhere {
+		b.Queue(t.j.in(nobodys), ev.Looking, after, limit).Query(func(rows pgx.Rows) (err error) {
+			handles, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
+	}
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 		return nil, 0, err
 	}

@@ -100,9 +100,11 @@ func (b *batch) wanted(p *prepared, after int64, limit int) (handles []int64, th
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	nobodys, err := b.handles(b.sql.Unheld, after, limit, p.Looking)
-	if err != nil {
-		return nil, 0, nil, err
+	var nobodys []int64
+	if !p.HookElsewhere {
+		if nobodys, err = b.handles(b.sql.Unheld, after, limit, p.Looking); err != nil {
+			return nil, 0, nil, err
+		}
 	}
 	wanting, some, err := b.wanting(p, after)
 	if err != nil {

@@ -33,6 +33,9 @@ func (b *booking) book(op onceward.Operation) error {
 	return nil
 }
 
+// settle is an OnSettled.
+func (b *booking) settle(_ context.Context, op onceward.Operation) error { return b.book(op) }
+
 // got returns what the hook got.
 func (b *booking) got() []string {
 	b.mu.Lock()
@@ -44,12 +47,8 @@ func (b *booking) got() []string {
 func eachHook(t *testing.T, test func(t *testing.T, cfg onceward.Config, b *booking)) {
 	t.Helper()
 	for name, set := range map[string]func(*onceward.Config, *booking){
-		"OnSettled": func(cfg *onceward.Config, b *booking) {
-			cfg.OnSettled = func(_ context.Context, op onceward.Operation) error { return b.book(op) }
-		},
-		"OnSettled, all": func(cfg *onceward.Config, b *booking) {
-			cfg.SettleAll, cfg.OnSettled = true, func(_ context.Context, op onceward.Operation) error { return b.book(op) }
-		},
+		"OnSettled":      func(cfg *onceward.Config, b *booking) { cfg.OnSettled = b.settle },
+		"OnSettled, all": func(cfg *onceward.Config, b *booking) { cfg.OnSettled, cfg.SettleAll = b.settle, true },
 	} {
 		virtual(t, name, func(t *testing.T) {
 			cfg, b := onceward.Config{Journal: memory.New()}, &booking{}

@@ -116,3 +116,9 @@ CREATE TABLE onceward_swept (
 	PRIMARY KEY (sweep, handle)
 ) STRICT, WITHOUT ROWID;
 `
+
+// HookTable makes the table that says whether outcomes are for a hook. A journal of a program without hooks has none.
+const HookTable = `CREATE TABLE IF NOT EXISTS onceward_hook (
+	one  INTEGER PRIMARY KEY CHECK (one = 1),
+	kept INTEGER NOT NULL -- 1: they are
+) STRICT`
