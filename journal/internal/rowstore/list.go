@@ -40,7 +40,7 @@ const listPage = 256
 
 // List implements journal.Journal.
 func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
-	scan := Scan{Index: ByHandle, After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest, Limit: listPage}
+	scan := Scan{Index: ByHandle, After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest}
 	switch {
 	case f.ByWake:
 		scan.Index, scan.After, scan.Before, scan.Newest = PendingByWake, Position{}, 0, false
@@ -59,9 +59,10 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 	})
 }
 
-// page reads size operations that the filter selects, and moves the scan behind them.
+// page reads size operations that the filter selects, and moves the scan behind them. The fewer it selects, the more it
+// reads at once.
 func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int) (ops []journal.Operation, last bool, err error) {
-	for {
+	for scan.Limit = size; ; scan.Limit = min(2*scan.Limit, listPage) {
 		places, err := r.Scan(ctx, *scan)
 		if err != nil {
 			return nil, false, err

@@ -37,8 +37,11 @@ var (
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
 const patience = 5 * time.Second
 
-// Open returns a journal over the driver's database. Warnings go to log. Close also closes the driver.
+// Open returns a journal over the driver's database. Warnings go to log. Nil means none. Close also closes the driver.
 func Open(ctx context.Context, d Driver, log *slog.Logger) (*Store, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	tx, head, _, err := d.Begin(ctx, Keys{})
 	if err != nil {
 		return nil, err

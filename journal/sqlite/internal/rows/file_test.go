@@ -1,0 +1,275 @@
+package rows_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
+)
+
+func begin(id string, s journal.Session) journal.Event {
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
+			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+func complete(op journal.Operation, s journal.Session) journal.Event {
+	return journal.Event{
+		Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
+		Claim: op.Claim, Generation: op.Generation, Attempts: 1, Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
+	}
+}
+
+func joined(t *testing.T, path string) (*rowstore.Store, journal.Session) {
+	t.Helper()
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	return j, s
+}
+
+// execute runs SQL in a journal's file, as another program.
+func execute(t *testing.T, path, text string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec(text)
+	require.NoError(t, err)
+}
+
+// beside begins 64 operations in eight goroutines, beside whatever else a test does, and returns the errors.
+func beside(t *testing.T, j journal.Journal, s journal.Session, tag string, others func()) (errs []error) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := range 8 {
+				_, err := j.Apply(t.Context(), begin(fmt.Sprint(tag, "-", g, "-", n), s))
+				others()
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestADamagedRowFailsItsOwnRequestsAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, s := joined(t, path)
+	op, err := j.Apply(t.Context(), begin("damaged", s))
+	require.NoError(t, err)
+	execute(t, path, fmt.Sprint("UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = ", op.Operation.Handle))
+	assert.Empty(t, beside(t, j, s, "other", func() {
+		_, err := j.Apply(t.Context(), begin("damaged", s))
+		assert.ErrorIs(t, err, format.ErrDamaged)
+	}))
+}
+
+func TestARowThatTheDatabaseRefusesFailsItsOwnRequestsAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, s := joined(t, path)
+	result, err := j.Apply(t.Context(), begin("delivered", s))
+	require.NoError(t, err)
+	result, err = j.Apply(t.Context(), complete(result.Operation, s))
+	require.NoError(t, err)
+	execute(t, path, fmt.Sprint(`
+		CREATE TRIGGER no_provider BEFORE INSERT ON onceward_rows WHEN new.provider = 'refused' BEGIN SELECT raise(ABORT, 'no'); END;
+		CREATE TRIGGER no_delivery BEFORE UPDATE ON onceward_rows WHEN new.handle = `, result.Operation.Handle, ` BEGIN SELECT raise(ABORT, 'no'); END;`))
+	deliver := journal.Event{Kind: journal.EventDeliver, Handle: result.Operation.Handle, Ref: result.Operation.Ref, At: time.Now()}
+	_, err = j.Apply(t.Context(), deliver)
+	require.NoError(t, err)
+	assert.Empty(t, beside(t, j, s, "other", func() {
+		ev := begin("refused", s)
+		ev.Intent.Provider = "refused"
+		_, err := j.Apply(t.Context(), ev)
+		assert.ErrorIs(t, err, rowstore.ErrRefused)
+	}))
+}
+
+// Two processes ask for the same names, 8 callers each. Each name is executed once.
+func TestTwoProcessesExecuteANameOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	var mu sync.Mutex
+	executed := map[string]int{}
+	var wg sync.WaitGroup
+	for range 2 {
+		j, s := joined(t, path)
+		for range 8 {
+			wg.Go(func() {
+				for n := range 40 {
+					id := fmt.Sprint("name-", n)
+					result, err := j.Apply(t.Context(), begin(id, s))
+					if !assert.NoError(t, err) {
+						return
+					}
+					if result.Decision == journal.Execute {
+						mu.Lock()
+						executed[id]++
+						mu.Unlock()
+						_, err := j.Apply(t.Context(), complete(result.Operation, s))
+						assert.NoError(t, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	assert.Len(t, executed, 40)
+	for id, times := range executed {
+		assert.Equal(t, 1, times, id)
+	}
+}
+
+func TestAFileOfAnotherLayoutIsRefused(t *testing.T) {
+	old := filepath.Join(t.TempDir(), "old.db")
+	j, err := sqlite.Open(old, sqlite.Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	_, err = rows.Open(old)
+	require.ErrorIs(t, err, rows.ErrLayout)
+
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	require.NoError(t, open(t, newer).Close())
+	execute(t, newer, "UPDATE onceward_head SET version = 2")
+	_, err = rows.Open(newer)
+	assert.ErrorIs(t, err, rows.ErrLayout)
+}
+
+func TestAHeadThatIsNotAsItWasWrittenIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	execute(t, path, "UPDATE onceward_head SET last_at = last_at + 1")
+	d, err := rows.Open(path)
+	require.NoError(t, err)
+	defer d.Close()
+	_, err = rowstore.Open(t.Context(), d, nil)
+	assert.ErrorIs(t, err, format.ErrDamaged)
+}
+
+// A session whose file is gone may live elsewhere: its operations are left alone, and others are claimed.
+func TestASessionWithoutItsFileKeepsItsOperations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, s := joined(t, path)
+	_, err := j.Apply(t.Context(), begin("a", s))
+	require.NoError(t, err)
+	next, own := joined(t, path)
+	require.NoError(t, os.Remove(path+"-session-"+s.ID()))
+	_, err = next.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: own.ID()}, 10)
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = next.Apply(t.Context(), begin("a", own))
+	assert.ErrorIs(t, err, journal.ErrRestored)
+	_, err = next.Apply(t.Context(), begin("b", own))
+	assert.NoError(t, err)
+}
+
+// A process with 16 callers is killed again and again. What it said to be recorded is, and the next one claims the rest.
+func TestKilledProcessesLoseNothing(t *testing.T) {
+	if path := os.Getenv("ONCEWARD_ROWS_CHILD"); path != "" {
+		child(path)
+		return
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	told := map[string]string{}
+	for round := range soak.Times(3, 40) {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		c.Env = append(os.Environ(), "ONCEWARD_ROWS_CHILD="+path, fmt.Sprint("ONCEWARD_ROWS_ROUND=", round))
+		out, err := c.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, c.Start())
+		lines := 0
+		for s := bufio.NewScanner(out); s.Scan(); {
+			if did, id, is := strings.Cut(s.Text(), " "); is && (did == "begun" || did == "done") && strings.HasSuffix(id, ".") {
+				told[id] = did
+				if lines++; lines == 300+97*round {
+					require.NoError(t, c.Process.Kill())
+				}
+			}
+		}
+		_ = c.Wait()
+		require.GreaterOrEqual(t, lines, 300)
+	}
+	j, s := joined(t, path)
+	for id, did := range told {
+		op, err := j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		if did == "done" {
+			require.Equal(t, journal.StateCompleted, op.State)
+			require.Equal(t, "paid "+id, string(op.Answer.Body))
+		}
+	}
+	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 1_000_000)
+	require.NoError(t, err)
+	assert.NotEmpty(t, claimed)
+	for op, err := range j.List(t.Context(), journal.Filter{States: []journal.State{journal.StateInFlight}}) {
+		require.NoError(t, err)
+		assert.Equal(t, s.ID(), op.Holder)
+	}
+}
+
+// child begins and completes operations, and says so, until it is killed.
+func child(path string) {
+	d, err := rows.Open(path)
+	var j *rowstore.Store
+	if err == nil {
+		j, err = rowstore.Open(context.Background(), d, nil)
+	}
+	var s journal.Session
+	if err == nil {
+		s, err = j.Join(context.Background())
+	}
+	if err != nil {
+		panic(err)
+	}
+	lines := make(chan string)
+	for caller := range 16 {
+		go func() {
+			for n := 0; ; n++ {
+				id := fmt.Sprintf("%s-%d-%d.", os.Getenv("ONCEWARD_ROWS_ROUND"), caller, n)
+				result, err := j.Apply(context.Background(), begin(id, s))
+				if err != nil || result.Decision != journal.Execute {
+					panic(fmt.Sprint(result.Decision, err))
+				}
+				lines <- "begun " + id
+				ev := complete(result.Operation, s)
+				ev.Delivered = true
+				if _, err := j.Apply(context.Background(), ev); err != nil {
+					panic(err)
+				}
+				lines <- "done " + id
+			}
+		}()
+	}
+	for line := range lines {
+		fmt.Println(line)
+	}
+}

@@ -1,0 +1,206 @@
+package rows
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// reader is a connection that reads, and its statements.
+type reader struct {
+	c                                *conn.Conn
+	name, light, whole, mark, holder *conn.Stmt
+	scans                            map[string]*conn.Stmt
+}
+
+const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
+
+func newReader(c *conn.Conn) (*reader, error) {
+	r := &reader{c: c, scans: make(map[string]*conn.Stmt)}
+	return r, prepareAll(c, []toPrepare{
+		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
+		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
+		{&r.whole, "SELECT " + columns + `, q.head, q.body, a.head, a.body FROM onceward_rows o
+			LEFT JOIN onceward_requests q ON q.handle = o.handle LEFT JOIN onceward_answers a ON a.handle = o.handle WHERE o.handle = ?`},
+		{&r.mark, "SELECT handle FROM onceward_marks WHERE mark = ?"},
+		{&r.holder, "SELECT holder FROM onceward_rows INDEXED BY onceward_rows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
+	})
+}
+
+type toPrepare struct {
+	to   **conn.Stmt
+	text string
+}
+
+func prepareAll(c *conn.Conn, all []toPrepare) (err error) {
+	for _, p := range all {
+		if *p.to, err = c.Prepare(p.text); err != nil {
+			return fmt.Errorf("%s: %w", p.text, err)
+		}
+	}
+	return nil
+}
+
+// Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
+func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Found, err error) {
+	found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
+	read := make(map[int64]bool, len(keys.Names)+len(keys.Handles))
+	row := func(handle int64, whole bool) error {
+		if read[handle] {
+			return nil
+		}
+		read[handle] = true
+		return r.row(&found, handle, whole)
+	}
+	for _, name := range keys.Names {
+		is, err := r.name.First(func(v []driver.Value) error { found.Names[name] = v[0].(int64); return nil }, name[:])
+		if err == nil && is {
+			err = row(found.Names[name], true)
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	for _, handle := range keys.Handles {
+		if err := row(handle, keys.Whole); err != nil {
+			return found, err
+		}
+	}
+	for _, mark := range keys.Marks {
+		err := r.mark.Each(func(v []driver.Value) error {
+			found.Marks[mark] = append(found.Marks[mark], v[0].(int64))
+			return nil
+		}, mark)
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// row adds the row of a handle, if there is one.
+func (r *reader) row(found *rowstore.Found, handle int64, whole bool) error {
+	s := r.light
+	if whole {
+		s = r.whole
+	}
+	_, err := s.First(func(v []driver.Value) error {
+		row := &rowstore.Row{Handle: v[0].(int64), State: uint8(v[1].(int64)), Told: v[5] == int64(1), Reaped: v[6] == int64(1),
+			Provider: v[7].(string), Record: format.ToBytes(v[8]), HasWake: v[3] != nil, Whole: whole}
+		row.Holder, _ = v[2].(string)
+		row.Wake, _ = v[3].(int64)
+		row.Settled, _ = v[4].(int64)
+		if whole {
+			row.Request, row.Answer = part(v[9], v[10]), part(v[11], v[12])
+		}
+		found.Rows = append(found.Rows, row)
+		return nil
+	}, handle)
+	if errors.Is(err, format.ErrDamaged) { // a column of another type: a row without its record is damaged
+		found.Rows, err = append(found.Rows, &rowstore.Row{Handle: handle}), nil
+	}
+	return err
+}
+
+func part(head, body driver.Value) *rowstore.Part {
+	if head == nil {
+		return nil
+	}
+	return &rowstore.Part{Head: format.ToBytes(head), Body: format.ToBytes(body)}
+}
+
+// Scan implements rowstore.Reader.
+func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
+	text, args := selection(&scan)
+	s := r.scans[text]
+	if s == nil {
+		if s, err = r.c.Prepare(text); err != nil {
+			return nil, err
+		}
+		r.scans[text] = s
+	}
+	err = s.EachContext(ctx, func(v []driver.Value) error {
+		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64)})
+		return nil
+	}, args...)
+	return page, err
+}
+
+// selection returns the statement of a scan, and its arguments.
+func selection(s *rowstore.Scan) (text string, args []any) {
+	byKey := func(column, where string) string {
+		args = append(args, s.After.Key, s.After.Handle)
+		return "SELECT " + column + ", handle FROM onceward_rows WHERE " + where + " AND (" + column + ", handle) > (?, ?) ORDER BY " + column + ", handle"
+	}
+	by := func(where string, own ...any) string {
+		args = append(own, s.After.Handle)
+		return "SELECT 0, handle FROM onceward_rows WHERE " + where + " AND handle > ? ORDER BY handle"
+	}
+	switch s.Index {
+	case rowstore.ByHandle:
+		text = by("true")
+		if s.Newest {
+			args = append(args, before(s.Before))
+			text = "SELECT 0, handle FROM onceward_rows WHERE handle > ? AND handle < ? ORDER BY handle DESC"
+		} else if s.Before != 0 {
+			text = by("handle < ?", s.Before)
+		}
+	case rowstore.Pending:
+		where, own := of(s.Providers, "")
+		text = by("state = 1 AND wake_at BETWEEN ? AND ?"+where, append([]any{-s.By, s.By}, own...)...)
+	case rowstore.PendingByWake:
+		text = byKey("wake_at", "state = 1 AND wake_at > 0")
+	case rowstore.HeldBy:
+		where, own := of(s.Providers, "state > 2 OR ")
+		text = by("holder = ?"+where, append([]any{s.Holder}, own...)...)
+	case rowstore.Undelivered:
+		text = by("told = 0 AND state > 2 AND holder IS NULL")
+	case rowstore.LookDue:
+		args = []any{s.By}
+		text = byKey("wake_at", "state = 4 AND wake_at > 0 AND wake_at <= ?")
+	case rowstore.Unanswered:
+		text = by(`handle IN (SELECT handle FROM onceward_rows WHERE state = 1 UNION ALL SELECT handle FROM onceward_rows WHERE state > 3
+			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2)`)
+	case rowstore.InFlight:
+		text = by("holder IS NOT NULL AND state = 2")
+	case rowstore.Settled:
+		args = []any{s.By}
+		text = byKey("settled_at", "told = 1 AND reaped = 0 AND settled_at IS NOT NULL AND settled_at <= ?")
+	}
+	return text + " LIMIT ?", append(args, int64(s.Limit))
+}
+
+func before(handle int64) int64 {
+	if handle == 0 {
+		return math.MaxInt64
+	}
+	return handle
+}
+
+// of is a condition that selects providers, or else what or says. No providers select nothing else.
+func of(providers []string, or string) (where string, args []any) {
+	if providers == nil {
+		return "", nil
+	}
+	for _, p := range providers {
+		args = append(args, p)
+	}
+	return " AND (" + or + "provider IN (" + strings.TrimPrefix(strings.Repeat(", ?", len(providers)), ", ") + "))", args
+}
+
+// Holders implements rowstore.Reader.
+func (r *reader) Holders(context.Context) (all []string, err error) {
+	for holder := ""; ; all = append(all, holder) {
+		found, err := r.holder.First(func(v []driver.Value) error { holder = v[0].(string); return nil }, holder)
+		if err != nil || !found {
+			return all, err
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package rows
+
+import (
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
+)
+
+// tables are the tables of a journal. A row of an operation does not grow, since its request and its answer lie apart.
+const tables = `
+CREATE TABLE onceward_head (
+	one          INTEGER PRIMARY KEY CHECK (one = 1),
+	version      INTEGER NOT NULL, -- of these tables
+	identity     TEXT NOT NULL,
+	key          BLOB NOT NULL,    -- of the digests of names and marks, and its sum
+	newest       INTEGER NOT NULL, -- the latest handle
+	number       INTEGER NOT NULL, -- of commits
+	last_at      INTEGER NOT NULL,
+	jumped_at    INTEGER NOT NULL,
+	least_margin INTEGER NOT NULL,
+	sum          INTEGER NOT NULL  -- of the row
+) STRICT;
+
+CREATE TABLE onceward_rows (
+	handle     INTEGER PRIMARY KEY,
+	state      INTEGER NOT NULL,
+	holder     TEXT,               -- NULL: no session
+	wake_at    INTEGER,
+	settled_at INTEGER,
+	told       INTEGER NOT NULL,
+	reaped     INTEGER NOT NULL,
+	provider   TEXT NOT NULL,
+	record     BLOB NOT NULL       -- and the sum of the row
+) STRICT;
+CREATE INDEX onceward_rows_held        ON onceward_rows (holder)             WHERE holder IS NOT NULL;
+CREATE INDEX onceward_rows_wake        ON onceward_rows (wake_at, handle)    WHERE state = 1;
+CREATE INDEX onceward_rows_looks       ON onceward_rows (wake_at, handle)    WHERE state = 4;
+CREATE INDEX onceward_rows_unanswered  ON onceward_rows (handle)             WHERE state > 3;
+CREATE INDEX onceward_rows_undelivered ON onceward_rows (handle)             WHERE told = 0 AND state > 2 AND holder IS NULL;
+CREATE INDEX onceward_rows_settled     ON onceward_rows (settled_at, handle) WHERE told = 1 AND reaped = 0 AND settled_at IS NOT NULL;
+
+-- A name or a second name of an operation, by its digest.
+CREATE TABLE onceward_names (digest BLOB PRIMARY KEY, handle INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+-- What is large of an operation: a head with its sum, and a body that the head has the sum of.
+CREATE TABLE onceward_requests (handle INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB) STRICT;
+CREATE TABLE onceward_answers  (handle INTEGER PRIMARY KEY, head BLOB NOT NULL, body BLOB) STRICT;
+
+-- Hashes of keys, references and objects. Handle 0 stands for an operation that was removed.
+CREATE TABLE onceward_marks (mark INTEGER NOT NULL, handle INTEGER NOT NULL, PRIMARY KEY (mark, handle)) STRICT, WITHOUT ROWID;
+
+-- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
+CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+`
+
+// version is of tables. Another one is another layout, and is never edited.
+const version = 1
+
+// ErrLayout means that the file has a journal of another layout.
+var ErrLayout = errors.New("the file has a journal of another layout: open it with the release that wrote it, or begin a new file")
+
+// prepare makes the tables of a new journal, and refuses another layout.
+func prepare(c *conn.Conn, timeout time.Duration) (err error) {
+	if err := conn.InTurn(timeout, func() error { return c.Exec("BEGIN IMMEDIATE") }); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = c.Exec("ROLLBACK")
+		}
+	}()
+	has, err := c.Value(`SELECT group_concat(name) FROM (SELECT name FROM sqlite_master WHERE name IN ('onceward_head', 'onceward_journal', 'onceward_log') ORDER BY name)`)
+	if err != nil {
+		return err
+	}
+	switch has {
+	case nil:
+		if err := create(c); err != nil {
+			return err
+		}
+	case "onceward_head":
+		is, err := c.Value("SELECT version FROM onceward_head")
+		if err != nil {
+			return err
+		}
+		if is != int64(version) {
+			return fmt.Errorf("%w (version %v, and not %d)", ErrLayout, is, version)
+		}
+	default:
+		return ErrLayout
+	}
+	return c.Exec("COMMIT")
+}
+
+func create(c *conn.Conn) error {
+	if err := c.Exec(tables); err != nil {
+		return err
+	}
+	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	h := rowstore.Head{Identity: sessions.NewID(), Key: format.NewHashKey()}
+	_, err = insert.Exec(append([]any{int64(version), h.Identity, h.Key.Sealed()}, changing(&h)...)...)
+	return err
+}
+
+// changing are the columns of the head that commits change, and the sum of the row.
+func changing(h *rowstore.Head) []any {
+	numbers := []int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin)}
+	b := append([]byte(h.Identity), h.Key.Sealed()...)
+	args := make([]any, 0, len(numbers)+1)
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		args = append(args, n)
+	}
+	return append(args, int64(format.Sum(b)))
+}
+
+const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, sum"
+
+// readHead reads headColumns.
+func readHead(s *conn.Stmt) (h rowstore.Head, err error) {
+	found, err := s.First(func(v []driver.Value) (err error) {
+		h.Identity, h.Newest, h.Number = v[0].(string), v[2].(int64), v[3].(int64)
+		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[4].(int64)), fromColumn(v[5].(int64)), time.Duration(v[6].(int64))
+		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
+			return err
+		}
+		if args := changing(&h); args[len(args)-1] != v[7] {
+			return format.ErrSum
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = format.ErrDamaged
+	}
+	return h, err
+}
+
+// toColumn is a time in milliseconds, 0 for none.
+func toColumn(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromColumn(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

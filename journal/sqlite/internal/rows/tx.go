@@ -1,0 +1,204 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// statements are those of the connection that writes.
+type statements struct {
+	reader
+	begin, commit, rollback, head, setHead, join, leave, members *conn.Stmt
+
+	insert, update, remove, addName, removeName, addMark, removeMark *conn.Stmt
+	request, noRequest, answer, noAnswer                             *conn.Stmt
+}
+
+func newStatements(c *conn.Conn) (*statements, error) {
+	r, err := newReader(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &statements{reader: *r}
+	return s, prepareAll(c, []toPrepare{
+		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
+		{&s.head, "SELECT " + headColumns + " FROM onceward_head"},
+		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, sum = ?"},
+		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
+		{&s.leave, "DELETE FROM onceward_members WHERE id = ?"},
+		{&s.members, "SELECT id FROM onceward_members"},
+		{&s.insert, "INSERT INTO onceward_rows (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&s.update, "UPDATE onceward_rows SET state = ?2, holder = ?3, wake_at = ?4, settled_at = ?5, told = ?6, reaped = ?7, provider = ?8, record = ?9 WHERE handle = ?1"},
+		{&s.remove, "DELETE FROM onceward_rows WHERE handle = ?"},
+		{&s.addName, "INSERT INTO onceward_names (digest, handle) VALUES (?, ?) ON CONFLICT DO NOTHING"},
+		{&s.removeName, "DELETE FROM onceward_names WHERE digest = ? AND handle = ?"},
+		{&s.addMark, "INSERT INTO onceward_marks (mark, handle) VALUES (?, ?) ON CONFLICT DO NOTHING"},
+		{&s.removeMark, "DELETE FROM onceward_marks WHERE mark = ? AND handle = ?"},
+		{&s.request, "INSERT OR REPLACE INTO onceward_requests (handle, head, body) VALUES (?, ?, ?)"},
+		{&s.noRequest, "DELETE FROM onceward_requests WHERE handle = ?"},
+		{&s.answer, "INSERT OR REPLACE INTO onceward_answers (handle, head, body) VALUES (?, ?, ?)"},
+		{&s.noAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
+	})
+}
+
+// tx is the one open transaction of a process.
+type tx struct {
+	*reader
+	d     *Driver
+	head  rowstore.Head
+	rows  int // that were written
+	ended bool
+}
+
+// Handle implements rowstore.Tx.
+func (t *tx) Handle(context.Context) (int64, error) {
+	t.head.Newest++
+	return t.head.Newest, nil
+}
+
+// Put implements rowstore.Tx.
+func (t *tx) Put(_ context.Context, changes []*rowstore.Change) error {
+	for _, c := range changes {
+		if err := t.put(c); err != nil {
+			if conn.OfOneStatement(err) {
+				err = fmt.Errorf("%w: %w", rowstore.ErrRefused, err)
+			}
+			return conn.Explain(t.d.path, "write", err)
+		}
+	}
+	t.rows += len(changes)
+	return nil
+}
+
+func (t *tx) put(c *rowstore.Change) error {
+	if err := t.putRow(c); err != nil {
+		return err
+	}
+	s, handle := t.d.sql, c.Row.Handle
+	for _, name := range c.RemoveNames {
+		if _, err := s.removeName.Exec(name[:], handle); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.AddNames {
+		if err := one(s.addName.Exec(name[:], handle)); err != nil {
+			return err
+		}
+	}
+	if err := each(s.removeMark, c.RemoveMarks, handle); err != nil {
+		return err
+	}
+	if err := each(s.addMark, c.AddMarks, handle); err != nil {
+		return err
+	}
+	return each(s.addMark, c.LeaveMarks, 0)
+}
+
+// putRow writes the row and its parts.
+func (t *tx) putRow(c *rowstore.Change) error {
+	s, r := t.d.sql, c.Row
+	if c.Remove {
+		if err := one(s.remove.Exec(r.Handle)); err != nil {
+			return err
+		}
+		_, request := s.noRequest.Exec(r.Handle)
+		_, answer := s.noAnswer.Exec(r.Handle)
+		return errors.Join(request, answer)
+	}
+	write := s.update
+	if c.Insert {
+		write = s.insert
+	}
+	var wake, settled any
+	if r.HasWake {
+		wake = r.Wake
+	}
+	if r.Settled != 0 {
+		settled = r.Settled
+	}
+	if err := one(write.Exec(r.Handle, int64(r.State), format.Nullable(r.Holder), wake, settled, r.Told, r.Reaped, r.Provider, r.Record)); err != nil {
+		return err
+	}
+	if c.Request {
+		if err := putPart(s.request, s.noRequest, r.Handle, r.Request); err != nil {
+			return err
+		}
+	}
+	if c.Answer {
+		return putPart(s.answer, s.noAnswer, r.Handle, r.Answer)
+	}
+	return nil
+}
+
+func putPart(put, remove *conn.Stmt, handle int64, p *rowstore.Part) (err error) {
+	if p == nil {
+		_, err = remove.Exec(handle)
+	} else {
+		_, err = put.Exec(handle, p.Head, p.Body)
+	}
+	return err
+}
+
+func each(s *conn.Stmt, marks []int64, handle int64) error {
+	for _, mark := range marks {
+		if _, err := s.Exec(mark, handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one is ErrMissed unless one row was changed.
+func one(changed int64, err error) error {
+	if err == nil && changed != 1 {
+		return rowstore.ErrMissed
+	}
+	return err
+}
+
+// Commit implements rowstore.Tx.
+func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+	defer t.Rollback()
+	if err := t.Put(ctx, changes); err != nil {
+		return err
+	}
+	head.Newest = max(head.Newest, t.head.Newest)
+	if _, err := t.d.sql.setHead.Exec(changing(&head)...); err != nil {
+		return conn.Explain(t.d.path, "write the head", err)
+	}
+	if _, err := t.d.sql.commit.Exec(); err != nil {
+		return t.fate(head.Number, err)
+	}
+	t.d.number = head.Number
+	t.ended = true
+	t.d.wal.wrote(t.rows)
+	t.d.pass()
+	return nil
+}
+
+// fate finds out what became of a commit that reported an error.
+func (t *tx) fate(number int64, failed error) error {
+	_, _ = t.d.sql.rollback.Exec()
+	switch is, err := readHead(t.d.sql.head); {
+	case err != nil:
+		return conn.Explain(t.d.path, "commit", errors.Join(rowstore.ErrUndecided, failed))
+	case is.Number == number && number != t.head.Number:
+		return nil
+	}
+	return conn.Explain(t.d.path, "commit", failed)
+}
+
+// Rollback implements rowstore.Tx.
+func (t *tx) Rollback() {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	_, _ = t.d.sql.rollback.Exec()
+	t.d.pass()
+}
