@@ -33,8 +33,11 @@ type Config struct {
 
 	// Authorize adds credentials to a request, in headers or query parameters, since the journal holds none. It is
 	// called concurrently, before every attempt at a host of Providers, in the background too, and before every request
-	// of a look-up (LookOf). It is called once more before an operation is recorded, if its table scopes keys to the
-	// credential or detects test mode by it, or with Reconcile. An error stops the attempt before it is sent.
+	// of a look-up (LookOf). It is called once more before an operation is recorded. An error stops the attempt before it
+	// is sent.
+	//
+	// An operation that may have run is sent again only under the same credential, or under another one of the same
+	// account: see docs/adapters.md.
 	//
 	// The request has its key and body, so Authorize may sign them. It reads the body by Body or GetBody, and must not
 	// change anything else. It may call through the same client.

@@ -49,10 +49,13 @@ const (
 	// EventEnqueue records the operation of a caller, to be claimed and sent at Due or now. Needs Intent, and no
 	// session. An existing operation stays as it is (Ignored), but a cancelled one is pending again.
 	EventEnqueue
+	// EventSign records the credential and the account of the claim's attempts, before the first of them is sent. Needs
+	// Claim, Session and Credential. It is refused if the operation may have run under the recorded credential.
+	EventSign
 )
 
 var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt",
-	"look", "hint", "evidence", "enqueue"}
+	"look", "hint", "evidence", "enqueue", "sign"}
 
 func (k EventKind) String() string { return words.Of("EventKind", eventNames[:], k) }
 
@@ -267,6 +270,7 @@ type Event struct {
 	// Object is kind and id of the object in the answer or the evidence, or "". With Executed it is the candidate that
 	// the person chose. Complete, Evidence, Resolve. Account is the proven identity of the attempt or look-up.
 	Object, Account string
+	Credential      string // Sign: Operation.Credential from now on
 	// Taken says that Object proves another operation. A store sets it.
 	Taken bool
 	// Sole says that no other operation of the provider has, or ever had, Reference. Evidence. A store sets it.

@@ -254,6 +254,13 @@ var laws = []law{
 			s.decision == journal.Recorded && s.ev.Kind == journal.EventEnqueue
 		return (key || taken && s.op.Key == "") && (request || taken) && s.next.Fingerprint == s.op.Fingerprint
 	}},
+	{"an operation that may have run keeps its credential", func(s *step) bool {
+		ran := s.op.MayHaveRun
+		if s.ev.Kind == journal.EventSign {
+			ran = s.op.Found.MayHaveRun
+		}
+		return !s.sameLife() || !ran || s.op.State == journal.StateCancelled || s.op.NeverSigned() || s.next.Tombstone || s.next.Credential == s.op.Credential
+	}},
 	{"terms are kept or narrowed within a generation", func(s *step) bool {
 		if !s.sameLife() || s.next.Terms == s.op.Terms {
 			return true
@@ -507,6 +514,7 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 		if d.oneIn(3) {
 			op.Resolved = &journal.Resolved{Resolution: journal.Resolution(1 + d(5)), By: "somebody"}
 		}
+		op.Credential = pick(d, "", "digest 1", journal.Unsigned)
 		op.Account, op.Reference, op.ReferenceOurs = pick(d, "", "acct_1"), pick(d, "", "ref-1"), d.oneIn(2)
 		if op.State == journal.StateUnknown {
 			op.LookAt, op.Looks, op.LookedAt = near(), d(3), near()
@@ -562,7 +570,8 @@ func drawStep(d draw) (journal.Operation, bool, journal.Event) {
 // drawEvent makes an event that mostly fits the operation.
 func drawEvent(d draw, op journal.Operation) journal.Event {
 	ev := begin(op.Naming, drawTerms(d))
-	ev.Kind = journal.EventKind(1 + d(15))
+	ev.Kind = journal.EventKind(1 + d(16))
+	ev.Credential = pick(d, "", "digest 1", "digest 2")
 	if d.oneIn(3) {
 		ev.Intent.NotAfter = noon.Add(time.Duration(d(80)-30) * time.Hour / 4)
 	}

@@ -79,6 +79,8 @@ func step(op *Operation, live bool, ev *Event) (Decision, error) {
 		return complete(op, ev)
 	case EventPark, EventDoubt, EventCancel:
 		return release(op, ev)
+	case EventSign:
+		return sign(op, ev)
 	case EventResolve:
 		return resolve(op, live, ev)
 	case EventDeliver:
@@ -608,6 +610,24 @@ func hold(op *Operation, ev *Event) {
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
 	op.decided()
+}
+
+// NeverSigned reports whether no attempt has been sent, since none had a credential. A journal that was restored may lack
+// the record of one.
+func (op *Operation) NeverSigned() bool { return op.Credential == Unsigned && !op.Adopted }
+
+// sign replaces the credential of an operation that has not been sent with it.
+func sign(op *Operation, ev *Event) (Decision, error) {
+	switch {
+	case ev.Credential == "":
+		return Ignored, invalid(op, ev, "needs a credential")
+	case op.State != StateInFlight || op.Holder != ev.Session || op.Claim != ev.Claim:
+		return Stale, nil
+	case op.Found.MayHaveRun && !op.NeverSigned():
+		return Ignored, invalid(op, ev, "it may have run under the recorded credential")
+	}
+	op.Credential, op.Account = ev.Credential, ev.Account
+	return Recorded, nil
 }
 
 func complete(op *Operation, ev *Event) (Decision, error) {

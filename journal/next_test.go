@@ -26,7 +26,7 @@ var situations = []struct {
 		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
 		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "want",
-		"enqueue", "enqueue_in_another_mode",
+		"enqueue", "enqueue_in_another_mode", "sign",
 	}},
 	{"holder", []string{"live", "dead"}},
 	{"claim", []string{"current", "stale"}},
@@ -297,6 +297,15 @@ tombstone                            enqueue|enqueue_in_another_mode * * * named
 cancelled                            enqueue|enqueue_in_another_mode * * same named * * *        → recorded pending
 cancelled                            enqueue|enqueue_in_another_mode * * other named * * *       → recorded pending +1
 by_hand                              enqueue|enqueue_in_another_mode * * * named * * *           → recorded pending +1
+
+absent                               sign                 * * * * * * *                          → stale absent
+pending|pending_told                 sign                 * * * * * * *                          → stale pending
+completed|omitted|tombstone          sign                 * * * * * * *                          → stale completed
+unknown|on_hold                      sign                 * * * * * * *                          → stale unknown
+cancelled|by_hand                    sign                 * * * * * * *                          → stale cancelled
+in_flight                            sign                 * stale * * * * *                      → stale in_flight
+in_flight                            sign                 * current * * not * *                  → recorded in_flight
+in_flight                            sign                 * current * * ran * *                  → error in_flight
 `
 
 // Every event has one expected end in every situation.
@@ -563,6 +572,8 @@ func (s situation) build() (op journal.Operation, live bool, ev journal.Event) {
 		ev.Kind, ev.Resolution = journal.EventResolve, journal.Unwanted
 	case "want":
 		ev.Kind, ev.Resolution = journal.EventResolve, journal.Wanted
+	case "sign":
+		ev.Kind, ev.Credential, ev.Account = journal.EventSign, "another digest", "acct_2"
 	}
 	return op, holder == "live", ev
 }

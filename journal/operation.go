@@ -105,7 +105,7 @@ type Operation struct {
 	Fingerprint string
 	Terms       Terms
 	Request     Request
-	Credential  string // salted digest of the credential that it began with, if keys are scoped to it; else ""
+	Credential  string // salted digest of the credential that it is sent with, or Unsigned; "" if it was not recorded
 	Mode        string // of the credential of its first attempt, such as "test" or "live"; "" if not known
 
 	// Alias is a second name of the operation, made of the key that its caller brought. The journal finds the
@@ -172,8 +172,8 @@ type Operation struct {
 
 	// The following fields are for finding out what became of it (Reconciler).
 
-	// Account is the identity behind the credential of its first proven attempt or look-up. Empty means that it is not
-	// proven yet.
+	// Account is the identity behind the credential that it is sent with, or of its first proven look-up. Empty means that
+	// it is not proven yet.
 	Account string
 	// Reference identifies the object that this generation creates. Empty means that there is none. ReferenceName is
 	// the place and name of its field. ReferenceOurs says that the client made it for this generation. Otherwise the

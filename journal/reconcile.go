@@ -238,6 +238,10 @@ func (op *Operation) roundOfObject(object string) (int, bool) {
 // in the same account, whichever that is.
 const OwnCredential = "(of its own credential)"
 
+// Unsigned is the Credential of an operation until it has one. No attempt is sent before its credential is recorded, so
+// none has been sent.
+const Unsigned = "(unsigned)"
+
 // isName reports whether the account is known by a name of the provider's.
 func isName(account string) bool { return account != "" && account != OwnCredential }
 

@@ -20,7 +20,7 @@ import (
 //
 // The account is in the path. It is not published whether a key is known under another token, so nothing is
 // sent again after the token changed. If Moov confirmed to you that keys belong to the account, set
-// CredentialScoped to false.
+// CredentialScoped to false, and Identity to a request that shows the token's account.
 func Moov() Provider {
 	keyed := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Idempotency-Key", MaxLength: 36},

@@ -34,7 +34,8 @@ type Provider struct {
 	AccountHeaders []string
 
 	// CredentialScoped says that keys belong to the credential. After the credential changes, nothing is sent
-	// again.
+	// again. Otherwise keys belong to the account. An operation that may have run is then sent again under another
+	// credential only if Identity shows the same account for it.
 	CredentialScoped bool
 
 	// CredentialModes are the public prefixes that show the mode of a credential: "sk_test_" for "test". The

@@ -15,8 +15,8 @@ import (
 // clean, on those endpoints.
 //
 // It is not published whether keys belong to the seller or the application, and the seller belongs to the
-// token. Nothing is sent again once the token changed. A service with tokens that rotate gives each seller an
-// account label and sets CredentialScoped to false. A key that was used with another request is Misuse by the
+// token. Nothing is sent again once the token changed. A service with tokens that rotate sets CredentialScoped to
+// false, gives each seller an account label, and lets the token read the merchant (Identity). A key that was used with another request is Misuse by the
 // code IDEMPOTENCY_KEY_REUSED, whatever the status.
 //
 // Look-ups find a payment by its reference_id and amount among those of its location, a refund by its payment

@@ -19,8 +19,7 @@ import (
 // the key in the header.
 //
 // It is not published whether a key is known under another API key, so nothing is sent again under one. Each
-// signature looks like another credential. If Worldline confirmed to you that keys belong to the merchant,
-// set CredentialScoped to false.
+// signature looks like another credential.
 func Worldline() Provider {
 	return Provider{
 		Name:         "worldline",

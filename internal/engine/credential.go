@@ -3,11 +3,14 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -16,7 +19,8 @@ import (
 // compose makes the request of one attempt, if its credential is the operation's.
 func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
 	requests := r.composer()
-	return r.admit(requests.Compose(ctx, sent, to))
+	req, err := requests.Compose(ctx, sent, to)
+	return r.admit(req, to, err)
 }
 
 // composer makes the requests of the run's attempts.
@@ -26,36 +30,90 @@ func (r *run) composer() wire.Composer {
 	return c
 }
 
-// admit takes the results of the composer. It returns an error for a request with another credential than the
-// operation was begun with, or in another mode. It notes a credential that is missing.
-func (r *run) admit(req *http.Request, err error) (*http.Request, error) {
+// admit takes the results of the composer for a request to a URL. It returns an error for a request with a credential
+// that the operation must not have. It notes a credential that is missing.
+func (r *run) admit(req *http.Request, to *url.URL, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*wire.MissingCredentialError); is { // not one of a call that Authorize made
 			r.permit.Lacks(lacked.Name, r.attempt.started, r.engine.Now())
 		}
 		return nil, err
 	}
-	switch scoped := r.keysAreScoped(); {
-	case scoped && r.op.Credential == "" && r.route.Listed && r.op.Found.MayHaveRun:
-		err = wire.ErrCredentialUnrecorded
-	case scoped && r.op.Credential != "" && !wire.SameCredential(r.op.Credential, req, r.route.Endpoint.Key):
-		err = wire.ErrCredentialChanged
-	default: // one of another mode is of another account, too: there is no need to ask for its account
-		err = r.checkMode(req)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.engine.finder.CheckAccount(&r.pauses, r.caller, r.query, req, &r.op, *r.route, r.target); err != nil {
+	if err := r.checkCredential(req, to); err != nil {
 		return nil, err
 	}
 	return req, nil
 }
 
-// keysAreScoped reports whether the provider knows the key under the credential alone that the
-// operation was begun with. Else that is recorded for looks.
-func (r *run) keysAreScoped() bool {
-	return !r.route.Listed || r.route.Provider.CredentialScoped
+// checkCredential returns an error unless the request may go out under its credential. Once the operation may have run,
+// that is the credential that the operation was sent with, or one that the provider says to be of the same account.
+// Under any other one, the attempt could be a second effect in another account.
+//
+// If nothing may have run, the attempt has the credential of the day, which is recorded first.
+func (r *run) checkCredential(req *http.Request, to *url.URL) error {
+	scoped := keysAreScoped(r.route)
+	same := wire.SameCredential(r.op.Credential, wire.BeyondQuery(req, to), r.route.Endpoint.Key, scoped)
+	signed := r.op.Credential != "" && r.op.Credential != journal.Unsigned
+	if !same && scoped && signed {
+		return wire.ErrCredentialChanged
+	}
+	if err := r.checkMode(req); err != nil { // one of another mode is of another account, too: there is no need to ask for its account
+		return err
+	}
+	ran := (r.mayHaveRun() || r.tally.underWay) && !r.op.NeverSigned()
+	switch {
+	case same && (ran || !r.wantsAccount()):
+		return nil
+	case !same && ran && !signed:
+		return wire.ErrCredentialUnrecorded
+	case !same && reconcile.NamesAccount(r.op.Account):
+		return r.engine.finder.CheckAccount(&r.pauses, r.caller, r.query, req, &r.op, *r.route, r.target)
+	case !same && ran:
+		return wire.ErrAccountUnproven
+	}
+	return r.sign(req, same)
+}
+
+// wantsAccount reports whether the account of the operation's credential is not recorded and can be. A caller's begin has
+// asked for it, and a transaction that enqueued the operation waited for no provider.
+func (r *run) wantsAccount() bool {
+	return r.caller == nil && r.op.Account == journal.OwnCredential && reconcile.Identifies(*r.route)
+}
+
+// sign records the credential and the account of an attempt before it is sent.
+func (r *run) sign(req *http.Request, same bool) error {
+	credential, account := r.op.Credential, r.op.Account
+	if !same {
+		credential = digestOf(req, r.route)
+	}
+	if r.engine.finder.KeepsAccount(*r.route) {
+		named, _ := r.engine.finder.AccountOf(&r.pauses, r.caller, r.query, req, &r.op, *r.route, r.target)
+		account = cmp.Or(named, journal.OwnCredential)
+	}
+	if credential == r.op.Credential && account == r.op.Account {
+		return nil
+	}
+	res, err := r.engine.Journal.Apply(&r.pauses, journal.Event{
+		Kind: journal.EventSign, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
+		Credential: credential, Account: account,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("the credential can't be recorded: %w", err)
+	case res.Decision != journal.Recorded:
+		r.attempt.lost = true
+		return errors.New("the claim is no longer held")
+	}
+	r.op.Credential, r.op.Account = credential, account
+	return nil
+}
+
+// keysAreScoped reports whether the provider knows a key under the credential alone that it was first sent with.
+func keysAreScoped(route *tables.Route) bool { return route.Listed && route.Provider.CredentialScoped }
+
+// digestOf returns a digest of a request's credential, for the journal.
+func digestOf(req *http.Request, route *tables.Route) string {
+	return wire.CredentialDigest(wire.NewSalt(), req, route.Endpoint.Key, keysAreScoped(route))
 }
 
 // checkMode returns an error if the operation's credential has changed its mode, such as "test" or "live". It returns
@@ -74,17 +132,9 @@ func (r *run) checkMode(req *http.Request) error {
 	return nil
 }
 
-// sign records in the intent the facts that the journal keeps of the credential. It records the mode, if the
-// credential shows one. It records a digest, if the provider knows the key only under that credential.
+// sign records in the intent a digest of the credential. It also records the mode, if the credential shows one, and the
+// account, if the provider shows one.
 func (k *call) sign() error {
-	p, looks := k.route.Provider, k.engine.finder.LooksFor(k.route)
-	if p == nil || !k.route.Listed || !p.CredentialScoped && len(p.CredentialModes) == 0 && !looks {
-		return nil
-	}
-	k.intent.Mode = tables.Mode(p, k.req.Header)
-	if !p.CredentialScoped && !looks && (k.intent.Mode != "" || k.engine.Authorize == nil) {
-		return nil
-	}
 	ctx, end := context.WithCancelCause(naming.Without(k.ctx))
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, min(k.engine.AttemptTimeout, k.ends.Sub(k.engine.Now())))
@@ -95,21 +145,28 @@ func (k *call) sign() error {
 	switch {
 	case err != nil && k.engine.Lifecycle.Life().Err() != nil:
 		return k.fail(fault.ErrShutdown, nil)
-	case err != nil && p.CredentialScoped && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
+	case err != nil && keysAreScoped(&k.route) && k.enqueues: // the journal may wait for the caller's transaction: it is not asked
 		return k.fail(fault.ErrCredentialMissing, err)
-	case err != nil && p.CredentialScoped:
+	case err != nil && keysAreScoped(&k.route):
 		return k.notBegun(err)
-	case err != nil:
-		return nil // its attempt will tell
+	case err != nil: // its attempt will tell
+		k.intent.Mode, k.intent.Credential = k.modeOf(k.req), journal.Unsigned
+		return nil
 	}
-	k.intent.Mode = tables.Mode(p, req.Header)
-	if p.CredentialScoped || looks {
-		k.intent.Credential = wire.CredentialDigest(wire.NewSalt(), req, k.route.Endpoint.Key)
-	}
-	if looks {
+	k.intent.Mode = k.modeOf(req)
+	k.intent.Credential = digestOf(req, &k.route)
+	if k.engine.finder.KeepsAccount(k.route) {
 		k.intent.Account = k.whoSends(ctx, req)
 	}
 	return nil
+}
+
+// modeOf returns the mode of a request's credential. A request that no table lists has none.
+func (k *call) modeOf(req *http.Request) string {
+	if !k.route.Listed {
+		return ""
+	}
+	return tables.Mode(k.route.Provider, req.Header)
 }
 
 // composer makes requests as the call's attempts would be, but for the key, which the
@@ -124,5 +181,6 @@ func (k *call) whoSends(ctx context.Context, signed *http.Request) string {
 		return journal.OwnCredential
 	}
 	op := &journal.Operation{Ref: k.ref, Request: k.intent.Request, Mode: k.intent.Mode}
-	return cmp.Or(k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, &k.clean), journal.OwnCredential)
+	account, _ := k.engine.finder.AccountOf(ctx, k.req, k.query, signed, op, k.route, &k.clean)
+	return cmp.Or(account, journal.OwnCredential)
 }

@@ -28,8 +28,8 @@ func (r *run) fetch() {
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		req.Header.Del(name)
 	}
-	req, err := r.admit(requests.AddCredentials(ctx, req, nil))
-	if err != nil {
+	req, err := requests.AddCredentials(ctx, req, nil)
+	if req, err = r.admit(req, to, err); err != nil {
 		return
 	}
 	req.Body, req.GetBody = nil, nil

@@ -192,6 +192,8 @@ func (r *run) judgeLocal(err error) {
 		r.doubt(err.Error(), err)
 	case changed, err == wire.ErrModeChanged: // until the other credential is brought back
 		r.end.cause, r.end.wake = err.Error(), r.engine.Now().Add(retry.UpperHalf(retry.LongestPause))
+	case errors.Is(err, wire.ErrAccountUnread):
+		r.end.cause = err.Error()
 	}
 	if err == wire.ErrModeChanged {
 		r.end.errKind = fault.ErrKeyReused

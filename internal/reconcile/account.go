@@ -3,9 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +70,7 @@ func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables
 		return identity{}, describeLook(err)
 	}
 	whose := l.finder.identities.whose(req, route.Provider, u)
-	same := op.Credential != "" && wire.SameCredential(op.Credential, req, route.Endpoint.Key)
+	same := op.Credential != "" && wire.SameCredential(op.Credential, req, route.Endpoint.Key, route.Provider.CredentialScoped)
 	var why string
 	if route.Provider.Identity.Path != "" {
 		whose.named, why = l.finder.identities.of(ctx, l, op, route, u, whose)
@@ -115,21 +115,18 @@ const (
 
 // keyOf identifies a credential together with the account that it acts for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
-	return strings.Join([]string{p.Name, req.URL.Host, core.AccountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{})}, "\n")
+	return strings.Join([]string{p.Name, req.URL.Host, core.AccountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{}, p.CredentialScoped)}, "\n")
 }
 
 // credentialOf identifies a credential that is added to requests to several places. to is the place of req before the
 // credential was added.
-func (is *identities) credentialOf(req *http.Request, to *url.URL) string {
-	own := strings.Split(to.RawQuery, "&")
-	u := *req.URL
-	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(s string) bool { return slices.Contains(own, s) }), "&")
-	return wire.CredentialDigest(is.salted(), &http.Request{Header: req.Header, URL: &u}, providers.Key{})
+func (is *identities) credentialOf(req *http.Request, p *providers.Provider, to *url.URL) string {
+	return wire.CredentialDigest(is.salted(), wire.BeyondQuery(req, to), providers.Key{}, p.CredentialScoped)
 }
 
 // whose returns the cached owner of a credential.
 func (is *identities) whose(req *http.Request, p *providers.Provider, to *url.URL) identity {
-	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, to)}
+	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, p, to)}
 }
 
 func (is *identities) salted() []byte {
@@ -203,35 +200,38 @@ func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, ro
 	return account, why
 }
 
-// anotherAccount refuses an attempt that would go to another account than the operation's. There it would be another
-// effect.
-type anotherAccount struct{}
-
-func (anotherAccount) Error() string {
-	return "the credential's account is unknown or is not the operation's: ask again with the credential that the operation was begun with"
-}
-
-func (anotherAccount) Is(target error) bool { return target == wire.ErrCredentialChanged }
-
-// AccountOf returns the account that a request with its credentials acts for, or "" if the provider does not say. It
-// asks the provider with the caller's credentials and query, or in the background with Authorize's.
-func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) string {
-	if !route.Listed || route.Provider.Identity.Path == "" {
-		return ""
+// AccountOf returns the account that a request with its credentials acts for, or "" and the reason if that is not known.
+// It asks the provider with the caller's credentials and query, or in the background with Authorize's.
+func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) (account, why string) {
+	if !Identifies(route) {
+		return "", ""
 	}
 	l := &Pass{Caller: caller, Query: query, finder: c}
-	account, _ := c.identities.of(ctx, l, op, route, u, c.identities.whose(signed, route.Provider, u))
-	return account
+	return c.identities.of(ctx, l, op, route, u, c.identities.whose(signed, route.Provider, u))
 }
 
-// CheckAccount lets an attempt go out only to the account that the operation was begun for. The attempt has the same
-// credential, or the provider names the same account for it. If the provider does not say, the attempt goes out.
+// Identifies reports whether a route's provider shows the account of a credential.
+func Identifies(route tables.Route) bool {
+	return route.Listed && route.Provider.Identity.Path != ""
+}
+
+// KeepsAccount reports whether the journal keeps the account of a route's operations: a look-up, an event or a later
+// attempt may need it.
+func (c *Finder) KeepsAccount(route tables.Route) bool {
+	return c.LooksFor(route) || c.settings.Enabled && Identifies(route)
+}
+
+// CheckAccount returns an error unless the provider names the operation's account as the owner of a credential that the
+// operation was not sent with. The operation has an account by name.
 func (c *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
-	if !namesAccount(op.Account) || wire.SameCredential(op.Credential, signed, route.Endpoint.Key) {
+	if !Identifies(route) {
+		return wire.ErrAccountUnproven
+	}
+	switch account, why := c.AccountOf(ctx, caller, query, signed, op, route, u); account {
+	case op.Account:
 		return nil
+	case "":
+		return fmt.Errorf("%w: %s", wire.ErrAccountUnread, why)
 	}
-	if account := c.AccountOf(ctx, caller, query, signed, op, route, u); account != op.Account && account != "" {
-		return anotherAccount{}
-	}
-	return nil
+	return wire.ErrAnotherAccount
 }

@@ -51,7 +51,7 @@ func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Rout
 	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
 	defer cancel()
 	req, err := l.compose(ctx, op, route, planned)
-	if err == nil && credential != "" && c.identities.credentialOf(req, planned.URL) != credential {
+	if err == nil && credential != "" && c.identities.credentialOf(req, route.Provider, planned.URL) != credential {
 		err = errAnotherCredential
 	}
 	if err != nil {

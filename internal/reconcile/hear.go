@@ -381,7 +381,7 @@ func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, 
 	switch {
 	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
 		return true // its headers are forgotten, and no other operation has its key
-	case h.Account != "" && namesAccount(op.Account) && op.Account != h.Account && header == "":
+	case h.Account != "" && NamesAccount(op.Account) && op.Account != h.Account && header == "":
 		return false
 	case unique, perScope && at.scope != "", h.Account != "" && (header != "" || op.Account == h.Account), h.Account == "" && at.account != "":
 		return true

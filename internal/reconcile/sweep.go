@@ -103,8 +103,8 @@ func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (a
 	return about
 }
 
-// namesAccount reports whether an account is known by the provider's name of it.
-func namesAccount(account string) bool { return account != "" && account != ownCredential }
+// NamesAccount reports whether an account is known by the provider's name of it.
+func NamesAccount(account string) bool { return account != "" && account != ownCredential }
 
 // taken returns a function that reports whether an object proves another operation already. The journal decides: it
 // is asked once more in the commit.

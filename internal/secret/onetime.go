@@ -47,6 +47,10 @@ func Dated(h http.Header) (names []string) {
 	return nil
 }
 
+// Signature reports whether a header of this name is a signature over the request. It is made anew for each request, and
+// does not show whose the key is.
+func Signature(name string) bool { return judgedOf(name)&signing != 0 }
+
 // Signed reports whether a request with header h and an encoded query was signed by its caller, or carries its body's
 // digest. A server rejects such a request if it is changed afterwards.
 func Signed(h http.Header, query string) bool {

@@ -71,6 +71,9 @@ func (s *history) step() {
 	case 9, 10, 11:
 		s.apply(s.complete())
 	case 12, 13:
+		if s.sometimes(4) {
+			s.apply(s.sign())
+		}
 		s.apply(s.release())
 	case 14:
 		s.apply(s.resolve())
@@ -345,6 +348,13 @@ func (s *history) ofClaim(kind journal.EventKind) (journal.Event, journal.Operat
 		ev.Generation += s.rnd.IntN(3) - 1
 	}
 	return ev, op
+}
+
+func (s *history) sign() journal.Event {
+	ev, _ := s.ofClaim(journal.EventSign)
+	s.unique++
+	ev.Credential, ev.Account = strconv.Itoa(s.unique), s.anyAccount()
+	return ev
 }
 
 func (s *history) complete() journal.Event {

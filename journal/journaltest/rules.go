@@ -271,6 +271,34 @@ var wordTests = []test{
 		ev.Intent.Request.Body = []byte("a third")
 		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, journal.Execute).Request.Body, "it may have run")
 	}},
+	{"a claim of an operation that has not run may record another credential", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		begin := c.beginEvent(named("invoice-1"))
+		begin.Intent.Credential, begin.Intent.Account = "the first", "acct_1"
+		op := c.decide(begin, journal.Execute)
+		sign := c.of(journal.EventSign, op)
+		sign.Credential, sign.Account = "the second", "acct_2"
+		late := sign
+		late.Claim--
+		c.decide(late, journal.Stale)
+		c.decide(sign, journal.Recorded)
+		c.park(op, noon)
+		if h.Reopen != nil {
+			require.NoError(t, c.session.End(t.Context()))
+			h.Journal = h.Reopen(t)
+			c = newCaller(t, h.Journal)
+		}
+		got := c.get(named("invoice-1"))
+		assert.Equal(t, "the second", got.Credential)
+		assert.Equal(t, "acct_2", got.Account)
+		assert.Equal(t, journal.StatePending, got.State)
+
+		again := c.of(journal.EventSign, c.decide(c.beginEvent(named("invoice-1")), journal.Execute))
+		again.Credential = "the third"
+		_, err := h.Journal.Apply(t.Context(), again)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it may have run under the second")
+		assert.Equal(t, "the second", c.get(named("invoice-1")).Credential)
+	}},
 	{"an unnumbered cancel belongs to its own Begin or Claim and to no other", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.beginEvent(named("invoice-1"))

@@ -110,7 +110,7 @@ func TestTableThatScopesKeysLater(t *testing.T) {
 		require.NoError(t, err)
 		op := next.Recorded(onceward.Ref{ID: invoice})
 		assert.Equal(t, onceward.StateUnknown, op.State)
-		assert.Contains(t, op.Cause, "no credential was recorded")
+		assert.Contains(t, op.Cause, "the credential is another one")
 		require.ErrorIs(t, next.Ask(named(t, invoice), toOwn).Err, onceward.ErrOutcomeUnknown)
 		assert.Len(t, l.Sent(), 1)
 	})

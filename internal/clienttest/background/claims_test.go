@@ -303,7 +303,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 				assert.Contains(t, report.Problems[0].Error(), "mode")
 			}
 			assert.Len(t, l.Sent(), 1)
-			key = "sk_test_2"
+			key = "sk_test_1"
 			pass(time.Hour)
 			report, err := p.Resume(t.Context())
 			require.NoError(t, err)
@@ -312,12 +312,12 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 		})
 	}
 	each(t, "the first attempt with a known mode records it", func(t *testing.T, j journal.Journal) {
-		l := &line{}
-		dead := start(t, l, onceward.Config{Journal: j, Providers: modes()})
-		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), with("Authorization", "Bearer of another kind")) })
-		key := "sk_test_1"
+		l := (&line{}).Then(says(429, `{}`, "Retry-After", "1"), loses())
+		key := "of another kind"
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once, Authorize: signs(&key)})
-		l.Then(loses())
+		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		key = "sk_test_1"
+		pass(time.Hour)
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "test", p.Recorded(onceward.Ref{ID: "invoice-1"}).Mode)

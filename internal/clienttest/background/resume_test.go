@@ -170,15 +170,15 @@ func TestResumeWithoutTheCredential(t *testing.T) {
 		url       string
 	}{
 		{"a header", with("Authorization", "Bearer s3cr3t"), func(r *http.Request) error {
-			r.Header.Set("Authorization", "Bearer fresh")
+			r.Header.Set("Authorization", "Bearer s3cr3t")
 			return nil
-		}, "Bearer fresh", chargeURL},
+		}, "Bearer s3cr3t", chargeURL},
 		{"a query parameter", to(http.MethodPost, chargeURL+"?expand=all&api_key=s3cr3t"), func(r *http.Request) error {
 			query := r.URL.Query()
-			query.Set("api_key", "fresh")
+			query.Set("api_key", "s3cr3t")
 			r.URL.RawQuery = query.Encode()
 			return nil
-		}, "", chargeURL + "?api_key=fresh&expand=all"},
+		}, "", chargeURL + "?api_key=s3cr3t&expand=all"},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := &line{}

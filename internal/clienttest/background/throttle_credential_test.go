@@ -105,7 +105,7 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 		changes func(n int64) string // of the credential with each request
 	}{
 		{"a bearer token", func(int64) string { return "Bearer old" }},
-		{"a signature, another one with each request", func(n int64) string { return fmt.Sprint("AWS4-HMAC-SHA256 Signature=", n) }},
+		{"a signature, another one with each request", func(n int64) string { return fmt.Sprint("AWS4-HMAC-SHA256 Credential=key/day, Signature=", n) }},
 	} {
 		for _, end := range []string{"it is taken again", "there is another one", "nobody is reached for a while", "a transport panics for a while"} {
 			virtual(t, row.name+", and then "+end, func(t *testing.T) {

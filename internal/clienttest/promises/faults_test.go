@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -48,6 +49,7 @@ var faults = []struct {
 	{"a wrong credential on what was pending", wrongCredentialLater},
 	{"a withheld header is missing on a resumed attempt", withheldHeaderMissing},
 	{"the credential changed where keys are scoped to it", credentialChanged},
+	{"the credential changed, and the operation may have run", credentialChangedInDoubt},
 	{"asked again after reap", askedAgainAfterReap},
 	{"the clock stands behind the journal", clockBehindTheJournal},
 	{"the journal was restored or copied", restoredOrCopied},
@@ -620,6 +622,47 @@ func withheldHeaderMissing(t *testing.T) {
 	assert.ErrorContains(t, report.Problems[0], "Authorization")
 	assert.Equal(t, journal.StatePending, next.Recorded(onceward.Ref{ID: invoice}).State)
 	assert.Equal(t, 1, srv.Requests())
+}
+
+func credentialChangedInDoubt(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		owner func() *http.Response // the answer to whose the second credential is; nil: the provider can't be asked at all
+		state onceward.State
+		kind  error
+	}{
+		{"the provider names the same account", func() *http.Response { return oncetest.Answers(200, `{"account":{"id":"Bearer a"}}`) }, onceward.StateCompleted, nil},
+		{"the provider names another account", func() *http.Response { return oncetest.Answers(200, `{"account":{"id":"Bearer b"}}`) }, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"the provider can't be asked just now", func() *http.Response { return oncetest.Answers(503, `{}`) }, onceward.StatePending, onceward.ErrPending},
+		{"the provider names no accounts", nil, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := oncetest.AtBank(t, onceward.Config{}, oncetest.Unlooked, func(p *providers.Provider) {
+				e := &p.Endpoints[0]
+				e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
+				if row.owner == nil {
+					p.Identity = providers.Identity{}
+				}
+			})
+			l.Box.Account = nil // one account
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.URL.Path != "/me" {
+					return nil
+				}
+				if r.Header.Get("Authorization") == "Bearer a" {
+					return oncetest.Answers(200, `{"account":{"id":"Bearer a"}}`)
+				}
+				return row.owner()
+			})
+			l.Box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.Pays(invoice, with("Authorization", "Bearer a")).Err, onceward.ErrPending)
+			pass(time.Hour)
+			out := l.Pays(invoice, with("Authorization", "Bearer b"))
+			require.ErrorIs(t, out.Err, row.kind)
+			assert.Equal(t, row.state, l.Recorded(onceward.Ref{ID: invoice}).State)
+			assert.Equal(t, 1, l.Effects())
+		})
+	}
 }
 
 func credentialChanged(t *testing.T) {

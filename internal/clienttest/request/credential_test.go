@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -138,7 +139,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
 		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
 		assert.Equal(t, "test", op.Mode)
-		assert.Empty(t, op.Credential)
+		assert.NotContains(t, op.Credential, "sk_test")
 	})
 }
 
@@ -216,14 +217,16 @@ func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	}
 }
 
-// If the caller's credential shows its mode, only the attempt calls Authorize.
-func TestModeOfTheCallersOwnCredential(t *testing.T) {
-	for credential, asked := range map[string]int{"sk_test_1": 1, "unmarked": 2} {
-		t.Run(credential, func(t *testing.T) {
+// Authorize is called once for the record and once for each attempt, whatever the caller's own credential shows.
+func TestCallsOfAuthorize(t *testing.T) {
+	for name, credential := range map[string]string{"of a mode": "sk_test_1", "of none": "unmarked"} {
+		virtual(t, name, func(t *testing.T) {
 			calls := 0
-			p := start(t, &line{}, onceward.Config{Providers: modes(), Authorize: func(*http.Request) error { calls++; return nil }})
+			l := (&line{}).Then(loses())
+			p := start(t, l, onceward.Config{Providers: modes(), Authorize: func(*http.Request) error { calls++; return nil }})
 			require.NoError(t, p.Ask(named(t, invoice), bearer(credential)).Err)
-			assert.Equal(t, asked, calls)
+			assert.Len(t, l.Sent(), 2)
+			assert.Equal(t, 3, calls)
 		})
 	}
 }
@@ -325,6 +328,65 @@ func TestCredentialThatLooksSigned(t *testing.T) {
 			out := p.Ask(named(t, invoice), toOwn, with(row.header, row.second))
 			assert.Equal(t, row.same, out.Err == nil, out.Err)
 			assert.Equal(t, row.same, len(l.Sent()) == 2)
+		})
+	}
+}
+
+// token returns a JSON Web Token with these claims.
+func token(claims string) string {
+	text := base64.RawURLEncoding.EncodeToString
+	return "Bearer " + text([]byte(`{"alg":"ES256"}`)) + "." + text([]byte(claims)) + "." + text([]byte(claims+"signed"))
+}
+
+// A credential that is made anew for each request is the same one if the part that shows its owner is.
+func TestCredentialMadeAnewForEachRequest(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		first, second []option
+		scoped, same  bool
+	}{
+		{"a token of the same subject",
+			[]option{with("Authorization", token(`{"sub":"north","iss":"bank","iat":1,"exp":61,"jti":"a"}`))},
+			[]option{with("Authorization", token(`{"sub":"north","iss":"bank","iat":9,"exp":69,"jti":"b"}`))}, false, true},
+		{"a token of another subject",
+			[]option{with("Authorization", token(`{"sub":"north","iat":1}`))}, []option{with("Authorization", token(`{"sub":"south","iat":1}`))}, false, false},
+		{"a token for another account of its subject",
+			[]option{with("Authorization", token(`{"sub":"me","acc":"north"}`))}, []option{with("Authorization", token(`{"sub":"me","acc":"south"}`))}, false, false},
+		{"a token without a subject",
+			[]option{with("Authorization", token(`{"iss":"bank","iat":1}`))}, []option{with("Authorization", token(`{"iss":"bank","iat":9}`))}, false, false},
+		{"a token of the same subject, if keys belong to the token",
+			[]option{with("Authorization", token(`{"sub":"north","iat":1}`))}, []option{with("Authorization", token(`{"sub":"north","iat":9}`))}, true, false},
+		{"a signature beside the key's id",
+			[]option{with("X-Api-Key", "north"), with("X-Signature", "1")}, []option{with("X-Api-Key", "north"), with("X-Signature", "2")}, false, true},
+		{"a signature beside another key's id",
+			[]option{with("X-Api-Key", "north"), with("X-Signature", "1")}, []option{with("X-Api-Key", "south"), with("X-Signature", "2")}, false, false},
+		{"a signature alone", []option{with("X-Signature", "1")}, []option{with("X-Signature", "2")}, false, false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			table := own()
+			table.CredentialScoped = row.scoped
+			l := (&line{}).Then(loses())
+			attempt := -1 // before the first one, a call of Authorize is for the record
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}, Authorize: func(r *http.Request) error {
+				attempt++
+				add := row.first
+				if attempt > 1 {
+					add = row.second
+				}
+				for _, o := range add {
+					o(r)
+				}
+				return nil
+			}})
+			out := p.Ask(named(t, invoice), toOwn)
+			if row.same {
+				require.NoError(t, out.Err)
+				assert.Len(t, l.Sent(), 2)
+				return
+			}
+			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
+			require.ErrorContains(t, out.Err, "the credential is another one")
+			assert.Len(t, l.Sent(), 1)
 		})
 	}
 }

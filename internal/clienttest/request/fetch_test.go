@@ -57,7 +57,7 @@ func TestFetchOfALocation(t *testing.T) {
 				MaxResponseBody: 100,
 				AttemptTimeout:  10 * time.Second,
 				Authorize: func(r *http.Request) error {
-					r.Header.Set("Authorization", "Bearer of "+r.Method)
+					r.Header.Set("Authorization", "Bearer b")
 					return nil
 				},
 				Trace: &onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { attempts++ }},
@@ -80,7 +80,7 @@ func TestFetchOfALocation(t *testing.T) {
 			assert.Empty(t, get.Header.Get("Content-Type"))
 			assert.Equal(t, "2", get.Header.Get("Accept-Version"))
 			assert.Equal(t, "s3cret", get.Header.Get("X-Api-Key"))
-			assert.Equal(t, "Bearer of GET", get.Header.Get("Authorization"))
+			assert.Equal(t, "Bearer b", get.Header.Get("Authorization"))
 
 			require.Len(t, p.Everything(), 1)
 			answer := p.Recorded(onceward.Ref{ID: "order-7"}).Answer

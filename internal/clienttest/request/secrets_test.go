@@ -63,11 +63,11 @@ func withEverySecret(r *http.Request) {
 // addSecrets adds the secrets to resumed operations too.
 func addSecrets(r *http.Request) error {
 	for _, name := range secretHeaders {
-		r.Header.Set(name, canary+"-fresh-"+name)
+		r.Header.Set(name, canary+"-header-"+name)
 	}
 	query := r.URL.Query()
 	for _, name := range secretParameters {
-		query.Set(name, canary+"-fresh-"+name)
+		query.Set(name, canary+"-parameter-"+name)
 	}
 	r.URL.RawQuery = query.Encode()
 	return nil
