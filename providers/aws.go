@@ -73,7 +73,7 @@ type AWSAction struct {
 // sees the final request on every attempt. Switch the SDKs' own retries off.
 //
 // Errors of the JSON protocols are read by their type (__type), with or without a namespace. Errors of the
-// Query protocol are XML and are read by their status:
+// Query protocol are XML and are read by their status, unless the action's Rules know their code:
 //
 //   - A 4xx is the operation's answer on a first attempt and proves nothing on a later one. Services use 400 for a mismatch, a
 //     throttle, or a conflict with the same request.
@@ -151,7 +151,7 @@ func (a AWSAction) endpoint() Endpoint {
 // AWSRunInstances is EC2's RunInstances. ClientToken has at most 64 ASCII characters and is valid for at
 // least 24 hours after the instance was terminated, so Retention is 24 hours. The operation completes no more
 // than once. AWS does not publish how it answers a second request during the first, so nothing is sent again
-// once it may have run.
+// once it may have run. An InsufficientInstanceCapacity launched nothing, and the request is sent again.
 //
 // The look-up finds the reservation, which is the launch request, by its token. Its instances may have been
 // stopped or terminated one by one since, so their states prove nothing about the request. One reservation
@@ -182,6 +182,9 @@ func AWSRunInstances(region string) AWSAction {
 			Needs:   "ec2:DescribeInstances",
 			Source:  sourceEC2Look,
 		}},
+		Rules: []Rule{
+			{Status: 500, Field: "Errors.Error.Code", Equals: "InsufficientInstanceCapacity", Verdict: NotExecuted, Source: sourceEC2Capacity},
+		},
 		Source: "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: completes no more than one time; in flight: [?]",
 	}
 }
@@ -295,5 +298,6 @@ const (
 	sourceAWSAccess   = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors [D] and CommonErrors [D]: not authenticated, or not allowed; the statuses and the namespace differ [C]"
 	sourceAWSThrottle = "aws-sdk-go-v2 service/dynamodb v1.73.0 types/errors.go [D]: denied by throttling; the SDKs repeat it"
 	sourceEC2Look     = "aws-sdk-go-v2 service/ec2 v1.344.2 api_op_DescribeInstances.go, serializers.go, deserializers.go and types/types.go [D]: the filter client-token; a reservation is a launch request; eventually consistent, and terminated instances are shown for less than an hour, usually"
+	sourceEC2Capacity = "aws-sdk-go-v2 service/ec2 v1.344.2 api_op_RunInstances.go [D]: with too little capacity for MinCount EC2 launches no instances; docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html [D]: a server error; status and body: github.com/galaxyproject/cloudman/issues/64 [C]"
 	sourceAWSErrors   = "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: a 400 will not succeed by being repeated"
 )

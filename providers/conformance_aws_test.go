@@ -96,6 +96,12 @@ func awsContract() contract {
 			{run, badInput},
 			{run, []row{
 				{"an instance", 200, "Content-Type: text/xml", "<RunInstancesResponse/>", final, final},
+				{"no capacity", 500, "Content-Type: text/xml;charset=UTF-8", ec2Failure("InsufficientInstanceCapacity"), notExecuted, notExecuted},
+				{"no capacity, and another error", 500, "Content-Type: text/xml", strings.Replace(ec2Failure("InsufficientInstanceCapacity"), "</Error>", "</Error><Error><Code>InternalError</Code></Error>", 1), retry, retry},
+				{"no capacity, cut short", 500, "Content-Type: text/xml", strings.TrimSuffix(ec2Failure("InsufficientInstanceCapacity"), "</Response>"), retry, retry},
+				{"no capacity, by something that is no XML", 500, "Content-Type: text/html", ec2Failure("InsufficientInstanceCapacity"), retry, retry},
+				{"another server error", 500, "Content-Type: text/xml", ec2Failure("InternalError"), retry, retry},
+				{"too little capacity on a host, which may have launched all the same", 500, "Content-Type: text/xml", ec2Failure("InsufficientCapacityOnHost"), retry, retry},
 				{"a conflict", 409, "Content-Type: text/xml", ec2Error, indeterminate, indeterminate},
 				{"a page, by a load balancer", 200, "Content-Type: text/html", html, indeterminate, indeterminate},
 				{"a mismatch, in XML", 400, "Content-Type: text/xml", ec2Error, final, indeterminate},
@@ -105,6 +111,15 @@ func awsContract() contract {
 			}},
 			{transact, credentials},
 			{run, credentials},
+			{build, credentials},
+			{build, refusedRows},
+			{build, passingRows},
+			{build, []row{
+				{"a conflict by its status", 409, json, failure("ConflictException"), indeterminate, indeterminate},
+				{"a throttle", 400, json, failure("ThrottlingException"), notExecuted, notExecuted},
+				{"a throttle with its namespace", 400, json, failure("com.amazon.coral.availability#ThrottlingException"), notExecuted, notExecuted},
+				{"a refusal", 400, json, failure("InvalidInputException"), final, indeterminate},
+			}},
 			{another, credentials},
 			{policies, credentials},
 			{transact, refusedRows},
@@ -148,10 +163,15 @@ func awsContract() contract {
 		},
 		ownKey: []answers{
 			{run, ownKeyRows(`{"__type":"ConflictException"}`)},
+			{build, ownKeyRows(`{"__type":"ConflictException"}`)},
 			{transact, ownKeyRows(`{"__type":"ConflictException"}`)},
 			{policies, ownKeyRows(`{"__type":"ConflictException"}`)},
 		},
 	}
+}
+
+func ec2Failure(code string) string {
+	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n<Response><Errors><Error><Code>" + code + "</Code><Message>…</Message></Error></Errors><RequestID>1</RequestID></Response>"
 }
 
 func TestAWSDescribesNothingWithoutActions(t *testing.T) {

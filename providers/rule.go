@@ -21,7 +21,8 @@ type Rule struct {
 	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason"
 	// for any element of an array, or "data.*.code" for any member of an object. Equals is its text, compared
 	// exactly. If Equals is empty, the field must exist. A body that is not JSON, is cut short, or names the
-	// field twice has no such field.
+	// field twice has no such field. If Answers lists a type that ends in xml, an answer in XML has the fields
+	// of the elements within its root: "Errors.Error.Code".
 	//
 	// One element or member with that text is enough, unless the verdict is Rejected or NotExecuted. These say
 	// that the attempt had no effect, so all elements must have the text, and * must be the only member of its

@@ -20,13 +20,13 @@ func everyBranchSays(body []byte, path, equals string) bool {
 
 // leadsToNothing reports whether no branch of a path in an answer's body leads to more than null or an empty value. It
 // returns true for an answer without a body, and false for a body that can't be read.
-func leadsToNothing(a *Answer, path string) bool {
+func leadsToNothing(a *reading, path string) bool {
 	if len(a.Body) == 0 {
 		return true
 	}
 	nothing := true
-	w := branchWalk{jsonText: jsonText{in: a.Body}, value: func(value []byte) { nothing = nothing && isEmpty(value) }}
-	return len(a.Body) <= MaxAnswerBody && SaysJSON(a.Header) && w.body(path) && nothing
+	w := branchWalk{jsonText: jsonText{in: a.json()}, value: func(value []byte) { nothing = nothing && isEmpty(value) }}
+	return w.body(path) && nothing
 }
 
 // isEmpty reports whether a JSON value is null, "", {} or [].

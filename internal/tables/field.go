@@ -4,13 +4,17 @@ import (
 	"math/bits"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/providers"
 )
 
 // reading is an answer that is being classified. Its body is read once, for all
 // fields that the rules ask for, and only if one does.
 type reading struct {
 	Answer
+	xml    bool // the provider answers in XML, too
 	reader *reader
 	read   bool
 	text   jsonText
@@ -55,7 +59,7 @@ func (r *reading) fieldSays(path int, equals string) bool {
 }
 
 func (r *reading) said(f found) string {
-	value := r.Body[f.value.from:f.value.to]
+	value := r.text.in[f.value.from:f.value.to]
 	if value[0] == '"' {
 		return unquote(value)
 	}
@@ -63,7 +67,7 @@ func (r *reading) said(f found) string {
 }
 
 func (r *reading) says(f found, text string) bool {
-	return scalarSays(r.Body[f.value.from:f.value.to], text)
+	return scalarSays(r.text.in[f.value.from:f.value.to], text)
 }
 
 // scalarSays reports whether a scalar of a JSON text is the text.
@@ -81,16 +85,37 @@ func (r *reading) fields() []found {
 		return r.found
 	}
 	r.read = true
-	if len(r.Body) == 0 || len(r.Body) > MaxAnswerBody || !SaysJSON(r.Header) {
-		return nil
+	if text := r.json(); len(text) > 0 {
+		r.all(text)
 	}
-	r.all()
 	return r.found
 }
 
-// all reads the body for all fields.
-func (r *reading) all() {
-	r.text, r.found = jsonText{in: r.Body}, make([]found, 0, 12)
+// json returns the body as JSON, or nil if it can't be read.
+func (r *reading) json() []byte {
+	switch {
+	case len(r.Body) > MaxAnswerBody:
+		return nil
+	case SaysJSON(r.Header):
+		return r.Body
+	case !r.xml:
+		return nil
+	}
+	text, problem := XMLAsJSON(r.Header, r.Body, "")
+	if problem != "" {
+		return nil
+	}
+	return text
+}
+
+// answersInXML reports whether answers of a provider may be in XML.
+func answersInXML(p *providers.Provider) bool {
+	return p != nil && slices.ContainsFunc(p.Answers, func(media string) bool { return strings.HasSuffix(media, "xml") })
+}
+
+// all reads a text for all fields.
+func (r *reading) all(text []byte) {
+	r.text, r.found = jsonText{in: text}, make([]found, 0, 12)
 	r.text.space()
 	if !r.value(r.reader.all, 0, 0) || !r.text.ended() {
 		r.found = nil

@@ -159,9 +159,9 @@ type Texts struct {
 func (f *Fields) Read(text []byte) Texts {
 	t := Texts{fields: f, reads: make([]reading, len(f.readers))}
 	for i, reader := range f.readers {
-		t.reads[i] = reading{Answer: Answer{Body: text}, reader: reader, read: true}
+		t.reads[i] = reading{reader: reader, read: true}
 		if len(text) <= MaxListBody {
-			t.reads[i].all()
+			t.reads[i].all(text)
 		}
 	}
 	return t

@@ -15,10 +15,10 @@ func matches(r *providers.Rule, a *reading, reads ruleReads) (pointer string, ok
 	if reads.field != none && !a.fieldSays(reads.field, r.Equals) {
 		return "", false
 	}
-	if reads.field != none && deniesEffect(r.Verdict) && !everyBranchSays(a.Body, r.Field, r.Equals) {
+	if reads.field != none && deniesEffect(r.Verdict) && !everyBranchSays(a.json(), r.Field, r.Equals) {
 		return "", false
 	}
-	if r.Without != "" && !leadsToNothing(&a.Answer, r.Without) {
+	if r.Without != "" && !leadsToNothing(a, r.Without) {
 		return "", false
 	}
 	if reads.pointer != none {
