@@ -10,8 +10,9 @@ import (
 // Every POST requires a key in Idempotency-Key. For 24 hours a repeat gets the original response, without
 // side effects or a duplicate. Bridge says, without exception, that a request which failed or timed out can
 // be sent again and creates one object only. The client sends it again. After 24 hours the key gets a 422,
-// which does not refuse the operation: on a later attempt it is Indeterminate. So is a key that was used with
-// another body, which has no status of its own.
+// which does not refuse the operation: on a later attempt it is Indeterminate. Bridge compares bodies, and a key that
+// was used with another one gets an idempotency error. Its status and code are not published, so it counts as any
+// other error.
 //
 // PATCH and DELETE are idempotent by Bridge's documentation and take no key.
 func Bridge() Provider {
@@ -30,7 +31,7 @@ func Bridge() Provider {
 				Remembers:     SuccessesCleanFailures,
 				InFlightGuard: true,
 				Rules:         bridgeRules,
-				Source:        sourceBridge + ": what fails or times out is safely retried, only one object is ever created; any repeat has no side effects",
+				Source:        sourceBridge + ": what fails or times out is safely retried, only one object is ever created; any repeat has no side effects; another body under a key returns an idempotency error",
 			}, "POST /"),
 		),
 	}.Clone()

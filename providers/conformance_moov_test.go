@@ -34,7 +34,8 @@ func moovContract() contract {
 		answers: []answers{
 			{transfer, refusalRows(failure)},
 			{transfer, []row{
-				{"a transfer that was created before", 409, "", failure, answerGone, answerGone},
+				{"a transfer that was created before", 409, "", `{"transferID":"tr_1","status":"pending"}`, alreadyDone, alreadyDone},
+				{"a transfer that was created before and is not named", 409, "", failure, answerGone, answerGone},
 				{"a conflict that is not in Moov's form", 409, "", html, indeterminate, indeterminate},
 			}},
 			{refund, refusalRows(failure)},

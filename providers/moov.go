@@ -9,11 +9,11 @@ import (
 //
 // Requests that create, refund or reverse a transfer take a key of at most 36 characters in
 // X-Idempotency-Key, which never expires. A second transfer with it gets 409, which says that one was
-// created. Retention is 90 days, as long as a journal keeps answers. The contract has no exception, so a
-// request that may have run is sent again. If the first never arrived, the repeat is executed. If it did
-// arrive, the 409 does not name the transfer. The operation then completes without an answer
-// ([AnswerGone]), and the list of transfers shows it. The 409 to a repeated refund or reversal is not
-// described, so that operation becomes unknown.
+// created, and has the original transfer in its body. Retention is 90 days, as long as a journal keeps answers. The
+// contract has no exception, so a request that may have run is sent again. If the first never arrived, the repeat is
+// executed. If it did arrive, the 409 names the transfer ([AlreadyDone]). The transfer is then fetched and becomes the
+// answer. A 409 that does not name it completes the operation without an answer ([AnswerGone]). The 409 to a repeated
+// refund or reversal has the transfer and not the refund, so that operation becomes unknown.
 //
 // The other requests have an effect and no key. A request with a raw card is a secret. OAuth tokens pass
 // through.
@@ -29,14 +29,17 @@ func Moov() Provider {
 		InFlightGuard: true,
 		Rules: slices.Concat(
 			[]Rule{
-				{Status: 409, Verdict: Indeterminate, Source: sourceMoov + ": a transfer was previously created with the key, which it does not name"},
+				{Status: 409, Verdict: Indeterminate, Source: sourceMoov + ": the key has been seen, and what became of its request is not described [?]"},
 			},
 			moovKeyless,
 		),
 		Source: sourceMoov + ": never expires; any transfer with the same key is flagged as a duplicate; paths: moov-go 02692ad paths.go [S]",
 	}
 	transfer := keyed
+	transfer.FetchPointer = true
 	transfer.Rules = slices.Concat([]Rule{
+		{Status: 409, Verdict: AlreadyDone, Pointer: "transferID", Source: sourceMoovTransfers + ": a second request with the key returns 409 with the original transfer in the body; " +
+			"the field: moov-go a3ea550 transfer_models.go [S]"},
 		{Status: 409, Field: "error", Verdict: AnswerGone, Source: sourceMoov + ": a second attempt gets 409, which says that a transfer was previously created with the key; " +
 			"moov-go a3ea550 transfer_api.go, http_test.go [S]: 409 is a duplicate X-Idempotency-Key, errors have the field"},
 	}, keyed.Rules)
@@ -59,6 +62,8 @@ func Moov() Provider {
 		),
 	}.Clone()
 }
+
+const sourceMoovTransfers = "docs.moov.io/guides/money-movement/manage-transfers [D]"
 
 const sourceMoov = "docs.moov.io/guides/money-movement/idempotency [D]"
 
