@@ -193,7 +193,7 @@ func (b *batch) commit() error {
 	if len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
 		return nil
 	}
-	b.head.Clock = now
+	b.head.Clock, b.head.Reset = now, b.reset
 	b.head.Number++
 	// The caller's context ends no commit: it would be in doubt.
 	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {

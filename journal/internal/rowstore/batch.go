@@ -28,6 +28,7 @@ type batch struct {
 
 	undo   []undone
 	keep   bool            // commit the clock, even if no row changed
+	reset  bool            // the clock was set back
 	swept  []journal.Event // sweeps that are due again if the transaction fails
 	broken error           // the transaction can't go on
 }

@@ -102,7 +102,10 @@ func (c *claim) findDead() error {
 
 // next returns the lowest handles after one that may be claimable, and reports whether there may be more.
 func (c *claim) next(after int64, limit int) (handles []int64, more bool, err error) {
-	scans := []Scan{{Index: Pending, By: store.WakeBy(c.p.Event).UnixMilli(), Providers: c.p.From}, {Index: Undelivered}}
+	scans := []Scan{{Index: Pending, By: store.WakeBy(c.p.Event).UnixMilli(), Providers: c.p.From}}
+	if !c.p.HookElsewhere {
+		scans = append(scans, Scan{Index: Undelivered})
+	}
 	for _, holder := range c.dead {
 		scans = append(scans, Scan{Index: HeldBy, Holder: holder, Providers: c.p.From})
 	}

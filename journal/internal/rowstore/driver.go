@@ -124,8 +124,10 @@ type Head struct {
 	Identity string
 	Key      format.HashKey
 	Newest   int64 // the latest handle
-	Number   int64 // of commits
+	Number   int64 // rises with each commit whose clock others may not know
 	Clock    store.Clock
+	Hook     bool // see journal.HookKeeper. Commit records it if it differs from what Begin returned
+	Reset    bool // Commit: the clock was set back, and replaces what other transactions have recorded
 }
 
 // Driver is a database. Its methods are safe for concurrent use.

@@ -32,6 +32,7 @@ type Store struct {
 var (
 	_ journal.Journal       = (*Store)(nil)
 	_ journal.ClockResetter = (*Store)(nil)
+	_ journal.HookKeeper    = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
@@ -114,7 +115,33 @@ func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	return s.alone(ctx, &request{run: func(b *batch) error { return b.sweep(b.s.clock.reset(now)) }})
+	return s.alone(ctx, &request{run: func(b *batch) error {
+		b.reset = true
+		return b.sweep(b.s.clock.reset(now))
+	}})
+}
+
+// KeepHook implements journal.HookKeeper.
+func (s *Store) KeepHook(ctx context.Context, kept bool) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.alone(ctx, &request{run: func(b *batch) error {
+		b.keep, b.head.Hook = kept != b.head.Hook, kept
+		return nil
+	}})
+}
+
+// HasHook implements journal.HookKeeper.
+func (s *Store) HasHook(ctx context.Context) (kept bool, err error) {
+	if err := s.open(ctx); err != nil {
+		return false, err
+	}
+	err = s.alone(ctx, &request{run: func(b *batch) error {
+		kept = b.head.Hook
+		return nil
+	}})
+	return kept, err
 }
 
 // Close implements journal.Journal. Requests that wait for other transactions end with ErrClosed. Deliveries have

@@ -128,7 +128,7 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	if err := d.usable(); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, view: view{db: db}}
+	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, hook: db.head.Hook, view: view{db: db}}
 	t.t = t
 	found, err := t.find(ctx, keys)
 	if err != nil {

@@ -22,6 +22,7 @@ type tx struct {
 	d     *Driver
 	lock  rowstore.Lock
 	began int64 // the number of the commit before it
+	hook  bool  // of the head then
 	holds []any
 	over  bool
 
@@ -362,4 +363,7 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 		}
 	}
 	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
+	if head.Hook != t.hook {
+		db.head.Hook = head.Hook
+	}
 }

@@ -25,6 +25,7 @@ CREATE TABLE onceward_head (
 	last_at      INTEGER NOT NULL,
 	jumped_at    INTEGER NOT NULL,
 	least_margin INTEGER NOT NULL,
+	hook         INTEGER NOT NULL, -- 1: outcomes are for a hook
 	sum          INTEGER NOT NULL  -- of the row
 ) STRICT;
 
@@ -103,7 +104,7 @@ func create(c *conn.Conn) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,10 @@ func create(c *conn.Conn) error {
 
 // changing are the columns of the head that commits change, and the sum of the row.
 func changing(h *rowstore.Head) []any {
-	numbers := []int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin)}
+	numbers := []int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), 0}
+	if h.Hook {
+		numbers[len(numbers)-1] = 1
+	}
 	b := append([]byte(h.Identity), h.Key.Sealed()...)
 	args := make([]any, 0, len(numbers)+1)
 	for _, n := range numbers {
@@ -124,17 +128,18 @@ func changing(h *rowstore.Head) []any {
 	return append(args, int64(format.Sum(b)))
 }
 
-const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, sum"
+const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, hook, sum"
 
 // readHead reads headColumns.
 func readHead(s *conn.Stmt) (h rowstore.Head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.Identity, h.Newest, h.Number = v[0].(string), v[2].(int64), v[3].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[4].(int64)), fromColumn(v[5].(int64)), time.Duration(v[6].(int64))
+		h.Hook = v[7] == int64(1)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
-		if args := changing(&h); args[len(args)-1] != v[7] {
+		if args := changing(&h); args[len(args)-1] != v[8] {
 			return format.ErrSum
 		}
 		return nil

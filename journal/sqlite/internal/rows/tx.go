@@ -28,7 +28,7 @@ func newStatements(c *conn.Conn) (*statements, error) {
 	return s, prepareAll(c, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.head, "SELECT " + headColumns + " FROM onceward_head"},
-		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, sum = ?"},
+		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, sum = ?"},
 		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_members WHERE id = ?"},
 		{&s.members, "SELECT id FROM onceward_members"},
