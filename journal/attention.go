@@ -3,11 +3,11 @@ package journal
 import "time"
 
 // AttentionAfter is how long work may be overdue before it needs attention, since no process does it: the look-up of
-// an unknown operation, or the run of a flow.
+// an unknown operation, or the run of a flow. An operation in flight has as long: no call takes longer by default.
 const AttentionAfter = 15 * time.Minute
 
 // PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another,
-// before it needs attention. An operation in flight has as long. It is long compared with an outage of a provider.
+// before it needs attention. It is long compared with an outage of a provider.
 // After an outage, the provider's operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
@@ -15,7 +15,7 @@ const PendingAttentionAfter = 24 * time.Hour
 //   - an operation with a reason in Attention
 //   - an unknown operation that no process looks for: none is planned, or it is overdue by AttentionAfter
 //   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
-//   - an operation in flight for PendingAttentionAfter: its process hangs, or has died and no other takes it over
+//   - an operation in flight for AttentionAfter: its process has died and no other takes it over, or its call takes long
 //
 // A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince. Without it, an
 // operation that each claim parks for later would never be overdue. The next claim clears the reason.
@@ -25,8 +25,8 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 		return op.Attention
 	case op.State == StatePending && now.Sub(op.WakeAt) >= PendingAttentionAfter:
 		return "no process sends it: Run is not running, its provider is down, or no process has its table or its credential"
-	case op.State == StateInFlight && now.Sub(op.UpdatedAt) >= PendingAttentionAfter:
-		return "it has been in flight for a day: its process hangs, or has died and no process has its table"
+	case op.State == StateInFlight && now.Sub(op.UpdatedAt) >= AttentionAfter:
+		return "it has been in flight for long: its process has died and no other has taken it over, or its call is allowed so long"
 	case op.State != StateUnknown:
 		return ""
 	case !op.lookPlanned() && onHold(op):

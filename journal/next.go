@@ -235,7 +235,8 @@ func begin(op *Operation, live bool, ev *Event) (Decision, error) {
 		}
 	}
 	if decision == Later && op.Naming != Named {
-		op.Told, op.WakeAt = true, callersWindow(op)
+		op.Told = true
+		waitsForItsCaller(op, ev, callersWindow(op))
 	}
 	return decision, err
 }
@@ -474,7 +475,7 @@ func leave(op *Operation, ev *Event) (Decision, error) {
 		return Later, nil
 	}
 	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told) && later(ev.At, ev.Last).Before(ends) {
-		op.WakeAt = ends
+		waitsForItsCaller(op, ev, ends)
 		return Later, nil
 	}
 	op.Cause = because(op.Cause, "its caller did not repeat it while it could be sent")
@@ -484,6 +485,22 @@ func leave(op *Operation, ev *Event) (Decision, error) {
 	}
 	settle(op, ev, StateCancelled)
 	return Recorded, nil
+}
+
+// waitsForItsCaller puts off an operation that only its caller can have sent again, until its window ends. If it may have run, a
+// person has to look at it PendingAttentionAfter after its first park, which may be long before that end.
+func waitsForItsCaller(op *Operation, ev *Event, ends time.Time) {
+	op.WakeAt = ends
+	if op.ParkedSince.IsZero() {
+		op.ParkedSince = later(ev.At, ev.Last)
+	}
+	switch listed := op.ParkedSince.Add(PendingAttentionAfter); {
+	case !op.MayHaveRun:
+	case passed(ev).Before(listed):
+		op.WakeAt = earlier(ends, listed)
+	default:
+		op.Attention = "its caller has got an error and has not had it sent again for a day, and nothing else may send it"
+	}
 }
 
 // callersWindow returns the end of the window of a caller with its own key. The caller may ask again until then. If
@@ -806,7 +823,7 @@ func park(op *Operation, ev *Event) {
 	ends := callersWindow(op)
 	switch {
 	case op.Naming != Generated && (ev.At.Before(ends) || !ev.Unconfirmed.IsZero() && !over(op, ev)):
-		op.WakeAt = later(ends, ev.Unconfirmed)
+		waitsForItsCaller(op, ev, later(ends, ev.Unconfirmed))
 	case op.MayHaveRun:
 		settle(op, ev, StateUnknown)
 	default:

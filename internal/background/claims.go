@@ -214,7 +214,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	if op.BodyWithheld && b.worker.NeedsBody(op) {
 		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}
-	if op.BodyWithheld || op.Naming != journal.Named && (b.worker.NamedOnly || op.Told && op.State == journal.StatePending) {
+	if b.worker.waitsForItsCaller(op) {
 		return today, true // nothing of it is sent
 	}
 	if _, again := b.taken[op.Ref]; again {
@@ -294,10 +294,15 @@ func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.
 		return route, to, errListedSince
 	case !core.SameContract(op, route):
 		return route, to, core.ErrContractGone
-	case op.State == journal.StatePending && !w.MayAdd(op, u):
+	case op.State == journal.StatePending && !w.waitsForItsCaller(op) && !w.MayAdd(op, u):
 		return route, to, fmt.Errorf("%w: %s", fault.ErrCredentialMissing, wire.MissingCredential(&op.Request, &http.Request{URL: u}))
 	}
 	return route, to, nil
+}
+
+// waitsForItsCaller reports whether the background sends nothing of an operation that no session holds.
+func (w *Worker) waitsForItsCaller(op *journal.Operation) bool {
+	return op.BodyWithheld || op.Naming != journal.Named && (w.NamedOnly || op.Told && op.State == journal.StatePending)
 }
 
 // passedOver reports the due operations that this process cannot send. Resume puts them into its report, and Run logs

@@ -109,13 +109,13 @@ var listTests = []test{
 		assert.True(t, op.ParkedSince.IsZero())
 		assert.Empty(t, needs(), "a person had it sent")
 	}},
-	{"an operation that is in flight for a day needs attention", func(t *testing.T, h Harness) {
+	{"an operation that is in flight for long needs attention", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("hangs"))
 		sideBySide(1200, func(i int) { c.completeDelivered(c.begin(named(fmt.Sprint("other-", i)))) }) // so that it lies elsewhere
-		day := noon.Add(journal.PendingAttentionAfter)
-		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day.Add(-time.Millisecond)}))
-		assert.Equal(t, []string{"hangs"}, ids(c.list(journal.Filter{NeedsAttention: day})))
+		overdue := noon.Add(journal.AttentionAfter)
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: overdue.Add(-time.Millisecond)}))
+		assert.Equal(t, []string{"hangs"}, ids(c.list(journal.Filter{NeedsAttention: overdue})))
 		if reader, ok := h.Journal.(journal.StatsReader); ok {
 			s, err := reader.ReadStats(t.Context())
 			require.NoError(t, err)
@@ -123,7 +123,7 @@ var listTests = []test{
 		}
 		assert.True(t, c.get(op.Ref).WakeAt.IsZero())
 		c.completeDelivered(op)
-		assert.Empty(t, c.list(journal.Filter{NeedsAttention: day}))
+		assert.Empty(t, c.list(journal.Filter{NeedsAttention: overdue}))
 	}},
 	{"is ordered by handles, from the oldest or the newest", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)

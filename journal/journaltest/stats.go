@@ -68,13 +68,13 @@ var statsTests = []test{
 		assert.Equal(t, int64(1), s.Sessions)
 		assert.Equal(t, at(11), s.Last)
 		assert.Empty(t, s.Restored)
-		assert.Equal(t, int64(2), s.NeedsAttention, "no process looks for an unknown operation, or the look is overdue")
+		assert.Equal(t, int64(3), s.NeedsAttention, "no process looks for an unknown operation, or the look is overdue, and one is in flight for long")
 		found := c.of(journal.EventEvidence, looked)
 		found.Attention, found.Evidence = "given up", &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive}
 		c.now = at(13)
 		c.decide(found, journal.Recorded)
 		assert.Equal(t, int64(3), stats().Undelivered, "what the look came to is to be delivered")
-		assert.Equal(t, int64(2), stats().NeedsAttention)
+		assert.Equal(t, int64(3), stats().NeedsAttention)
 		tomorrow := time.Now().Add(journal.PendingAttentionAfter)
 		var due []string
 		for _, op := range c.list(journal.Filter{States: []journal.State{journal.StatePending}}) {
@@ -108,7 +108,7 @@ var statsTests = []test{
 			s := stats()
 			assert.Equal(t, []int64{1, 1, 1, 3}, []int64{s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun})
 			assert.Equal(t, at(22), s.OldestSetAside)
-			assert.Equal(t, int64(2+3), s.NeedsAttention, "the flow that is set aside, and two that no process runs")
+			assert.Equal(t, int64(3+3), s.NeedsAttention, "the flow that is set aside, and two that no process runs")
 			attention := 0
 			for f, err := range flows.ListFlows(t.Context(), journal.FlowFilter{}) {
 				require.NoError(t, err)

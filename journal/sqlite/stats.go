@@ -128,7 +128,7 @@ func (s *Stats) count(r *read.Reader, w *writer, now time.Time) error {
 		s.Due, s.OldestUnknown, s.NeedsAttention, s.Last = n(8), format.ToTime(v[9]), n(10), format.ToTime(v[11])
 		s.Sessions, s.FlowsRunning, s.FlowsWaiting, s.FlowsSetAside, s.FlowsBegun = n(12), n(13), n(14), n(15), n(16)
 		return nil
-	}, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli())
+	}, now.UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli(), now.Add(-journal.AttentionAfter).UnixMilli())
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -138,7 +139,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 }
 
 // A process dies amid an attempt, and later releases lack the table of its provider. No process takes the operation
-// over, since none may send it. After a day it needs attention.
+// over, since none may send it. It needs attention soon.
 func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
@@ -146,10 +147,47 @@ func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 		dead := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
 		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{providers.Stripe()}, Backoff: once})}
-		next.Runs(23 * time.Hour)
+		next.Runs(10 * time.Minute)
 		assert.Empty(t, next.NeedsAttention())
-		next.Runs(2 * time.Hour)
+		next.Runs(10 * time.Minute)
 		assert.Equal(t, []string{"invoice-1"}, next.NeedsAttention())
+	})
+}
+
+// No process lives long enough to see that the one before it has died. Calls and flows of those are listed all the same, by
+// whatever reads the journal.
+func TestHeldByDeadSessionsNeedsAttention(t *testing.T) {
+	t.Parallel()
+	virtual(t, "", func(t *testing.T) {
+		l := &line{}
+		dead := startFlows(t, l, onceward.Config{Journal: memory.New(), Providers: []providers.Provider{own()}, Backoff: once}, flow.Config{})
+		ride := flow.Define("ride", 1, func(ctx context.Context, fare int) (string, error) {
+			return flow.Step(ctx, "pay", func(ctx context.Context) (string, error) {
+				<-ctx.Done()
+				return "", ctx.Err()
+			})
+		})
+		require.NoError(t, dead.Flows.Register(ride))
+		running, ends := context.WithCancel(t.Context())
+		over := make(chan bool)
+		defer func() { ends(); <-over }()
+		go func() {
+			defer close(over)
+			_, _ = ride.Run(running, dead.Flows, "order-1", 1)
+		}()
+		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
+		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{own()}, Backoff: once})}
+		f := func() string {
+			f, err := next.Journal.Journal.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-1"})
+			require.NoError(t, err)
+			return f.NeedsAttention(time.Now())
+		}
+		pass(14 * time.Minute)
+		assert.Empty(t, next.NeedsAttention())
+		assert.Empty(t, f())
+		pass(2 * time.Minute)
+		assert.Equal(t, []string{"invoice-1"}, next.NeedsAttention())
+		assert.NotEmpty(t, f())
 	})
 }
 

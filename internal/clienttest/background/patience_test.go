@@ -104,3 +104,51 @@ func TestRetryBudgetBoundsCallersThatTimeOut(t *testing.T) {
 }
 
 func isBudget(err error) bool { return errors.Is(err, onceward.ErrRetryBudget) }
+
+// A payment whose caller gave up is sent again for its caller alone. If it may have run, it is on the list after a day, however long
+// the provider keeps its key.
+func TestPaymentThatWaitsForItsCallerIsListedAfterADay(t *testing.T) {
+	month := own(func(e *providers.Endpoint) { e.Retention = 30 * 24 * time.Hour })
+	credential := with("Authorization", "Bearer s3cr3t") // that only its caller has
+	secretBody := body(`{"amount":10,"card":{"number":"4242424242424242"}}`)
+	for name, row := range map[string]struct {
+		first   reply
+		options []option
+		name    bool
+		listed  bool
+	}{
+		"an SDK's key":                           {loses(), []option{carrying("sdk-7")}, false, true},
+		"an SDK's key, and nothing left":         {refuses(), []option{carrying("sdk-7")}, false, false},
+		"a secret body":                          {loses(), []option{secretBody, with("Content-Type", "application/json")}, true, true},
+		"a secret body, and nothing was sent":    {refuses(), []option{secretBody, with("Content-Type", "application/json")}, true, false},
+		"a key and a credential of its caller's": {loses(), []option{carrying("sdk-7"), credential}, false, true},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			l := (&line{}).Then(row.first)
+			p := &teller{Process: start(t, l, onceward.Config{Providers: []providers.Provider{month}, Backoff: once})}
+			ctx := t.Context()
+			if row.name {
+				ctx = named(t, invoice)
+			}
+			options := append([]option{to("POST", ownURL)}, row.options...)
+			out := p.Ask(ctx, options...)
+			require.ErrorIs(t, out.Err, onceward.ErrPending)
+			before := len(l.Sent())
+			p.Runs(23 * time.Hour)
+			assert.Empty(t, p.NeedsAttention())
+			p.Runs(2 * time.Hour)
+			if !row.listed {
+				assert.Empty(t, p.NeedsAttention())
+				return
+			}
+			require.Len(t, p.NeedsAttention(), 1)
+			assert.Contains(t, p.Recorded(out.Op.Ref).Attention, "its caller")
+			p.Runs(20 * 24 * time.Hour)
+			require.Len(t, p.NeedsAttention(), 1)
+			assert.Len(t, l.Sent(), before, "nothing in the background")
+
+			require.NoError(t, p.Ask(ctx, options...).Err)
+			assert.Empty(t, p.NeedsAttention())
+		})
+	}
+}

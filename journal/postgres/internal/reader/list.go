@@ -101,8 +101,8 @@ func newPage(f journal.Filter) *page {
 		p.narrow = true
 	}
 	if !f.NeedsAttention.IsZero() {
-		day := f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli()
-		and("("+needAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), day, day)
+		overdue, day := f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli()
+		and("("+needAttention+")", overdue, day, overdue)
 		p.narrow = true
 	}
 	if f.Scope != nil {
@@ -114,8 +114,8 @@ func newPage(f journal.Filter) *page {
 	return p
 }
 
-// needAttention is journal.Operation.NeedsAttention. Its parameters are that time less journal.AttentionAfter, and twice less
-// journal.PendingAttentionAfter. The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
+// needAttention is journal.Operation.NeedsAttention. Its parameters are that time less journal.AttentionAfter, less
+// journal.PendingAttentionAfter, and less journal.AttentionAfter again. The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
 const needAttention = "o.wake_at = 0 OR o.state = 4 AND (o.wake_at IS NULL OR o.wake_at <= o.settled_at OR o.wake_at <= ?) OR o.state = 1 AND o.wake_at <= ? OR o.state = 2 AND o.wake_at <= ?"
 
 // isPending is the condition of the index of operations that are to be woken.

@@ -20,7 +20,7 @@ const counts = `SELECT
 	(SELECT count(*) FROM {{schema}}.operations WHERE wake_at = 0 AND state <> 4)
 		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= $2))
 		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 1 AND wake_at <= $3)
-		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 2 AND wake_at <= $3)
+		+ (SELECT count(*) FROM {{schema}}.operations WHERE state = 2 AND wake_at <= $2)
 		+ (SELECT count(*) FROM {{schema}}.flows WHERE state = 2 AND due_at <= $2),
 	(SELECT min(settled_at) FROM {{schema}}.operations WHERE state = 4),
 	u.n, u.earliest,

@@ -81,8 +81,8 @@ func New(f journal.Filter, key format.HashKey) *Page {
 			UNION ALL SELECT handle FROM onceward_operations WHERE holder IS NULL AND state > 2 AND delivered = 0)`)
 	}
 	if !f.NeedsAttention.IsZero() {
-		day := f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli()
-		and("o.handle IN ("+read.NeedAttention+")", f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), day, day)
+		overdue, day := f.NeedsAttention.Add(-journal.AttentionAfter).UnixMilli(), f.NeedsAttention.Add(-journal.PendingAttentionAfter).UnixMilli()
+		and("o.handle IN ("+read.NeedAttention+")", overdue, day, overdue)
 	}
 	if f.Before > 0 {
 		and("o.handle < ?", f.Before)

@@ -179,7 +179,7 @@ func (r *Reader) Log(folded int64) (ops []*format.Record, err error) {
 }
 
 // NeedAttention selects the handles of operations that need attention: journal.Operation.NeedsAttention. Its parameters are
-// that time less journal.AttentionAfter, and twice less journal.PendingAttentionAfter.
+// that time less journal.AttentionAfter, less journal.PendingAttentionAfter, and less journal.AttentionAfter again.
 // The wake_at of a pending one with a reason of its own is below zero: see format.Wake.
 const NeedAttention = `SELECT handle FROM onceward_operations INDEXED BY onceward_operations_dead WHERE state > 2 AND wake_at = 0 AND state <> 4
 	UNION ALL SELECT handle FROM onceward_operations INDEXED BY onceward_operations_looks WHERE state = 4 AND (wake_at IS NULL OR wake_at <= settled_at OR wake_at <= ?)
