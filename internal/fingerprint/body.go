@@ -39,6 +39,7 @@ func writeBody(d *digester, in *Input) {
 	switch {
 	case mediaType == "application/json", strings.HasSuffix(mediaType, "+json"),
 		strings.HasPrefix(mediaType, "application/x-amz-json-"):
+		d.json.folds = in.FoldNames
 		form, content := d.json.canonical(in.Body, in.OmitFields, &d.watch)
 		d.string(form)
 		d.bytes(content)

@@ -20,7 +20,13 @@ type field struct {
 // split returns the fields of a query or form that are not left out, in their order. Empty ones, as in a=1&&b=2, mean
 // nothing to anyone. Once the watch has ended some may be missing.
 func split(raw string, omit func(name string) bool, w *watch) []field {
-	fields := make([]field, 0, strings.Count(raw, "&")+1)
+	n := 0
+	for part := range strings.SplitSeq(raw, "&") {
+		if part != "" {
+			n++
+		}
+	}
+	fields := make([]field, 0, n)
 	for part := range strings.SplitSeq(raw, "&") {
 		if w.ended() {
 			break

@@ -47,6 +47,9 @@ type Input struct {
 	// are the same. In JSON it is the member at a path of names with dots between ("meta.sent_at"). Members of arrays
 	// have no path. In a form it is each field of that name.
 	OmitFields []string
+	// FoldNames says that the body's reader may not tell names of JSON apart that differ in case alone. encoding/json
+	// takes the latest of them. A body with such names in one object is then compared by its bytes.
+	FoldNames bool
 }
 
 // Print is a request's meaning, which fingerprints are made of and compared with. It holds digests alone, and never
@@ -89,6 +92,23 @@ func New(ctx context.Context, in Input) (Print, error) {
 		return Print{}, context.Cause(ctx)
 	}
 	return p, nil
+}
+
+// WithAccount returns the print of the same request on another's behalf: see Input.Account.
+func (p Print) WithAccount(account http.Header) Print {
+	d := digesters.Get().(*digester)
+	defer d.release()
+	at := slices.Index(parts[:], "account")
+	d.start(parts[at])
+	writeAccount(d, &Input{Account: account})
+	d.sum(&p.digests[at])
+	return p
+}
+
+// WithKey returns the print of the same request under another key: see Input.Key.
+func (p Print) WithKey(key []byte) Print {
+	p.key = key
+	return p
 }
 
 // Of returns a fingerprint of in, however long it takes: see [Print.Fingerprint].

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -329,4 +330,18 @@ func FuzzDiffRefusesEverythingButFingerprints(f *testing.F) {
 		}
 		assert.True(t, err == fingerprint.ErrVersion || err == fingerprint.ErrMalformed || err == fingerprint.ErrKey)
 	})
+}
+
+// Empty fields of a form take no memory.
+func TestEmptyFieldsTakeNoMemory(t *testing.T) {
+	body := []byte(strings.Repeat("&", 1<<20) + "a=1")
+	allocated := func(body []byte) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		fingerprint.Of(fingerprint.Input{ContentType: "application/x-www-form-urlencoded", Body: body})
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	allocated([]byte("a=1"))
+	assert.Less(t, allocated(body), uint64(4*len(body)))
 }

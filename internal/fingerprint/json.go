@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
@@ -18,12 +19,12 @@ const maxDepth = 200
 // canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing: no
 // two bodies that differ in meaning have the same form. RFC 8785 reads every number as a float64, says nothing of
 // duplicate names, and knows no text that is not Unicode. A body with any of these stays in bytes, with the omitted
-// members cut away. A body that is not JSON stays whole.
+// members cut away. So does one with names that differ in case alone, if s.folds is set before. A body that is not JSON stays whole.
 //
 // The content is the scanner's own until it scans again. It is meaningless once the watch has ended.
 func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, content []byte) {
 	*s = scanner{
-		in: body, watch: w, lossless: utf8.Valid(body), plain: true,
+		in: body, watch: w, folds: s.folds, lossless: utf8.Valid(body), plain: true,
 		out: slices.Grow(s.out[:0], len(body)), members: s.members[:0], sorting: s.sorting[:0],
 	}
 	if !s.document(omit) {
@@ -51,6 +52,7 @@ type scanner struct {
 	pos   int
 	watch *watch
 
+	folds    bool // names that differ in case alone are alike
 	lossless bool
 	cuts     []span
 
@@ -260,6 +262,9 @@ func (s *scanner) emitName(name []byte) {
 func (s *scanner) closeObject(outer, body int) {
 	members := s.members[outer:]
 	s.members = s.members[:outer]
+	if s.folds && s.lossless && hasAlike(members) {
+		s.lossless = false
+	}
 	if !s.plain {
 		return
 	}
@@ -289,16 +294,61 @@ func (s *scanner) closeObject(outer, body int) {
 	s.out = append(s.out, '}')
 }
 
+// fewMembers is the largest number of members whose names are compared in pairs, which takes no memory.
+const fewMembers = 32
+
+// hasAlike reports whether two members have names that differ in case alone, or not at all.
+func hasAlike(members []member) bool {
+	if len(members) > fewMembers {
+		names := make([]string, len(members))
+		for i, m := range members {
+			names[i] = folded(unescaped(m.name))
+		}
+		slices.Sort(names)
+		for i := 1; i < len(names); i++ {
+			if names[i-1] == names[i] {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range members {
+		for j := range i {
+			if bytes.EqualFold(unescaped(members[i].name), unescaped(members[j].name)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// folded returns a name in a form that is the same for names that differ in case alone, as bytes.EqualFold has it.
+func folded(name []byte) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, string(name))
+}
+
+// unescaped returns the text of a name, or the name as it stands if it has none.
+func unescaped(name []byte) []byte {
+	if bytes.IndexByte(name, '\\') < 0 {
+		return name
+	}
+	var text string
+	if json.Unmarshal([]byte(`"`+string(name)+`"`), &text) != nil {
+		return name
+	}
+	return []byte(text)
+}
+
 // match reports whether a path says to omit the member of this name, and else returns the rests of the paths that lead
 // into it.
 func match(omit []string, name []byte) (omitted bool, inner []string) {
-	if bytes.IndexByte(name, '\\') >= 0 {
-		var unescaped string
-		if json.Unmarshal([]byte(`"`+string(name)+`"`), &unescaped) != nil {
-			return false, nil
-		}
-		name = []byte(unescaped)
-	}
+	name = unescaped(name)
 	for _, path := range omit {
 		n := len(name)
 		switch {

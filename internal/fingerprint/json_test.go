@@ -3,6 +3,7 @@ package fingerprint_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
 	"os"
@@ -332,5 +333,36 @@ func BenchmarkCanonicalJSON(b *testing.B) {
 				fingerprint.CanonicalJSON(bm.body, nil)
 			}
 		})
+	}
+}
+
+// With FoldNames, names that differ in case alone are one name twice: their order tells two bodies apart. Other names are sorted as ever.
+func TestNamesThatDifferInCaseAlone(t *testing.T) {
+	many := ""
+	for i := range 40 {
+		many += fmt.Sprintf(`,"Name%02d":0`, i)
+	}
+	for _, tc := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"two names", `{"amount":1,"Amount":2}`, `{"Amount":2,"amount":1}`, false},
+		{"within an array", `[{"a":[{"Id":1,"iD":2}]}]`, `[{"a":[{"iD":2,"Id":1}]}]`, false},
+		{"beyond ASCII", `{"é":1,"É":2}`, `{"É":2,"é":1}`, false},
+		{"the Kelvin sign", "{\"k\":1,\"\u212a\":2}", "{\"\u212a\":2,\"k\":1}", false},
+		{"an escape", `{"amount":1,"\u0041mount":2}`, `{"\u0041mount":2,"amount":1}`, false},
+		{"among many", `{"total":1,"TOTAL":2` + many + `}`, `{"TOTAL":2,"total":1` + many + `}`, false},
+		{"the same name, escaped", `{"total":1,"\u0074otal":2}`, `{"\u0074otal":2,"total":1}`, false},
+		{"only one is left", `{"sent":1,"Sent":2,"a":3,"b":4}`, `{"Sent":2,"sent":1,"b":4,"a":3}`, true},
+		{"other names", `{"amountDue":1,"Amount":2}`, `{"Amount":2,"amountDue":1}`, true},
+		{"other names among many", `{"total":1` + many + `}`, `{` + many[1:] + `,"total":1}`, true},
+		{"in two objects", `{"a":{"id":1},"B":{"ID":2}}`, `{"B":{"ID":2},"a":{"id":1}}`, true},
+	} {
+		in := func(body string) fingerprint.Input {
+			return fingerprint.Input{ContentType: "application/json", Body: []byte(body), OmitFields: []string{"sent"}, FoldNames: true}
+		}
+		a, err := fingerprint.New(t.Context(), in(tc.a))
+		require.NoError(t, err)
+		assert.Equal(t, tc.same, a.Same(fingerprint.Of(in(tc.b))), tc.name)
 	}
 }
