@@ -46,6 +46,59 @@ func TestInputIsBounded(t *testing.T) {
 			w.isProblem(w.ask(h, "POST", "/payments", "", keyed(key), func(r *http.Request) { r.Body, r.ContentLength = body, 10 }), 400, "request-broken")
 			w.leaves(0)
 		}},
+		{"a body without a key", func(t *testing.T, w *wire) {
+			h := w.pays(server.Endpoint{MaxRequest: 100, Optional: true})
+			for _, method := range []string{"PUT", "DELETE", "POST", "PATCH"} {
+				assert.Equal(t, 201, w.ask(h, method, "/payments", strings.Repeat("1", 100)).Code, method)
+				w.isProblem(w.ask(h, method, "/payments", strings.Repeat("1", 101)), 413, "request-too-large")
+				w.isProblem(w.ask(h, method, "/payments", "", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(endless{}), -1 }), 413, "request-too-large")
+			}
+			assert.Equal(t, 4, w.rows())
+		}},
+		{"a body without a key that does not come", func(t *testing.T, w *wire) {
+			h := w.pays(server.Endpoint{Limit: 50 * time.Millisecond})
+			w.isProblem(w.ask(h, "PUT", "/payments", "", slowly(t)), 400, "request-broken")
+			assert.Zero(t, w.rows(), "its handler was not called")
+		}},
+		{"a body that does not come, behind a middleware that hides the connection", func(t *testing.T, w *wire) {
+			h := w.pays(server.Endpoint{Limit: 50 * time.Millisecond})
+			hidden := http.NewServeMux()
+			hidden.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) { h.ServeHTTP(struct{ http.ResponseWriter }{rw}, r) })
+			for _, around := range []http.Handler{hidden, http.TimeoutHandler(h, time.Hour, "")} {
+				w.isProblem(w.ask(around, "POST", "/payments", "", slowly(t), keyed(key)), 400, "request-broken")
+				w.isProblem(w.ask(around, "PUT", "/payments", "", slowly(t)), 400, "request-broken")
+				assert.Equal(t, 201, w.ask(around, "PUT", "/payments", "1").Code)
+			}
+			w.leaves(0)
+		}},
+		{"requests without a key at once", func(t *testing.T, w *wire) {
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			s := w.another(func(o *server.Options) {
+				w.options(o)
+				o.MaxInFlight = 2
+			})
+			h := s.Atomic("payments.create", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				begun <- struct{}{}
+				<-goOn
+				rw.WriteHeader(201)
+			}), server.Endpoint{})
+			answers := make(chan answered, 2)
+			w.serverOf(h)
+			go func() { answers <- w.ask(h, "PUT", "/payments", "1") }()
+			go func() { answers <- w.ask(h, "POST", "/payments", "1", keyed(key)) }()
+			<-begun
+			<-begun
+			w.isProblem(w.ask(h, "PUT", "/payments", "1"), 429, "too-many")
+			w.isProblem(w.ask(h, "POST", "/payments", "1", keyed(key+"b")), 429, "too-many")
+			go func() { <-begun }()
+			other := make(chan answered, 1)
+			go func() { other <- w.ask(h, "PUT", "/payments", "1", with("X-Tenant", "globex")) }()
+			close(goOn)
+			assert.Equal(t, 201, (<-other).Code, "another tenant is not held up")
+			for range 2 {
+				assert.Equal(t, 201, (<-answers).Code)
+			}
+		}},
 		{"a compressed body, which is not unpacked", func(t *testing.T, w *wire) {
 			h := w.pays(server.Endpoint{MaxRequest: 20 << 10})
 			assert.Equal(t, 201, w.ask(h, "POST", "/payments", packed(t, 8<<20), keyed(key), with("Content-Encoding", "gzip")).Code)
@@ -183,6 +236,16 @@ func TestInputIsBounded(t *testing.T) {
 func (w *wire) leaves(n int) {
 	w.t.Helper()
 	assert.Equal(w.t, n, w.receipts())
+}
+
+// slowly sends the first byte of a body, and no other.
+func slowly(t *testing.T) asked {
+	return func(r *http.Request) {
+		body, more := io.Pipe()
+		t.Cleanup(func() { _ = more.Close() })
+		go func() { _, _ = more.Write([]byte("1")) }()
+		r.Body, r.ContentLength = body, 10
+	}
 }
 
 // endless is a body without an end.

@@ -32,8 +32,8 @@ type Endpoint struct {
 	// are not made again. Default: Config.Keep, and 23 days if that is less or there is no client.
 	RefuseFor time.Duration
 
-	// Limit is the longest time that one run of the handler may take. It also limits the wait for a request's body if
-	// the HTTP server has no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
+	// Limit is the longest time that one run of the handler may take, after any wait for the key. It also limits the wait
+	// for a request's body if the HTTP server has no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
 	Limit time.Duration
 
 	// Held is the longest time that the request's transaction may be open. Then the handler's context ends, and nothing is
@@ -46,7 +46,7 @@ type Endpoint struct {
 	Wait time.Duration
 
 	// MaxRequest bounds the body of a request, and MaxAnswer that of an answer with the headers that are kept, in bytes.
-	// Default: 1 MiB each.
+	// A larger body of a request whose key has a receipt is compared with it. Default: 1 MiB each.
 	MaxRequest, MaxAnswer int64
 
 	// Omit names members of the body that a repeated request may have otherwise: paths with dots. A release that changes
@@ -57,7 +57,7 @@ type Endpoint struct {
 	// refused: a cookie, a CORS or hop-by-hop header, or a mark of the server's own, such as Idempotent-Replayed.
 	KeepHeaders []string
 
-	// KeyBytes are the least and the most bytes of a key. Default: 8 and 255.
+	// KeyBytes are the least and the most bytes of a key. A key with a receipt may have others. Default: 8 and 255.
 	KeyBytes [2]int
 
 	// MayReplay is asked before a recorded answer is given again, to a caller who may have lost the right to it. An error is
@@ -69,7 +69,7 @@ var endpointName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 // keptHeaders are the headers of an answer that are recorded. All others are of the first exchange alone.
 var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition", "Content-Location", "Location", "Etag",
-	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset"}
+	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset", "X-Content-Type-Options"}
 
 // neverKept are headers that would harm a caller who got them again, or that the server sets anew.
 var neverKept = regexp.MustCompile(`^(Idempotent-Replayed|Idempotency-.*|Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)

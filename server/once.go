@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/keyheader"
@@ -50,9 +52,9 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	e := s.checked(k.Name, Endpoint{KeyBytes: [2]int{1, 255}, Formerly: k.Formerly})
 	places := append([]string{k.Name}, k.Formerly...)
 	at := &endpoint{Server: s, Endpoint: e, name: first(places), places: places}
-	switch p := at.malformed(k.Key); {
-	case p != "":
-		return none, fmt.Errorf("server: once: the key %s", p)
+	switch reason := cmp.Or(at.malformed(k.Key), reasonOf(onceward.Key(k.Key).Validate())); {
+	case reason != "":
+		return none, fmt.Errorf("server: once: the key %s", reason)
 	case k.Caller.Tenant == "" || len(k.Caller.Tenant) > 512:
 		return none, errors.New("server: once: Key.Caller.Tenant is empty, or has more than 512 bytes")
 	}

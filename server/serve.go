@@ -130,20 +130,14 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.failed(r.Context(), "a handler serves another request in its open transaction; that was answered by 500", ErrInTransaction)
 		e.refuseKey(w, r, "", handlerMisused)
 		return
-	case !has && (e.Optional || r.Method == http.MethodPut || r.Method == http.MethodDelete):
-		e.serveKeyless(w, r)
-		return
-	case !has:
+	case !has && !e.Optional && r.Method != http.MethodPut && r.Method != http.MethodDelete:
 		e.refuseKey(w, r, "", keyMissing)
 		return
-	}
-	if malformed == "" {
-		malformed = e.malformed(key)
+	case has && malformed == "":
+		malformed = reasonOf(onceward.Key(key).Validate())
 	}
 	if malformed != "" {
-		p := keyMalformed
-		p.Detail = "The key in the Idempotency-Key header " + malformed + "."
-		e.refuseKey(w, r, "", p)
+		e.refuseKey(w, r, "", malformedBy(malformed))
 		return
 	}
 	caller, err := e.opts.Caller(r)
@@ -160,12 +154,15 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer e.leave(caller.Tenant)
-	body, p := e.read(w, r)
-	if p != nil {
+	body, unless, p := e.read(w, r, caller.Tenant, key)
+	switch {
+	case p != nil:
 		e.refuseKey(w, r, caller.Tenant, *p)
-		return
+	case has:
+		e.serve(w, r, caller, key, body, unless)
+	default:
+		e.serveKeyless(w, r, caller, body)
 	}
-	e.serve(w, r, caller, key, body)
 }
 
 // enter counts a request of a tenant until leave, or returns false if too many are being served.
@@ -192,49 +189,139 @@ func natural(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodTrace
 }
 
-// malformed says what is wrong with a key, or "".
-func (e *endpoint) malformed(key string) string {
+// reasonOf returns what is wrong with a key by the error of its validation, or "".
+func reasonOf(err error) string {
+	var malformed *onceward.KeyError
+	if errors.As(err, &malformed) {
+		return malformed.Reason
+	}
+	return ""
+}
+
+// malformed says what is wrong with a key that is valid elsewhere, or "".
+func (e *Endpoint) malformed(key string) string {
 	switch {
 	case len(key) < e.KeyBytes[0]:
 		return "is too short"
 	case len(key) > e.KeyBytes[1]:
 		return "is too long"
 	}
-	var malformed *onceward.KeyError
-	if errors.As(onceward.Key(key).Validate(), &malformed) {
-		return malformed.Reason
-	}
 	return ""
 }
 
-// read reads the body, as a whole, before anything is locked. If the HTTP server has no ReadTimeout, it waits for the body at most
-// for Endpoint.Limit.
-func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (body []byte, p *Problem) {
-	if r.ContentLength > e.MaxRequest {
-		return nil, &requestTooLarge
+func malformedBy(reason string) Problem {
+	p := keyMalformed
+	p.Detail = "The key in the Idempotency-Key header " + reason + "."
+	return p
+}
+
+// read reads the body, as a whole, before anything is locked. The key is empty if the request has none.
+//
+// This release may not begin a request with such a key or such a large body: unless says why. An earlier release may have
+// recorded an answer, and that wins. So read refuses the request by p only if the key has no receipt.
+func (e *endpoint) read(w http.ResponseWriter, r *http.Request, tenant, key string) (body []byte, unless, p *Problem) {
+	if reason := e.malformed(key); key != "" && reason != "" {
+		problem := malformedBy(reason)
+		unless = &problem
 	}
-	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout == 0 {
-		of := http.NewResponseController(w)
-		if of.SetReadDeadline(time.Now().Add(e.Limit)) == nil {
-			defer func() {
-				if p == nil { // else the server reads no more of it
-					_ = of.SetReadDeadline(time.Time{})
-				}
-			}()
+	if r.ContentLength > e.MaxRequest {
+		unless = &requestTooLarge
+	}
+	if unless != nil {
+		if p = e.unknown(r, tenant, key, unless); p != nil {
+			return nil, nil, p
 		}
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, e.MaxRequest+1))
+	if unless != &requestTooLarge {
+		if body, p = e.readUpTo(w, r, nil, e.MaxRequest); p != &requestTooLarge {
+			return body, unless, p
+		}
+		if p = e.unknown(r, tenant, key, p); p != nil {
+			return nil, nil, p
+		}
+	}
+	select {
+	case e.oversize <- struct{}{}:
+		defer func() { <-e.oversize }()
+	default:
+		return nil, nil, &tooMany
+	}
+	body, p = e.readUpTo(w, r, body, oversize*max(e.MaxRequest, 1<<20))
+	return body, &requestTooLarge, p
+}
+
+// unknown returns p if the key has no receipt, and the problem of a journal that can't be read.
+func (e *endpoint) unknown(r *http.Request, tenant, key string, p *Problem) *Problem {
+	if key == "" {
+		return p
+	}
+	looking, cancel := context.WithTimeout(r.Context(), e.Limit)
+	defer cancel()
+	switch _, err := e.receipts.GetReceipt(looking, e.receiptKey(tenant, e.name, key)); {
+	case errors.Is(err, journal.ErrNotFound):
+		return p
+	case err != nil:
+		e.failed(r.Context(), "a receipt could not be read, so the request is refused", err)
+		return problemOf(err)
+	}
+	return nil
+}
+
+// readUpTo appends the rest of the body, up to most bytes in all.
+func (e *endpoint) readUpTo(w http.ResponseWriter, r *http.Request, body []byte, most int64) ([]byte, *Problem) {
+	rest, err := e.inTime(w, r, io.LimitReader(r.Body, most+1-int64(len(body))))
+	body = append(body, rest...)
 	switch {
 	case len(body) == 0 && (len(r.PostForm) > 0 || r.MultipartForm != nil):
 		e.failed(r.Context(), "a request can't be compared", errors.New("a middleware around has read its form: it has to restore the body"))
 		return nil, &handlerMisused
+	case err == nil && int64(len(body)) > most:
+		return body, &requestTooLarge
 	case err != nil, r.ContentLength >= 0 && int64(len(body)) < r.ContentLength:
 		return nil, &requestBroken
-	case int64(len(body)) > e.MaxRequest:
-		return nil, &requestTooLarge
 	}
 	return body, nil
 }
+
+// inTime reads the rest of a body. If the HTTP server has no ReadTimeout, it waits for the body at most for Endpoint.Limit.
+func (e *endpoint) inTime(w http.ResponseWriter, r *http.Request, rest io.Reader) (body []byte, err error) {
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		return io.ReadAll(rest)
+	}
+	of := http.NewResponseController(w)
+	if of.SetReadDeadline(time.Now().Add(e.Limit)) == nil {
+		if body, err = io.ReadAll(rest); err == nil { // else the server reads no more of it
+			_ = of.SetReadDeadline(time.Time{})
+		}
+		return body, err
+	}
+	// A middleware around hides the connection, so that only its end ends the read.
+	read := struct {
+		body     []byte
+		err      error
+		panicked any
+	}{err: errSlowBody}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { read.panicked = recover() }()
+		read.body, read.err = io.ReadAll(rest)
+	}()
+	timer := time.NewTimer(e.Limit)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		if read.panicked != nil {
+			panic(read.panicked) // of the reader, for the HTTP server to recover
+		}
+		return read.body, read.err
+	case <-timer.C:
+	}
+	w.Header().Set("Connection", "close") // else the HTTP server waits for the rest before it answers
+	return nil, errSlowBody
+}
+
+var errSlowBody = errors.New("server: the request's body did not come in time")
 
 // refuseKey refuses a request with a key, and tells it.
 func (e *endpoint) refuseKey(w http.ResponseWriter, r *http.Request, tenant string, p Problem) {
@@ -299,12 +386,12 @@ type flight struct {
 	done   chan struct{}
 }
 
-func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller, key string, body []byte) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
+func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller, key string, body []byte, unless *Problem) {
+	looking, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit+e.Wait)
 	defer cancel()
 	target := *req.URL
 	target.Scheme, target.Host = "", "" // a proxy sends a whole URL
-	prints, err := e.printsOf(ctx, fingerprint.Input{
+	prints, err := e.printsOf(looking, fingerprint.Input{
 		Method: req.Method, URL: &target, ContentType: req.Header.Get("Content-Type"), ContentEncoding: req.Header.Get("Content-Encoding"),
 		Body: body, OmitFields: e.Omit,
 	}, caller.Who)
@@ -314,7 +401,6 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
 	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
-	r.under(ctx, cancel)
 
 	// A recorded answer is given, however many wait for the key. The request that runs the handler looks while no other one of this
 	// process can.
@@ -326,13 +412,17 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		if leads {
 			defer e.land(at, f)
 		}
-		if !e.isFree(ctx, w, req, caller, r) {
+		if !e.isFree(looking, w, req, caller, r) {
+			return
+		}
+		if unless != nil {
+			e.refuseKey(w, req, caller.Tenant, *unless)
 			return
 		}
 		if leads {
 			break
 		}
-		if same, _ := f.prints.equals(prints); !same {
+		if same, _ := prints.same(f.prints[0].Fingerprint()); !same {
 			e.refuseKey(w, req, caller.Tenant, keyReused)
 			return
 		}
@@ -345,8 +435,10 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		e.refuseKey(w, req, caller.Tenant, inFlight)
 		return
 	}
-	inner := req.WithContext(r.ctx)
-	inner.Body, inner.ContentLength, inner.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	running, cancelRun := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit) // as long after a wait
+	defer cancelRun()
+	r.under(running, cancelRun)
+	inner := withBody(req.WithContext(r.ctx), body)
 	inner.Header = req.Header.Clone()
 	inner.Header.Del("Accept-Encoding") // a recorded answer has no coding: the next caller may not read it
 	answer := newRecorder(w, e.MaxAnswer)
@@ -354,18 +446,24 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	e.conclude(w, req, caller, r, answer)
 }
 
+// withBody gives a request the body that was read of it.
+func withBody(r *http.Request, body []byte) *http.Request {
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return r
+}
+
 // first returns the first name that an endpoint had. Processes of an earlier release know it too.
 func first(places []string) string { return places[len(places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
-func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request) {
+func (e *endpoint) serveKeyless(w http.ResponseWriter, req *http.Request, caller Caller, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), e.Limit)
 	defer cancel()
-	r := &run{server: e.Server, held: e.Held, places: e.places, keyless: true, repeatable: e.repeatable}
+	r := &run{server: e.Server, held: e.Held, places: e.places, tenant: caller.Tenant, keyless: true, repeatable: e.repeatable}
 	r.under(ctx, cancel)
 	answer := newRecorder(w, e.MaxAnswer)
-	e.handle(e.next, r, answer, req.WithContext(r.ctx))
-	e.conclude(w, req, Caller{}, r, answer)
+	e.handle(e.next, r, answer, withBody(req.WithContext(r.ctx), body))
+	e.conclude(w, req, caller, r, answer)
 }
 
 // under makes ctx the handler's context, which cancel ends.
@@ -373,9 +471,6 @@ func (r *run) under(ctx context.Context, cancel context.CancelFunc) {
 	r.cancel = cancel
 	r.ctx = seam.InTransactionWhile(seam.WithEarlier(context.WithValue(ctx, runKey{}, r), r.isEarlier), r.isOpen)
 }
-
-// equals reports whether two requests are the same.
-func (p prints) equals(other prints) (bool, error) { return p.same(other[0].Fingerprint()) }
 
 // board makes the request the one that is served under its key, unless another is.
 func (s *Server) board(key flightKey, p prints) (f *flight, leads bool) {
@@ -592,6 +687,8 @@ func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		is, err := e.standing(ctx, r)
 		switch {
+		case seam.Certain(err): // the journal is closed, say: it tells nothing any more
+			return nil, &askAgain
 		case err != nil || is.Decision == journal.Wait:
 		case is.Decision == journal.Replay:
 			return &is.Receipt, nil

@@ -28,7 +28,8 @@ type Caller struct {
 
 	// Who identifies the caller, if a tenant has several callers who must not see each other's answers. It is a
 	// stable identifier of a user or an API key, never a session or a token: a caller who logs in again has to find
-	// the answer. Another caller with the same key is refused. Empty: callers are not compared.
+	// the answer. Another caller with the same key is refused. Empty: callers are not compared. An answer that was
+	// recorded for an empty Who is for every caller of the tenant.
 	Who string
 }
 
@@ -39,7 +40,7 @@ type Options struct {
 	Journal journal.Journal
 
 	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500. It is
-	// called for a request without a key too, if Options.Client is set and the request has an effect.
+	// called for a request without a key too, if the request has an effect.
 	Caller func(*http.Request) (Caller, error)
 
 	// Secrets are the keys of the digests that are kept of a request, so that a reader of the table cannot guess a
@@ -62,8 +63,8 @@ type Options struct {
 	// another endpoint is refused.
 	KeysPerEndpoint bool
 
-	// MaxInFlight is the largest number of requests with keys of one tenant that a process serves at once. Each holds
-	// its body and its answer in memory. Further ones are answered by 429. Default: 256.
+	// MaxInFlight is the largest number of requests of one tenant that a process serves at once, with keys or without.
+	// Each holds its body and its answer in memory. Further ones are answered by 429. Default: 256.
 	MaxInFlight int
 
 	// Flavour words the refusals. Default: IETF("").
@@ -90,6 +91,8 @@ type Server struct {
 	names   map[string]bool // of endpoints, with those that they had before
 	flights map[flightKey]*flight
 	served  map[string]int // requests, by tenant
+
+	comparing, oversize chan struct{} // bounds for large requests
 }
 
 // Stats counts the requests that a Server is serving.
@@ -156,7 +159,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := store.MakeReceipts(ctx, naming); err != nil {
 		return nil, fmt.Errorf("server: make the tables of receipts: %w", err)
 	}
-	s := &Server{opts: o, receipts: store, now: time.Now, refuseFor: refuseFor, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{}}
+	s := &Server{opts: o, receipts: store, now: time.Now, refuseFor: refuseFor, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{},
+		comparing: make(chan struct{}, largeAtOnce), oversize: make(chan struct{}, largeAtOnce)}
 	if clock, ok := o.Journal.(journal.Clock); ok {
 		s.now = clock.Now
 	}
@@ -182,7 +186,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // tenantOf returns the tenant of calls below a request.
 func (s *Server) tenantOf(r *http.Request) (string, error) {
-	if under := runUnder(r.Context()); under != nil && !under.keyless {
+	if under := runUnder(r.Context()); under != nil {
 		return under.tenant, nil
 	}
 	caller, err := s.opts.Caller(r)
@@ -198,17 +202,52 @@ func (s *Server) Run(ctx context.Context) error {
 // prints are the fingerprints of a request, one under each secret.
 type prints []fingerprint.Print
 
-// printsOf returns the request's fingerprints, one for each secret. The method stands beside the caller. The fixed
-// value in its place tells a fingerprint that was made under another secret from the fingerprint of another request.
+const (
+	// largeRequest is the largest size of a body and its query, in bytes, that is compared at once with any others. A
+	// comparison may take a hundred times as much memory.
+	largeRequest = 64 << 10
+
+	// largeAtOnce is the number of large requests that are compared at once, and of those over Endpoint.MaxRequest that
+	// are read at once.
+	largeAtOnce = 4
+
+	// oversize is how many times as large as Endpoint.MaxRequest, or 1 MiB if that is more, the body of a request with a
+	// receipt may be.
+	oversize = 8
+)
+
+// printsOf returns the request's fingerprints, one for each secret and then, if the caller has a name, one for each secret
+// without it. The method stands beside the caller. The fixed value in its place tells a fingerprint that was made under
+// another secret from the fingerprint of another request. The error is that of ctx.
 func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string) (prints, error) {
-	in.Account = http.Header{"Method": {in.Method}, "Who": {strconv.Quote(who)}} // spaces around a header's value don't count
-	in.Method, in.Secret = "RECEIVED", true
-	list := make(prints, len(s.opts.Secrets))
-	for i, secret := range s.opts.Secrets {
-		in.Key = secret
-		var err error
-		if list[i], err = fingerprint.New(ctx, in); err != nil {
-			return nil, err
+	size := len(in.Body)
+	if in.URL != nil {
+		size += len(in.URL.RawQuery)
+	}
+	if size > largeRequest {
+		select {
+		case s.comparing <- struct{}{}:
+			defer func() { <-s.comparing }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	on := func(who string) http.Header {
+		return http.Header{"Method": {in.Method}, "Who": {strconv.Quote(who)}} // spaces around a header's value don't count
+	}
+	account, anyone := on(who), on("")
+	in.Account, in.Method, in.Secret, in.FoldNames = account, "RECEIVED", true, true
+	print, err := fingerprint.New(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var list prints
+	for _, secret := range s.opts.Secrets {
+		list = append(list, print.WithKey(secret))
+	}
+	if who != "" {
+		for _, own := range list {
+			list = append(list, own.WithAccount(anyone))
 		}
 	}
 	return list, nil
@@ -219,6 +258,7 @@ var errIncomparable = errors.New("server: a receipt was made by a newer release,
 
 // same reports whether a fingerprint is of the request.
 func (p prints) same(stored string) (bool, error) {
+	comparable := false
 	for i := range p {
 		differs, err := p[i].Diff(stored)
 		switch {
@@ -226,8 +266,13 @@ func (p prints) same(stored string) (bool, error) {
 			continue
 		case err != nil:
 			return false, fmt.Errorf("%w: %w", errIncomparable, err)
+		case len(differs) == 0:
+			return true, nil
 		}
-		return len(differs) == 0, nil
+		comparable = true
 	}
-	return false, errIncomparable
+	if !comparable {
+		return false, errIncomparable
+	}
+	return false, nil
 }

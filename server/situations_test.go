@@ -231,21 +231,23 @@ func TestEndpointRules(t *testing.T) {
 		{"another request under the key learns nothing", func(t *testing.T, w *wire) {
 			h := w.pays(server.Endpoint{})
 			other := w.server.Atomic("refunds.create", http.HandlerFunc(pay), server.Endpoint{})
-			require.Equal(t, http.StatusCreated, w.ask(h, "POST", "/payments", "1", keyed(key)).Code)
+			ada := with("X-Who", "ada")
+			require.Equal(t, http.StatusCreated, w.ask(h, "POST", "/payments", "1", keyed(key), ada).Code)
 			for name, got := range map[string]answered{
-				"body":     w.ask(h, "POST", "/payments", "2", keyed(key)),
-				"method":   w.ask(h, "PATCH", "/payments", "1", keyed(key)),
-				"path":     w.ask(h, "POST", "/payments/2", "1", keyed(key)),
-				"query":    w.ask(h, "POST", "/payments?a=1", "1", keyed(key)),
-				"endpoint": w.ask(other, "POST", "/payments", "1", keyed(key)),
+				"body":     w.ask(h, "POST", "/payments", "2", keyed(key), ada),
+				"method":   w.ask(h, "PATCH", "/payments", "1", keyed(key), ada),
+				"path":     w.ask(h, "POST", "/payments/2", "1", keyed(key), ada),
+				"query":    w.ask(h, "POST", "/payments?a=1", "1", keyed(key), ada),
+				"endpoint": w.ask(other, "POST", "/payments", "1", keyed(key), ada),
 				"who":      w.ask(h, "POST", "/payments", "1", keyed(key), with("X-Who", "eve")),
+				"nobody":   w.ask(h, "POST", "/payments", "1", keyed(key)),
 			} {
 				w.isProblem(got, 422, "key-reused")
 				for _, header := range []string{"Location", "Idempotent-Replayed", "Idempotency-Expires"} {
 					assert.Empty(t, got.Header.Get(header), name)
 				}
 			}
-			w.isReplayed(w.ask(h, "POST", "/payments", "1", keyed(key)))
+			w.isReplayed(w.ask(h, "POST", "/payments", "1", keyed(key), ada))
 		}},
 		{"while a request is served, others wait or come again", func(t *testing.T, w *wire) {
 			begun, goOn := make(chan struct{}), make(chan struct{})
