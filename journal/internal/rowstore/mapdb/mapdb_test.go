@@ -40,6 +40,20 @@ func TestConformance(t *testing.T) {
 	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 106)
 }
 
+func TestHistories(t *testing.T) {
+	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
+		db := mapdb.New()
+		return rowstoretest.Database{
+			Open:   func(t *testing.T) *rowstore.Store { return open(t, db) },
+			Damage: func(_ *testing.T, handle int64) { db.Damage(handle) },
+			Refuse: func(_ *testing.T, provider string, handle int64) {
+				db.Refuse(func(r *rowstore.Row) bool { return r.Provider == provider || r.Handle == handle })
+			},
+			Hold: func(_ *testing.T, handle int64) func() { return db.Hold([]int64{handle}, nil) },
+		}
+	})
+}
+
 func TestLongHistory(t *testing.T) {
 	journaltest.LongHistory(t, harness(t), soak.Times(300, 1500))
 }

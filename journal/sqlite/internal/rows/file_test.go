@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
@@ -61,93 +61,21 @@ func execute(t *testing.T, path, text string) {
 	require.NoError(t, err)
 }
 
-// beside begins 64 operations in eight goroutines, beside whatever else a test does, and returns the errors.
-func beside(t *testing.T, j journal.Journal, s journal.Session, tag string, others func()) (errs []error) {
-	t.Helper()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for n := range 8 {
-				_, err := j.Apply(t.Context(), begin(fmt.Sprint(tag, "-", g, "-", n), s))
-				others()
-				mu.Lock()
-				if err != nil {
-					errs = append(errs, err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return errs
-}
-
-func TestADamagedRowFailsItsOwnRequestsAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, s := joined(t, path)
-	op, err := j.Apply(t.Context(), begin("damaged", s))
-	require.NoError(t, err)
-	execute(t, path, fmt.Sprint("UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = ", op.Operation.Handle))
-	assert.Empty(t, beside(t, j, s, "other", func() {
-		_, err := j.Apply(t.Context(), begin("damaged", s))
-		assert.ErrorIs(t, err, format.ErrDamaged)
-	}))
-}
-
-func TestARowThatTheDatabaseRefusesFailsItsOwnRequestsAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, s := joined(t, path)
-	result, err := j.Apply(t.Context(), begin("delivered", s))
-	require.NoError(t, err)
-	result, err = j.Apply(t.Context(), complete(result.Operation, s))
-	require.NoError(t, err)
-	execute(t, path, fmt.Sprint(`
-		CREATE TRIGGER no_provider BEFORE INSERT ON onceward_rows WHEN new.provider = 'refused' BEGIN SELECT raise(ABORT, 'no'); END;
-		CREATE TRIGGER no_delivery BEFORE UPDATE ON onceward_rows WHEN new.handle = `, result.Operation.Handle, ` BEGIN SELECT raise(ABORT, 'no'); END;`))
-	deliver := journal.Event{Kind: journal.EventDeliver, Handle: result.Operation.Handle, Ref: result.Operation.Ref, At: time.Now()}
-	_, err = j.Apply(t.Context(), deliver)
-	require.NoError(t, err)
-	assert.Empty(t, beside(t, j, s, "other", func() {
-		ev := begin("refused", s)
-		ev.Intent.Provider = "refused"
-		_, err := j.Apply(t.Context(), ev)
-		assert.ErrorIs(t, err, rowstore.ErrRefused)
-	}))
-}
-
-// Two processes ask for the same names, 8 callers each. Each name is executed once.
-func TestTwoProcessesExecuteANameOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	var mu sync.Mutex
-	executed := map[string]int{}
-	var wg sync.WaitGroup
-	for range 2 {
-		j, s := joined(t, path)
-		for range 8 {
-			wg.Go(func() {
-				for n := range 40 {
-					id := fmt.Sprint("name-", n)
-					result, err := j.Apply(t.Context(), begin(id, s))
-					if !assert.NoError(t, err) {
-						return
-					}
-					if result.Decision == journal.Execute {
-						mu.Lock()
-						executed[id]++
-						mu.Unlock()
-						_, err := j.Apply(t.Context(), complete(result.Operation, s))
-						assert.NoError(t, err)
-					}
-				}
-			})
+func TestHistories(t *testing.T) {
+	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		return rowstoretest.Database{
+			Open: func(t *testing.T) *rowstore.Store { return open(t, path) },
+			Damage: func(t *testing.T, handle int64) {
+				execute(t, path, fmt.Sprint("UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = ", handle))
+			},
+			Refuse: func(t *testing.T, provider string, handle int64) {
+				execute(t, path, fmt.Sprintf(`
+					CREATE TRIGGER no_insert BEFORE INSERT ON onceward_rows WHEN new.provider = '%s' BEGIN SELECT raise(ABORT, 'no'); END;
+					CREATE TRIGGER no_update BEFORE UPDATE ON onceward_rows WHEN new.handle = %d BEGIN SELECT raise(ABORT, 'no'); END;`, provider, handle))
+			},
 		}
-	}
-	wg.Wait()
-	assert.Len(t, executed, 40)
-	for id, times := range executed {
-		assert.Equal(t, 1, times, id)
-	}
+	})
 }
 
 func TestAFileOfAnotherLayoutIsRefused(t *testing.T) {

@@ -1,0 +1,237 @@
+package rowstoretest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// Database is an empty database, and what other programs may do to it.
+type Database struct {
+	// Open returns a store on the database, as in another process.
+	Open func(t *testing.T) *rowstore.Store
+	// Damage changes a bit of an operation's record.
+	Damage func(t *testing.T, handle int64)
+	// Refuse has the database refuse new rows of a provider, and changes of the row with this handle.
+	Refuse func(t *testing.T, provider string, handle int64)
+	// Hold has another transaction hold a row until release is called. Nil means that rows have no locks.
+	Hold func(t *testing.T, handle int64) (release func())
+}
+
+// Histories runs what a driver with real transactions must show: what concerns one row concerns its own requests alone,
+// and several processes agree.
+func Histories(t *testing.T, open func(t *testing.T) Database) {
+	for name, test := range map[string]func(t *testing.T, db Database){
+		"a damaged row fails its own requests alone":                damagedRow,
+		"a refused row fails its own requests alone":                refusedRow,
+		"a held row delays no others":                               heldRow,
+		"several processes execute each name once":                  oneExecution,
+		"a name and a second name at several processes are one":     oneSecondName,
+		"an object proves one operation, whichever process sees it": oneProof,
+		"a session's end leaves its operations to other processes":  takeover,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// process is a store and a session.
+type process struct {
+	*rowstore.Store
+	s journal.Session
+}
+
+func (db Database) join(t *testing.T) *process {
+	t.Helper()
+	j := db.Open(t)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	return &process{j, s}
+}
+
+func (p *process) begin(id string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: p.s.ID(),
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
+			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+func (p *process) of(kind journal.EventKind, op journal.Operation) journal.Event {
+	return journal.Event{Kind: kind, At: time.Now(), Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
+}
+
+func (p *process) complete(op journal.Operation) journal.Event {
+	ev := p.of(journal.EventComplete, op)
+	ev.Answer, ev.Attempts = &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)}, 1
+	return ev
+}
+
+func (p *process) do(t *testing.T, ev journal.Event) journal.Operation {
+	t.Helper()
+	result, err := p.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	return result.Operation
+}
+
+// beside begins 64 operations in eight goroutines. After each it calls others.
+func (p *process) beside(t *testing.T, others func()) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := range 8 {
+				result, err := p.Apply(t.Context(), p.begin(fmt.Sprint("other-", g, "-", n)))
+				assert.NoError(t, err)
+				assert.Equal(t, journal.Execute, result.Decision)
+				others()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func damagedRow(t *testing.T, db Database) {
+	p := db.join(t)
+	op := p.do(t, p.begin("damaged"))
+	db.Damage(t, op.Handle)
+	p.beside(t, func() {
+		for _, ev := range []journal.Event{p.begin("damaged"), p.complete(op)} {
+			_, err := p.Apply(t.Context(), ev)
+			assert.ErrorIs(t, err, format.ErrDamaged)
+		}
+	})
+}
+
+func refusedRow(t *testing.T, db Database) {
+	p := db.join(t)
+	op := p.do(t, p.complete(p.do(t, p.begin("delivered"))))
+	db.Refuse(t, "refused", op.Handle)
+	p.do(t, p.of(journal.EventDeliver, op))
+	p.beside(t, func() {
+		ev := p.begin("refused")
+		ev.Intent.Provider = "refused"
+		_, err := p.Apply(t.Context(), ev)
+		assert.ErrorIs(t, err, rowstore.ErrRefused)
+	})
+}
+
+func heldRow(t *testing.T, db Database) {
+	if db.Hold == nil {
+		t.Skip("the database has one writer, and no locks of rows")
+	}
+	p := db.join(t)
+	asked, delivered := p.do(t, p.begin("asked")), p.do(t, p.complete(p.do(t, p.begin("delivered"))))
+	releases := []func(){db.Hold(t, asked.Handle), db.Hold(t, delivered.Handle)}
+	p.do(t, p.of(journal.EventDeliver, delivered))
+	waits := make(chan journal.Decision, 50)
+	for range cap(waits) {
+		go func() {
+			result, err := p.Apply(t.Context(), p.begin("asked"))
+			assert.NoError(t, err)
+			waits <- result.Decision
+		}()
+	}
+	p.beside(t, func() {})
+	assert.Empty(t, waits, "none is decided while the row is held")
+	for _, release := range releases {
+		release()
+	}
+	for range cap(waits) {
+		assert.Equal(t, journal.Wait, <-waits)
+	}
+	require.NoError(t, p.s.End(t.Context()))
+	got, err := p.Get(t.Context(), delivered.Ref)
+	require.NoError(t, err)
+	assert.True(t, got.Delivered)
+}
+
+// race has two processes apply events at once, several times, and returns the decisions of each time.
+func race(t *testing.T, db Database, times int, events func(i int, p [2]*process) [2]journal.Event) (all [][2]journal.Result) {
+	t.Helper()
+	p := [2]*process{db.join(t), db.join(t)}
+	all = make([][2]journal.Result, times)
+	var wg sync.WaitGroup
+	for i := range times {
+		for k, ev := range events(i, p) {
+			wg.Go(func() {
+				result, err := p[k].Apply(t.Context(), ev)
+				assert.NoError(t, err)
+				all[i][k] = result
+			})
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+func oneExecution(t *testing.T, db Database) {
+	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]journal.Event {
+		a, b := p[0].begin(fmt.Sprint("name-", i)), p[1].begin(fmt.Sprint("name-", i))
+		if i%2 == 0 { // made up by one, and brought along by the other
+			a.New, a.Intent.Naming = true, journal.Generated
+		}
+		return [2]journal.Event{a, b}
+	}) {
+		assert.ElementsMatch(t, []journal.Decision{journal.Execute, journal.Wait}, []journal.Decision{decisions[0].Decision, decisions[1].Decision}, i)
+	}
+}
+
+func oneSecondName(t *testing.T, db Database) {
+	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]journal.Event {
+		key := fmt.Sprint("key-", i)
+		a, b := p[0].begin(fmt.Sprint("name-", i)), p[1].begin(key)
+		a.Intent.Alias, a.Intent.Key, a.Intent.KeyCarried = journal.Ref{ID: key}, "key-of-"+key, true
+		b.Intent.KeyCarried = true
+		return [2]journal.Event{a, b}
+	}) {
+		assert.ElementsMatch(t, []journal.Decision{journal.Execute, journal.Misuse}, []journal.Decision{decisions[0].Decision, decisions[1].Decision}, i)
+	}
+}
+
+func oneProof(t *testing.T, db Database) {
+	for i, results := range race(t, db, 20, func(i int, p [2]*process) (evs [2]journal.Event) {
+		for k := range evs {
+			doubt := p[k].of(journal.EventDoubt, p[k].do(t, p[k].begin(fmt.Sprint("unknown-", i, "-", k))))
+			doubt.Attempts, doubt.Account, doubt.Open = 1, "acct", true
+			ev := p[k].of(journal.EventEvidence, p[k].do(t, doubt))
+			ev.Session, ev.Account, ev.Object = "", "acct", fmt.Sprint("charge ch_", i)
+			ev.Evidence = &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey}
+			ev.Answer = &journal.Answer{Status: 200, Body: []byte(`{}`)}
+			evs[k] = ev
+		}
+		return evs
+	}) {
+		completed := 0
+		for _, r := range results {
+			if r.Operation.State == journal.StateCompleted {
+				completed++
+			}
+		}
+		assert.Equal(t, 1, completed, i)
+	}
+}
+
+func takeover(t *testing.T, db Database) {
+	a, b := db.join(t), db.join(t)
+	a.do(t, a.begin("left"))
+	result, err := b.Apply(t.Context(), b.begin("left"))
+	require.NoError(t, err)
+	require.Equal(t, journal.Wait, result.Decision)
+	rowstore.Kill(a.s)
+	claimed, err := b.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: b.s.ID()}, 10)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1)
+	assert.Equal(t, journal.Execute, claimed[0].Decision)
+}

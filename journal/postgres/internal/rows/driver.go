@@ -1,0 +1,142 @@
+// Package rows is the driver of a journal in PostgreSQL: the rows of package rowstore in tables. A transaction takes two
+// round trips: the first finds and locks rows, the second writes and commits. The package knows no rule of the journal.
+package rows
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
+
+// connections is how many connections a driver has at most: for the group, waiters, scans, readers and sessions.
+const connections = 12
+
+// Driver is a rowstore.Driver on one schema. Open makes one.
+type Driver struct {
+	pool     *pgxpool.Pool
+	schema   string
+	identity string
+	key      format.HashKey
+
+	mu     sync.Mutex
+	lanes  []*lane // that no transaction uses
+	doubts []*lane // whose latest commit is in doubt
+	own    map[string]bool
+
+	handles   sync.Mutex
+	next, end int64
+}
+
+var _ rowstore.Driver = (*Driver)(nil)
+
+func newID() string { return rand.Text() }
+
+// Open opens the journal in a schema, which Migrate has made.
+func Open(ctx context.Context, url, schema string) (*Driver, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = connections
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	cfg.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
+	d := &Driver{schema: pgx.Identifier{schema}.Sanitize(), own: make(map[string]bool)}
+	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, err
+	}
+	var sealed []byte
+	var is int
+	if err = d.pool.QueryRow(ctx, d.in("SELECT version, identity, key FROM {{s}}.row_head")).Scan(&is, &d.identity, &sealed); err == nil {
+		d.key, err = format.UnsealHashKey(sealed)
+	}
+	if err == nil && is != version {
+		err = ErrLayout
+	}
+	if err != nil {
+		d.pool.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// in is a statement with the schema's name.
+func (d *Driver) in(text string) string { return strings.ReplaceAll(text, "{{s}}", d.schema) }
+
+// Read implements rowstore.Driver.
+func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	c, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	return f(&reader{d: d, c: c.Conn()})
+}
+
+// Join implements rowstore.Driver. A session lives until it leaves: there is no lease yet.
+func (d *Driver) Join(ctx context.Context, _ func()) (string, error) {
+	id := newID()
+	if _, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.row_members VALUES ($1)"), id); err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.own[id] = true
+	return id, nil
+}
+
+// Leave implements rowstore.Driver.
+func (d *Driver) Leave(ctx context.Context, id string) error {
+	d.mu.Lock()
+	delete(d.own, id)
+	d.mu.Unlock()
+	_, err := d.pool.Exec(ctx, d.in("DELETE FROM {{s}}.row_members WHERE id = $1"), id)
+	return err
+}
+
+// Alive implements rowstore.Driver.
+func (d *Driver) Alive(id string) (live bool, err error) {
+	d.mu.Lock()
+	own := d.own[id]
+	d.mu.Unlock()
+	if own {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err = d.pool.QueryRow(ctx, d.in("SELECT EXISTS (SELECT 1 FROM {{s}}.row_members WHERE id = $1)"), id).Scan(&live)
+	return live, err
+}
+
+// Close implements rowstore.Driver.
+func (d *Driver) Close() error {
+	d.pool.Close()
+	return nil
+}
+
+// meaning maps an error of the server to one of package rowstore.
+func meaning(err error) error {
+	switch code := pgerr.Code(err); {
+	case err == nil:
+		return nil
+	case code == "55P03":
+		return fmt.Errorf("%w: %w", rowstore.ErrLocked, err)
+	case code == "22012", code == "40001", code == "40P01":
+		return fmt.Errorf("%w: %w", rowstore.ErrMissed, err)
+	case pgerr.IsStatements(err):
+		return fmt.Errorf("%w: %w", rowstore.ErrRefused, err)
+	}
+	return err
+}
+
+var errNotLanded = errors.New("the connection broke, and the commit did not land")

@@ -1,0 +1,279 @@
+package rows
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// reader reads on a connection.
+type reader struct {
+	d *Driver
+	c *pgx.Conn
+}
+
+// answer is what a queued statement's rows are read by. Nil reads none.
+type answer func(pgx.Rows) error
+
+// pipeline is statements that are sent at once.
+type pipeline struct {
+	d       *Driver
+	b       pgx.Batch
+	answers []answer
+}
+
+func (p *pipeline) queue(f answer, text string, args ...any) {
+	p.b.Queue(p.d.in(text), args...)
+	p.answers = append(p.answers, f)
+}
+
+// send returns the first error, and the number of the statement that failed.
+func (p *pipeline) send(ctx context.Context, c *pgx.Conn) (failed int, err error) {
+	results := c.SendBatch(ctx, &p.b)
+	for i, f := range p.answers {
+		if f == nil {
+			_, err = results.Exec()
+		} else {
+			err = each(results, f)
+		}
+		if err != nil {
+			_ = results.Close()
+			return i, err
+		}
+	}
+	return len(p.answers), results.Close()
+}
+
+// each reads the rows of the next statement.
+func each(results pgx.BatchResults, f answer) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Find implements rowstore.Reader.
+func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	p := &pipeline{d: r.d}
+	f := newFinding(keys)
+	f.queue(p)
+	if _, err := p.send(ctx, r.c); err != nil {
+		return rowstore.Found{}, meaning(err)
+	}
+	return f.result()
+}
+
+// finding is a Find on its way.
+type finding struct {
+	keys   rowstore.Keys
+	names  [][]byte
+	found  rowstore.Found
+	rows   map[int64]*rowstore.Row
+	exists []int64 // of keys.Handles
+}
+
+func newFinding(keys rowstore.Keys) *finding {
+	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row)}
+	f.found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
+	for i := range keys.Names {
+		f.names = append(f.names, keys.Names[i][:])
+	}
+	slices.Sort(f.keys.Marks)
+	return f
+}
+
+const (
+	byNames = "SELECT handle FROM {{s}}.row_names WHERE digest = ANY($1)"
+	columns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.told, o.reaped, o.provider, o.record"
+)
+
+// queue adds the statements. Each sees what was committed before it, and rows stay as they are once they are locked. So
+// names and parts are read after the locks.
+func (f *finding) queue(p *pipeline) {
+	lock := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
+	if len(f.names) > 0 {
+		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.rows o WHERE o.handle IN ("+byNames+") ORDER BY o.handle"+lock, f.names)
+		p.queue(f.name, "SELECT digest, handle FROM {{s}}.row_names WHERE digest = ANY($1)", f.names)
+		f.queueParts(p, "IN ("+byNames+")", f.names)
+	}
+	if len(f.keys.Handles) > 0 {
+		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.rows o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)
+		p.queue(f.existing, "SELECT handle FROM {{s}}.rows WHERE handle = ANY($1)", f.keys.Handles)
+		if f.keys.Whole {
+			f.queueParts(p, "= ANY($1)", f.keys.Handles)
+		}
+	}
+	if len(f.keys.Marks) > 0 {
+		if f.keys.Lock != rowstore.NoLock {
+			p.queue(nil, "SELECT pg_advisory_xact_lock(m) FROM unnest($1::bigint[]) m", f.keys.Marks)
+		}
+		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.row_marks WHERE mark = ANY($1)", f.keys.Marks)
+	}
+}
+
+func (f *finding) queueParts(p *pipeline, which string, arg any) {
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = true; return &r.Request }), "SELECT handle, head, body FROM {{s}}.row_requests WHERE handle "+which, arg)
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, body FROM {{s}}.row_answers WHERE handle "+which, arg)
+}
+
+func (f *finding) row(rows pgx.Rows) error {
+	r := new(rowstore.Row)
+	var state int16
+	var wake *int64
+	var provider []byte
+	if err := rows.Scan(&r.Handle, &state, &r.Holder, &wake, &r.Settled, &r.Told, &r.Reaped, &provider, &r.Record); err != nil {
+		return err
+	}
+	r.State, r.Provider = uint8(state), string(provider)
+	if wake != nil {
+		r.HasWake, r.Wake = true, *wake
+	}
+	if f.rows[r.Handle] == nil {
+		f.rows[r.Handle] = r
+	}
+	return nil
+}
+
+func (f *finding) name(rows pgx.Rows) error {
+	var name []byte
+	var handle int64
+	if err := rows.Scan(&name, &handle); err != nil {
+		return err
+	}
+	f.found.Names[rowstore.Digest(name)] = handle
+	return nil
+}
+
+func (f *finding) existing(rows pgx.Rows) error {
+	var handle int64
+	err := rows.Scan(&handle)
+	f.exists = append(f.exists, handle)
+	return err
+}
+
+func (f *finding) mark(rows pgx.Rows) error {
+	var mark, handle int64
+	err := rows.Scan(&mark, &handle)
+	f.found.Marks[mark] = append(f.found.Marks[mark], handle)
+	return err
+}
+
+func (f *finding) part(of func(*rowstore.Row) **rowstore.Part) answer {
+	return func(rows pgx.Rows) error {
+		var handle int64
+		p := new(rowstore.Part)
+		if err := rows.Scan(&handle, &p.Head, &p.Body); err != nil {
+			return err
+		}
+		if r := f.rows[handle]; r != nil {
+			*of(r) = p
+		}
+		return nil
+	}
+}
+
+// result adds the rows, and those that exist and could not be locked.
+func (f *finding) result() (rowstore.Found, error) {
+	whole := make(map[int64]bool, len(f.found.Names))
+	for _, handle := range f.found.Names {
+		whole[handle] = true
+		f.exists = append(f.exists, handle)
+	}
+	for _, handle := range f.exists {
+		switch r := f.rows[handle]; {
+		case r != nil:
+			r.Whole = f.keys.Whole || whole[handle]
+		case f.keys.Lock == rowstore.TryLock:
+			f.rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
+		case f.keys.Lock == rowstore.WaitLock:
+			return f.found, rowstore.ErrMissed // it came after the locks
+		}
+	}
+	for _, r := range f.rows {
+		f.found.Rows = append(f.found.Rows, r)
+	}
+	return f.found, nil
+}
+
+// Scan implements rowstore.Reader.
+func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
+	p := &pipeline{d: r.d}
+	text, args := selection(&scan)
+	p.queue(func(rows pgx.Rows) error {
+		var at rowstore.Position
+		err := rows.Scan(&at.Key, &at.Handle)
+		page = append(page, at)
+		return err
+	}, text, args...)
+	_, err = p.send(ctx, r.c)
+	return page, meaning(err)
+}
+
+// selection returns the statement of a scan, and its arguments.
+func selection(s *rowstore.Scan) (string, []any) {
+	before := s.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	providers := make([][]byte, len(s.Providers))
+	for i, p := range s.Providers {
+		providers[i] = []byte(p)
+	}
+	all := s.Providers == nil
+	limit := int64(s.Limit)
+	const (
+		byHandle = "SELECT 0::bigint, handle FROM {{s}}.rows WHERE handle > $1 AND "
+		inOrder  = " ORDER BY handle LIMIT $2"
+	)
+	byKey := func(column, where string, args ...any) (string, []any) {
+		text := "SELECT COLUMN, handle FROM {{s}}.rows WHERE (COLUMN, handle) > ($1, $2) AND " + where + " ORDER BY COLUMN, handle LIMIT $3"
+		return strings.ReplaceAll(text, "COLUMN", column), append([]any{s.After.Key, s.After.Handle, limit}, args...)
+	}
+	switch s.Index {
+	case rowstore.Pending:
+		return byHandle + "state = 1 AND wake_at BETWEEN -$3::bigint AND $3 AND ($4 OR provider = ANY($5))" + inOrder, []any{s.After.Handle, limit, s.By, all, providers}
+	case rowstore.PendingByWake:
+		return byKey("wake_at", "state = 1 AND wake_at > 0")
+	case rowstore.HeldBy:
+		return byHandle + "holder = $3 AND ($4 OR state > 2 OR provider = ANY($5))" + inOrder, []any{s.After.Handle, limit, s.Holder, all, providers}
+	case rowstore.Undelivered:
+		return byHandle + "NOT told AND state > 2 AND holder IS NULL" + inOrder, []any{s.After.Handle, limit}
+	case rowstore.LookDue:
+		return byKey("wake_at", "state = 4 AND wake_at > 0 AND wake_at <= $4", s.By)
+	case rowstore.Unanswered:
+		return byHandle + "state <> 3" + inOrder, []any{s.After.Handle, limit}
+	case rowstore.InFlight:
+		return byHandle + "holder IS NOT NULL AND state = 2" + inOrder, []any{s.After.Handle, limit}
+	case rowstore.Settled:
+		return byKey("settled_at", "told AND NOT reaped AND settled_at IS NOT NULL AND settled_at <= $4", s.By)
+	}
+	if s.Newest {
+		return byHandle + "handle < $3 ORDER BY handle DESC LIMIT $2", []any{s.After.Handle, limit, before}
+	}
+	return byHandle + "handle < $3" + inOrder, []any{s.After.Handle, limit, before}
+}
+
+// Holders implements rowstore.Reader.
+func (r *reader) Holders(ctx context.Context) (all []string, err error) {
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		var holder string
+		err := rows.Scan(&holder)
+		all = append(all, holder)
+		return err
+	}, "SELECT DISTINCT holder FROM {{s}}.rows WHERE holder IS NOT NULL ORDER BY holder")
+	_, err = p.send(ctx, r.c)
+	return all, meaning(err)
+}

@@ -1,0 +1,84 @@
+package rows_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
+	"github.com/onceward/onceward/journal/journaltest"
+	"github.com/onceward/onceward/journal/postgres/internal/rows"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+func open(t *testing.T, server *postgrestest.Cluster, schema string) *rowstore.Store {
+	t.Helper()
+	require.NoError(t, rows.Migrate(t.Context(), server.URL(), schema))
+	d, err := rows.Open(t.Context(), server.URL(), schema)
+	require.NoError(t, err)
+	s, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestHistories(t *testing.T) {
+	server := postgrestest.Shared(t)
+	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
+		schema := server.Schema(t)
+		in := func(text string) string {
+			return strings.ReplaceAll(text, "{{s}}", pgx.Identifier{schema}.Sanitize())
+		}
+		return rowstoretest.Database{
+			Open: func(t *testing.T) *rowstore.Store { return open(t, server, schema) },
+			Damage: func(t *testing.T, handle int64) {
+				server.Exec(t, in("UPDATE {{s}}.rows SET record = set_byte(record, 20, get_byte(record, 20) # 1) WHERE handle = $1"), handle)
+			},
+			Refuse: func(t *testing.T, provider string, handle int64) {
+				server.Exec(t, in(fmt.Sprintf(`CREATE FUNCTION {{s}}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF NEW.provider = '%s'::bytea OR NEW.handle = %d THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$`, provider, handle)))
+				server.Exec(t, in("CREATE TRIGGER no BEFORE INSERT OR UPDATE ON {{s}}.rows FOR EACH ROW EXECUTE FUNCTION {{s}}.no()"))
+			},
+			Hold: func(t *testing.T, handle int64) func() {
+				tx, err := server.Conn(t).Begin(t.Context())
+				require.NoError(t, err)
+				_, err = tx.Exec(t.Context(), in("SELECT 1 FROM {{s}}.rows WHERE handle = $1 FOR UPDATE"), handle)
+				require.NoError(t, err)
+				return func() { assert.NoError(t, tx.Rollback(t.Context())) }
+			},
+		}
+	})
+}
+
+func TestConformance(t *testing.T) {
+	server := postgrestest.Start(t, postgrestest.Setting("fsync", "off")) // the tests restart it, and no machine loses power
+	skips := rowstoretest.NotYet()
+	delete(skips, "interruptions")
+	skips["crash"] = "without leases, the sessions of a killed process seem alive"
+	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
+		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
+			t.Parallel()
+		}
+		schema := server.Schema(t)
+		first := open(t, server, schema)
+		return journaltest.Harness{
+			Journal: first,
+			Seed:    1,
+			Open:    func(t *testing.T) journal.Journal { return open(t, server, schema) },
+			Reopen:  func(t *testing.T) journal.Journal { _ = first.Close(); return open(t, server, schema) },
+			Kill:    func(t *testing.T, s journal.Session) { rowstore.Kill(s) },
+			Freeze:  func(t *testing.T, s journal.Session) func() { rowstore.Kill(s); return func() {} },
+			Sever: func(t *testing.T) {
+				server.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
+			},
+			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
+		}
+	}, skips, 105)
+}

@@ -1,0 +1,159 @@
+package rows
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// tx is a transaction, on a connection and a lane of its own.
+type tx struct {
+	reader
+	pooled *pgxpool.Conn
+	lane   *lane
+	hook   bool // of the head as it was read
+	ended  bool
+}
+
+// How long a statement waits for another transaction: one that shares its transaction with others, and one that waits
+// on its own.
+const (
+	sharedWait = "5ms"
+	ownWait    = "1s"
+)
+
+// Begin implements rowstore.Driver.
+func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
+	head := rowstore.Head{Identity: d.identity, Key: d.key}
+	l, err := d.takeLane(ctx)
+	if err != nil {
+		return nil, head, rowstore.Found{}, err
+	}
+	c, err := d.pool.Acquire(ctx)
+	if err != nil {
+		d.giveBack(l)
+		return nil, head, rowstore.Found{}, err
+	}
+	t := &tx{reader: reader{d: d, c: c.Conn()}, pooled: c, lane: l}
+	found, err := t.begin(ctx, keys, &head)
+	if err != nil {
+		t.Rollback()
+		return nil, head, rowstore.Found{}, meaning(err)
+	}
+	return t, head, found, nil
+}
+
+// begin sends BEGIN, the guard and the first reads at once.
+func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head) (rowstore.Found, error) {
+	wait := sharedWait
+	if keys.Lock == rowstore.WaitLock {
+		wait = ownWait
+	}
+	p := &pipeline{d: t.d}
+	p.queue(nil, "BEGIN ISOLATION LEVEL READ COMMITTED")
+	p.queue(nil, "SET LOCAL lock_timeout = '"+wait+"'")
+	fenced := false
+	p.queue(func(rows pgx.Rows) error {
+		var number, last, jumped, margin int64
+		if err := rows.Scan(&number, &head.Number, &last, &jumped, &margin, &head.Hook); err != nil {
+			return err
+		}
+		t.hook = head.Hook
+		fenced = number != t.lane.number
+		head.Clock.Last, head.Clock.Jumped, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), time.Duration(margin)
+		return nil
+	}, readHead, t.lane.id)
+	f := newFinding(keys)
+	f.queue(p)
+	if _, err := p.send(ctx, t.c); err != nil {
+		return rowstore.Found{}, err
+	}
+	if fenced {
+		return rowstore.Found{}, rowstore.ErrFenced
+	}
+	return f.result()
+}
+
+// readHead is the lane's number, and the clock of all lanes: the latest time, the jump that was seen last, and the
+// least margin.
+const readHead = `SELECT (SELECT number FROM {{s}}.row_lanes WHERE id = $1), max(seq), max(last_at), (array_agg(jumped_at ORDER BY seq DESC))[1],
+	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hook FROM {{s}}.row_head) FROM {{s}}.row_lanes`
+
+// Handle implements rowstore.Tx. Handles are taken from the sequence in blocks, which are lost with their process.
+func (t *tx) Handle(ctx context.Context) (int64, error) {
+	d := t.d
+	d.handles.Lock()
+	defer d.handles.Unlock()
+	if d.next == d.end {
+		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}.row_handles')")).Scan(&d.next); err != nil {
+			return 0, err
+		}
+		d.end = d.next + 256
+	}
+	d.next++
+	return d.next - 1, nil
+}
+
+// Put implements rowstore.Tx.
+func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
+	p := &pipeline{d: t.d}
+	queueChanges(p, changes)
+	_, err := p.send(ctx, t.c)
+	return meaning(err)
+}
+
+// Commit implements rowstore.Tx.
+func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+	defer t.Rollback()
+	p := &pipeline{d: t.d}
+	queueChanges(p, changes)
+	if head.Reset {
+		p.queue(nil, "UPDATE {{s}}.row_lanes SET last_at = least(last_at, $1), jumped_at = 0", toColumn(head.Clock.Last))
+	}
+	if head.Hook != t.hook {
+		p.queue(nil, "UPDATE {{s}}.row_head SET hook = $1", head.Hook)
+	}
+	own := len(p.answers)
+	p.queue(nil, "WITH w AS (UPDATE {{s}}.row_lanes SET number = number + 1, seq = nextval('{{s}}.row_commits'), last_at = $3, jumped_at = $4, least_margin = $5 WHERE id = $1 AND number = $2"+exactly(1),
+		t.lane.id, t.lane.number, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin))
+	p.queue(nil, "COMMIT")
+	if failed, err := p.send(ctx, t.c); err != nil {
+		return t.fate(err, failed == own)
+	}
+	t.lane.number++
+	t.end()
+	return nil
+}
+
+// Rollback implements rowstore.Tx.
+func (t *tx) Rollback() {
+	if t.ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := t.c.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = t.c.Close(ctx) // the pool makes another
+	}
+	t.end()
+}
+
+// lose gives up the connection, whose answer was lost.
+func (t *tx) lose() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = t.c.Close(ctx)
+}
+
+// end gives the connection and the lane back.
+func (t *tx) end() {
+	t.ended = true
+	t.pooled.Release()
+	if t.lane != nil {
+		t.d.giveBack(t.lane)
+	}
+}
