@@ -20,6 +20,7 @@ const (
 	formJSONBytes = "json bytes" // JSON that has no canonical form without loss, the fields left out cut away
 	formFields    = "fields"
 	formMultipart = "multipart"
+	formParts     = "parts" // of another multipart type than form-data
 )
 
 func writeBody(d *digester, in *Input) {
@@ -46,7 +47,9 @@ func writeBody(d *digester, in *Input) {
 	case mediaType == "application/x-www-form-urlencoded":
 		writeForm(d, in)
 	case mediaType == "multipart/form-data":
-		writeMultipart(d, in)
+		writeMultipart(d, in, formMultipart, writeFormPart)
+	case strings.HasPrefix(mediaType, "multipart/"):
+		writeMultipart(d, in, formParts, writePart)
 	default:
 		d.string(formBytes)
 		d.bytes(in.Body)
@@ -80,9 +83,9 @@ func unreadable(f field) bool {
 	return f.garbled || strings.Contains(f.raw, ";")
 }
 
-func writeMultipart(d *digester, in *Input) {
-	d.string(formMultipart)
-	if writeParts(d, in) != nil {
+func writeMultipart(d *digester, in *Input, form string, write func(d *digester, in *Input, part *multipart.Part) error) {
+	d.string(form)
+	if writeParts(d, in, write) != nil {
 		d.start("body")
 		d.string(formBytes)
 		d.bytes(in.Body)
@@ -91,9 +94,9 @@ func writeMultipart(d *digester, in *Input) {
 
 var errNoForm = errors.New("not multipart/form-data")
 
-// writeParts hashes the parts of a form, in their order: the names of the part (its own and a file's), its other
-// header fields and its content. It leaves out the boundary, which clients make up anew for each request.
-func writeParts(d *digester, in *Input) error {
+// writeParts hashes the parts of a body, in their order. It leaves out the boundary, which clients make up anew for each
+// request.
+func writeParts(d *digester, in *Input, write func(d *digester, in *Input, part *multipart.Part) error) error {
 	_, params, err := mime.ParseMediaType(in.ContentType)
 	if err != nil {
 		return err
@@ -114,38 +117,62 @@ func writeParts(d *digester, in *Input) error {
 		if err != nil {
 			return err
 		}
-		dispositions := part.Header["Content-Disposition"]
-		if len(dispositions) != 1 {
-			return errNoForm
-		}
-		disposition, params, err := mime.ParseMediaType(dispositions[0])
-		if err != nil {
+		if err := write(d, in, part); err != nil {
 			return err
 		}
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(in.OmitFields, params["name"]) {
+	}
+}
+
+// writeFormPart hashes a part of a form: its names (its own and a file's), its other header fields and its content.
+func writeFormPart(d *digester, in *Input, part *multipart.Part) error {
+	dispositions := part.Header["Content-Disposition"]
+	if len(dispositions) != 1 {
+		return errNoForm
+	}
+	disposition, params, err := mime.ParseMediaType(dispositions[0])
+	if err != nil {
+		return err
+	}
+	content, err := io.ReadAll(part)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(in.OmitFields, params["name"]) {
+		return nil
+	}
+	d.string(disposition)
+	d.length(len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		d.string(name)
+		d.string(params[name])
+	}
+	writePartHeader(d, part, "Content-Disposition")
+	d.bytes(content)
+	return nil
+}
+
+// writePart hashes the header fields and the content of a part.
+func writePart(d *digester, _ *Input, part *multipart.Part) error {
+	content, err := io.ReadAll(part)
+	if err != nil {
+		return err
+	}
+	writePartHeader(d, part, "")
+	d.bytes(content)
+	return nil
+}
+
+// writePartHeader hashes the header fields of a part, without the values of one of them.
+func writePartHeader(d *digester, part *multipart.Part, without string) {
+	d.length(len(part.Header))
+	for _, name := range slices.Sorted(maps.Keys(part.Header)) {
+		d.string(name)
+		if name == without {
 			continue
 		}
-		d.string(disposition)
-		d.length(len(params))
-		for _, name := range slices.Sorted(maps.Keys(params)) {
-			d.string(name)
-			d.string(params[name])
+		d.length(len(part.Header[name]))
+		for _, value := range part.Header[name] {
+			d.string(value)
 		}
-		d.length(len(part.Header))
-		for _, name := range slices.Sorted(maps.Keys(part.Header)) {
-			d.string(name)
-			if name == "Content-Disposition" {
-				continue
-			}
-			d.length(len(part.Header[name]))
-			for _, value := range part.Header[name] {
-				d.string(value)
-			}
-		}
-		d.bytes(content)
 	}
 }

@@ -160,6 +160,41 @@ func TestMultipartFormsByTheirParts(t *testing.T) {
 	}
 }
 
+// Bodies of other multipart types are compared by their parts, too. Their boundary is made up anew for each request.
+func TestMultipartBodiesOfOtherTypesByTheirParts(t *testing.T) {
+	of := func(media, boundary string, parts ...string) string {
+		body := "--" + boundary + "\r\n" + strings.Join(parts, "\r\n--"+boundary+"\r\n") + "\r\n--" + boundary + "--\r\n"
+		return ofBody(media+"; boundary="+boundary, body)
+	}
+	const (
+		metadata = "Content-Type: application/json; charset=UTF-8\r\n\r\n{\"name\":\"a.pdf\"}"
+		file     = "Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\nJVBERg=="
+	)
+	for _, media := range []string{"multipart/related", "multipart/mixed", "Multipart/Related; type=\"application/json\""} {
+		want := of(media, "one", metadata, file)
+		assert.Equal(t, want, of(media, "two-8f14e45f", metadata, file), media)
+		assert.Equal(t, want, of(media, "two", metadata, "content-transfer-encoding:base64\r\nContent-type: application/pdf\r\n\r\nJVBERg=="), "the order and case of header fields")
+		for name, parts := range map[string][]string{
+			"another order":           {file, metadata},
+			"a part less":             {metadata},
+			"a part more":             {metadata, file, file},
+			"other content":           {metadata, file + "="},
+			"another type":            {metadata, strings.Replace(file, "pdf", "png", 1)},
+			"another header field":    {metadata, "Content-Id: <1>\r\n" + file},
+			"a header field less":     {metadata, strings.Replace(file, "Content-Transfer-Encoding: base64\r\n", "", 1)},
+			"a header field twice":    {metadata, "Content-Type: application/pdf\r\n" + file},
+			"the parts in one":        {metadata + file},
+			"a part with a boundary":  {metadata, file + "\r\n--one"},
+			"what moved between them": {metadata + "\r\n" + file, ""},
+		} {
+			assert.NotEqual(t, want, of(media, "one-2", parts...), "%s: %s", media, name)
+		}
+		cut := strings.Replace(metadata, "\r\n\r\n", "", 1)
+		assert.NotEqual(t, of(media, "one", cut), of(media, "two", cut), "one that can't be read is compared by its bytes")
+	}
+	assert.NotEqual(t, of("multipart/related", "one", "Content-Disposition: form-data; name=a\r\n\r\n1"), of("multipart/form-data", "one", "Content-Disposition: form-data; name=a\r\n\r\n1"))
+}
+
 func TestOmittedPartsDoNotCount(t *testing.T) {
 	a := part{`form-data; name="a"`, "", "1"}
 	key := part{`form-data; name="key"`, "", "k"}
@@ -243,8 +278,8 @@ func FuzzMultipartForms(f *testing.F) {
 	f.Add(part("a", "--x"), part("a", "1"))
 	f.Add("preamble\r\n"+part("a", "1")+"--x--epilogue", part("a", "1")+"--x--")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		const contentType = "multipart/form-data; boundary=x"
-		if a == "" || b == "" || ofBody(contentType, a) != ofBody(contentType, b) {
+		alike := func(media string) bool { return ofBody(media+"; boundary=x", a) == ofBody(media+"; boundary=x", b) }
+		if a == "" || b == "" || !alike("multipart/form-data") && !alike("multipart/related") {
 			return
 		}
 		partsA, errA := partsOf(a)

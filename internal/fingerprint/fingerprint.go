@@ -24,8 +24,8 @@ type Input struct {
 	URL *url.URL
 	// Account holds the header fields that say on whose behalf the request is made, and no others.
 	Account http.Header
-	// ContentType says how Body is compared: JSON, a form or multipart/form-data by its meaning, any other type by
-	// its bytes. A body that cannot be read, or not without loss, is compared by its bytes too. ContentType is not
+	// ContentType says how Body is compared: JSON, a form or multipart/form-data by its meaning, any other multipart
+	// type by its parts, any other type by its bytes. A body that cannot be read, or not without loss, is compared by its bytes too. ContentType is not
 	// itself compared.
 	ContentType string
 	// ContentEncoding is the coding of Body; with any but "" and identity, Body is compared by its bytes.
