@@ -1,6 +1,7 @@
 package providers_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -86,6 +87,17 @@ func TestEveryAdapterIsHeldToAContract(t *testing.T) {
 	for _, fn := range adapterFunctions(t) {
 		found := strings.Contains(strings.ToLower(string(listed)), strings.ToLower("\t"+fn.Name.Name+"Contract()"))
 		assert.True(t, found, "%s is not in the list", fn.Name.Name)
+	}
+}
+
+// The README and the changelog name the number of tables.
+func TestDocumentsCountTheTables(t *testing.T) {
+	tables := len(adapterFunctions(t))
+	assert.Len(t, contracts(), tables)
+	for file, sentence := range map[string]string{"../README.md": "There are %d tables.", "../CHANGELOG.md": "**%d tables** of providers' contracts"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), fmt.Sprintf(sentence, tables), file)
 	}
 }
 
