@@ -190,7 +190,7 @@ func (b *batch) commit() error {
 		}
 	}
 	now := b.s.clock.kept()
-	if len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
+	if b.undone || len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
 		return nil
 	}
 	b.head.Clock, b.head.Reset = now, b.reset

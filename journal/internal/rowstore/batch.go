@@ -26,9 +26,10 @@ type batch struct {
 	marks   map[int64][]int64 // the handles of each mark that was looked up
 	added   map[int64][]int64 // the handles of each mark that this batch has added
 
-	undo   []undone
+	undo   []former
 	keep   bool            // commit the clock, even if no row changed
 	reset  bool            // the clock was set back
+	undone bool            // roll back, whatever has changed
 	swept  []journal.Event // sweeps that are due again if the transaction fails
 	broken error           // the transaction can't go on
 }
@@ -42,8 +43,8 @@ type entry struct {
 	locked    bool  // another transaction holds it
 }
 
-// undone is what an entry was before the present request.
-type undone struct {
+// former is what an entry was before the present request.
+type former struct {
 	e   *entry
 	now *item
 }
@@ -205,7 +206,7 @@ func (e *entry) fill(row *Row) error {
 
 // set notes what the present request makes of an entry. nil removes it.
 func (b *batch) set(e *entry, now *item) {
-	b.undo = append(b.undo, undone{e, e.now})
+	b.undo = append(b.undo, former{e, e.now})
 	b.replace(e, now)
 }
 

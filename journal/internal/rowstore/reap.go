@@ -12,6 +12,9 @@ import (
 // reapPage is how many operations Reap reads in one transaction.
 const reapPage = 100
 
+// forgetAtOnce is how many heard events a Reap forgets at most.
+const forgetAtOnce = 1000
+
 // Reap implements journal.Journal. One commit has at most reapPage operations.
 func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped int, err error) {
 	if err := s.open(ctx); err != nil {
@@ -69,8 +72,11 @@ func (r *reap) page(b *batch) error {
 		}
 		r.through = at
 	}
-	r.more = len(places) == reapPage
-	return nil
+	if r.more = len(places) == reapPage; r.more {
+		return nil
+	}
+	b.keep = true
+	return b.fail(b.tx.Forget(b.ctx, store.HeardBefore(r.p.Keep, passed).UnixMilli(), forgetAtOnce))
 }
 
 func (r *reap) one(b *batch, handle int64) error {

@@ -22,6 +22,7 @@ type Database struct {
 	rows  map[int64]*rowstore.Row
 	names map[rowstore.Digest]int64
 	marks map[int64]map[int64]bool
+	heard map[string]int64  // when an event was heard, by its digest
 	alive map[string]func() // of sessions, by ID: what to call when one is lost
 
 	held   map[any]*tx // who holds a handle, a name or a mark
@@ -36,7 +37,7 @@ func New() *Database {
 	return &Database{
 		ended: make(chan struct{}),
 		head:  rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
-		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool),
+		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
 		alive: make(map[string]func()), held: make(map[any]*tx),
 	}
 }
@@ -46,7 +47,7 @@ func (db *Database) Copy() *Database {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	c := New()
-	c.head, c.rows, c.names = db.head, maps.Clone(db.rows), maps.Clone(db.names)
+	c.head, c.rows, c.names, c.heard = db.head, maps.Clone(db.rows), maps.Clone(db.names), maps.Clone(db.heard)
 	for m, handles := range db.marks {
 		c.marks[m] = maps.Clone(handles)
 	}

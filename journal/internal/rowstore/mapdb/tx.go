@@ -29,6 +29,7 @@ type tx struct {
 	rows  map[int64]*rowstore.Row   // nil: removed
 	names map[rowstore.Digest]int64 // 0: removed
 	marks map[int64]map[int64]bool  // false: removed
+	heard map[string]int64          // 0: forgotten
 }
 
 func (v *view) row(handle int64) *rowstore.Row {
@@ -291,6 +292,40 @@ func (t *tx) mark(marks []int64, handle int64, there bool) {
 	}
 }
 
+// Hear implements rowstore.Tx.
+func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	if _, err := t.db.take(ctx, t, string(digest), rowstore.WaitLock); err != nil {
+		return false, err
+	}
+	if t.db.heard[string(digest)] != 0 || t.heard[string(digest)] != 0 {
+		return false, nil
+	}
+	t.hears(string(digest), at)
+	return true, nil
+}
+
+// Forget implements rowstore.Tx.
+func (t *tx) Forget(_ context.Context, before int64, limit int) error {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	for digest, at := range t.db.heard {
+		if limit > 0 && at < before {
+			t.hears(digest, 0)
+			limit--
+		}
+	}
+	return nil
+}
+
+func (t *tx) hears(digest string, at int64) {
+	if t.heard == nil {
+		t.heard = make(map[string]int64)
+	}
+	t.heard[digest] = at
+}
+
 // Rollback implements rowstore.Tx.
 func (t *tx) Rollback() {
 	t.db.mu.Lock()
@@ -353,6 +388,13 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 			db.marks[m] = make(map[int64]bool)
 		}
 		maps.Copy(db.marks[m], handles)
+	}
+	for digest, at := range t.heard {
+		if at == 0 {
+			delete(db.heard, digest)
+		} else {
+			db.heard[digest] = at
+		}
 	}
 	if db.head.Number != t.began { // another commit came between: neither clock is lost
 		if db.head.Clock.Last.After(head.Clock.Last) {

@@ -18,7 +18,7 @@ func NotYet() map[string]string {
 		"flows":              "no method of journal.Flows",
 		"receipts":           "no method of journal.Receipts",
 		"outbox":             "no method of journal.Outbox",
-		"reconciliation":     "no method of journal.Reconciler",
+		"reconciliation":     "one needs a restored copy",
 		"stats":              "no method of journal.StatsReader",
 		"restored":           "no Adopt, and a driver tells of no restored copy",
 		"jumps of the clock": "some need flows",

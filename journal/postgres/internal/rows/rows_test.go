@@ -80,5 +80,5 @@ func TestConformance(t *testing.T) {
 			},
 			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
 		}
-	}, skips, 105)
+	}, skips, 124)
 }

@@ -35,6 +35,8 @@ CREATE TABLE {{s}}.row_names    (digest bytea PRIMARY KEY, handle bigint NOT NUL
 CREATE TABLE {{s}}.row_requests (handle bigint PRIMARY KEY, head bytea NOT NULL, body bytea);
 CREATE TABLE {{s}}.row_answers  (handle bigint PRIMARY KEY, head bytea NOT NULL, body bytea);
 CREATE TABLE {{s}}.row_marks    (mark bigint, handle bigint, PRIMARY KEY (mark, handle));
+CREATE TABLE {{s}}.row_heard    (digest bytea PRIMARY KEY, at bigint NOT NULL);
+CREATE INDEX row_heard_at ON {{s}}.row_heard (at);
 CREATE TABLE {{s}}.row_members  (id text PRIMARY KEY);
 `
 

@@ -98,6 +98,18 @@ func (t *tx) Handle(ctx context.Context) (int64, error) {
 	return d.next - 1, nil
 }
 
+// Hear implements rowstore.Tx.
+func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
+	tag, err := t.c.Exec(ctx, t.d.in("INSERT INTO {{s}}.row_heard VALUES ($1, $2) ON CONFLICT DO NOTHING"), digest, at)
+	return tag.RowsAffected() == 1, meaning(err)
+}
+
+// Forget implements rowstore.Tx.
+func (t *tx) Forget(ctx context.Context, before int64, limit int) error {
+	_, err := t.c.Exec(ctx, t.d.in("DELETE FROM {{s}}.row_heard WHERE digest IN (SELECT digest FROM {{s}}.row_heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)"), before, limit)
+	return meaning(err)
+}
+
 // Put implements rowstore.Tx.
 func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 	p := &pipeline{d: t.d}

@@ -57,6 +57,10 @@ CREATE TABLE onceward_answers  (handle INTEGER PRIMARY KEY, head BLOB NOT NULL, 
 -- Hashes of keys, references and objects. Handle 0 stands for an operation that was removed.
 CREATE TABLE onceward_marks (mark INTEGER NOT NULL, handle INTEGER NOT NULL, PRIMARY KEY (mark, handle)) STRICT, WITHOUT ROWID;
 
+-- Events that were heard.
+CREATE TABLE onceward_heard (digest BLOB PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX onceward_heard_at ON onceward_heard (at);
+
 -- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
 CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 `

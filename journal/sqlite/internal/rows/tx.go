@@ -16,7 +16,7 @@ type statements struct {
 	begin, commit, rollback, head, setHead, join, leave, members *conn.Stmt
 
 	insert, update, remove, addName, removeName, addMark, removeMark *conn.Stmt
-	request, noRequest, answer, noAnswer                             *conn.Stmt
+	request, noRequest, answer, noAnswer, hear, forget               *conn.Stmt
 }
 
 func newStatements(c *conn.Conn) (*statements, error) {
@@ -42,6 +42,8 @@ func newStatements(c *conn.Conn) (*statements, error) {
 		{&s.request, "INSERT OR REPLACE INTO onceward_requests (handle, head, body) VALUES (?, ?, ?)"},
 		{&s.noRequest, "DELETE FROM onceward_requests WHERE handle = ?"},
 		{&s.answer, "INSERT OR REPLACE INTO onceward_answers (handle, head, body) VALUES (?, ?, ?)"},
+		{&s.hear, "INSERT INTO onceward_heard (digest, at) VALUES (?, ?) ON CONFLICT DO NOTHING"},
+		{&s.forget, "DELETE FROM onceward_heard WHERE digest IN (SELECT digest FROM onceward_heard WHERE at < ? LIMIT ?)"},
 		{&s.noAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 	})
 }
@@ -59,6 +61,18 @@ type tx struct {
 func (t *tx) Handle(context.Context) (int64, error) {
 	t.head.Newest++
 	return t.head.Newest, nil
+}
+
+// Hear implements rowstore.Tx.
+func (t *tx) Hear(_ context.Context, digest []byte, at int64) (bool, error) {
+	n, err := t.d.sql.hear.Exec(digest, at)
+	return n == 1, conn.Explain(t.d.path, "write", err)
+}
+
+// Forget implements rowstore.Tx.
+func (t *tx) Forget(_ context.Context, before int64, limit int) error {
+	_, err := t.d.sql.forget.Exec(before, limit)
+	return conn.Explain(t.d.path, "write", err)
 }
 
 // Put implements rowstore.Tx.

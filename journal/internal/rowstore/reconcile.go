@@ -1,0 +1,211 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+var _ journal.Reconciler = (*Store)(nil)
+
+// Looks implements journal.Reconciler.
+func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := store.CheckLooks(ev); err != nil {
+		return nil, err
+	}
+	p := prepare(ev)
+	var outs []*outcome
+	err := s.alone(ctx, &request{run: func(b *batch) (err error) {
+		outs, err = b.looks(p, limit)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return results(outs)
+}
+
+// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold.
+func (b *batch) looks(p *prepared, limit int) (outs []*outcome, err error) {
+	if err := b.see(p.At); err != nil {
+		return nil, err
+	}
+	for scan := (Scan{Index: LookDue, By: p.At.UnixMilli(), Limit: limit + claimPage}); len(outs) < limit; {
+		places, err := b.tx.Scan(b.ctx, scan)
+		if err != nil {
+			return nil, b.fail(err)
+		}
+		for _, at := range places {
+			if len(outs) == limit {
+				return outs, nil
+			}
+			out, err := b.look(at.Handle, p)
+			if err != nil {
+				return nil, err
+			}
+			if out != nil {
+				outs = append(outs, out)
+			}
+			scan.After = at
+		}
+		if len(places) < scan.Limit {
+			return outs, nil
+		}
+	}
+	return outs, nil
+}
+
+// look claims one look-up. It returns nil if the row is held, damaged, or not due any more.
+func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
+	if b.entries[handle] == nil {
+		keys := Keys{Handles: []int64{handle}, Whole: true, Lock: TryLock}
+		found, err := b.tx.Find(b.ctx, keys)
+		if err != nil {
+			return nil, b.fail(err)
+		}
+		b.take(keys, found)
+	}
+	e, err := b.entries[handle].usable()
+	if err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op) {
+		return nil, nil
+	}
+	out, err := b.decide(e, p)
+	if errors.Is(err, format.ErrDamaged) && b.broken == nil {
+		return nil, nil
+	}
+	return out, err
+}
+
+// Hear implements journal.Reconciler.
+func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
+	if err := s.open(ctx); err != nil {
+		return nil, false, err
+	}
+	if err := store.CheckHear(heard, evs); err != nil {
+		return nil, false, err
+	}
+	ps := make([]*prepared, len(evs))
+	for i := range evs {
+		ps[i] = prepare(evs[i])
+	}
+	var outs []*outcome
+	err = s.alone(ctx, &request{run: func(b *batch) (err error) {
+		outs, first, err = b.hear(s.key.OfHeard(heard), ps)
+		if err != nil {
+			b.broken = err // nothing of it stays
+		}
+		return err
+	}})
+	if err != nil || !first || len(evs) == 0 {
+		return nil, first && err == nil, err
+	}
+	all, err = results(outs)
+	return all, first, err
+}
+
+// hear applies the events of one that is heard for the first time. Without events nothing is remembered.
+func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool, err error) {
+	for _, p := range ps {
+		if err := b.see(p.At); err != nil {
+			return nil, false, err
+		}
+	}
+	if first, err = b.tx.Hear(b.ctx, digest, b.s.clock.kept().Last.UnixMilli()); err != nil || !first {
+		return nil, first, err
+	}
+	if b.undone = len(ps) == 0; b.undone {
+		return nil, true, nil
+	}
+	for _, p := range ps {
+		out, err := b.apply(p)
+		if err != nil {
+			return nil, false, err
+		}
+		outs = append(outs, out)
+	}
+	b.keep = true
+	return outs, true, nil
+}
+
+// FindBy implements journal.Reconciler.
+func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	err = s.driver.Read(ctx, func(r Reader) error {
+		handles, err := marked(ctx, r, s.key.OfMark(byte(by), value))
+		if err == nil && by == journal.ByKey {
+			err = inFlight(ctx, r, func(page []int64) { handles = append(handles, page...) })
+		}
+		if err != nil {
+			return err
+		}
+		slices.Sort(handles)
+		for page := range slices.Chunk(slices.Compact(handles), listPage) {
+			more, err := matching(ctx, r, page, provider, by, value)
+			if err != nil {
+				return err
+			}
+			matches = append(matches, more...)
+		}
+		return nil
+	})
+	return matches, err
+}
+
+// marked returns the handles that have a mark.
+func marked(ctx context.Context, r Reader, mark int64) ([]int64, error) {
+	found, err := r.Find(ctx, Keys{Marks: []int64{mark}})
+	return found.Marks[mark], err
+}
+
+// inFlight yields the handles of operations in flight, which are few: they have no mark of their key.
+func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
+	for scan := (Scan{Index: InFlight, Limit: listPage}); ; {
+		places, err := r.Scan(ctx, scan)
+		if err != nil {
+			return err
+		}
+		page := make([]int64, len(places))
+		for i, at := range places {
+			page[i], scan.After = at.Handle, at
+		}
+		if yield(page); len(places) < scan.Limit {
+			return nil
+		}
+	}
+}
+
+// matching returns the operations of the provider that have the value.
+func matching(ctx context.Context, r Reader, handles []int64, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+	found, err := r.Find(ctx, Keys{Handles: handles, Whole: true})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found.Rows, func(a, b *Row) int { return int(a.Handle - b.Handle) })
+	for _, row := range found.Rows {
+		it, err := decode(row)
+		if err == nil {
+			err = it.fill(row)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, is := it.op.RoundBy(by, value); !is || it.op.Provider != provider {
+			continue
+		}
+		op, err := it.operation(false)
+		if err != nil {
+			return nil, err
+		}
+		matches = append(matches, store.Match(op, by, value))
+	}
+	return matches, nil
+}
