@@ -138,6 +138,7 @@ type Intent struct {
 	NextReference func(key string, generation int) string
 	// Compare has the parts of the request that such an object must agree with. They are kept even if the body is not.
 	Compare []Field
+	Row     string // digest of the table's row, if the table or its program can look for the operation
 
 	// Patience is how long after the last attempt a caller who asks may cut a pause of Onceward's own short, if nothing
 	// may have run. Zero means never.

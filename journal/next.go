@@ -349,7 +349,7 @@ func takeOver(op *Operation, in *Intent, left bool) {
 	if op.Trace = in.Trace; len(op.Trace) > MaxTrace {
 		op.Trace = ""
 	}
-	op.Compare = in.Compare
+	op.Compare, op.Row = in.Compare, in.Row
 	switch {
 	case op.Key != "" || op.Generation != 0:
 	case !in.KeyCarried || op.Alias == in.Alias:
@@ -1012,7 +1012,7 @@ func reap(op *Operation, ev *Event) (Decision, error) {
 		return Recorded, nil
 	}
 	op.Tombstone, op.Answer, op.Request = true, nil, Request{}
-	op.Compare = nil
+	op.Compare, op.Row = nil, ""
 	op.Fingerprint = "" // nothing is left of the request, not even a digest
 	return Recorded, nil
 }

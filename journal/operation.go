@@ -180,6 +180,7 @@ type Operation struct {
 	// caller made it, and it may repeat.
 	Reference, ReferenceName string
 	Compare                  []Field // parts of the request that such an object must agree with
+	Row                      string  // digest of the table's row that it was begun by, if that could look for it
 	Rounds                   []Round // earlier generations, the latest of them, oldest first
 
 	// Object is kind and id of the object that proves that it is completed. Empty means that none was named. No other

@@ -16,6 +16,7 @@ func (k *call) refer(m tables.Message) {
 	}
 	in, ref := &k.intent, k.route.Endpoint.Reference
 	in.Compare = reconcile.ComparedOf(k.route, k.req.Method, k.req.URL, m)
+	in.Row = k.route.Row()
 	if ref.Place == providers.KeyNone {
 		return
 	}

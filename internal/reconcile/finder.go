@@ -381,7 +381,7 @@ func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Ro
 		return c.Authorize != nil
 	case op.Attention == core.ErrContractGone.Error():
 		return route.Listed && core.SameContract(op, route)
-	case !strings.HasPrefix(op.Attention, noLookup) && !strings.HasPrefix(op.Attention, unservedBy):
+	case !slices.ContainsFunc([]string{noLookup, unservedBy, byRow, bodyTells}, func(why string) bool { return strings.HasPrefix(op.Attention, why) }):
 		return false
 	case c.settings.Lookup != nil:
 		return true

@@ -112,10 +112,11 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		s.dead, s.others = s.evidence.Why, true
 		return s
 	case op.BodyWithheld && c.NeedsBody(op):
-		s := inconclusive(bodyTells + byHand)
+		s := c.unlooked(bodyTells + byHand)
 		best = &s
 	case route.Endpoint.Pattern != op.Endpoint:
-		s := inconclusive(fmt.Sprintf("it was begun by the row %q of its provider's table, which has %q for it by now: the fields that identify its object were not recorded", op.Endpoint, route.Endpoint.Pattern) + byHand)
+		s := c.unlooked(fmt.Sprintf("%s %q of its provider's table, which has %q for it by now: the fields that identify its object were not recorded", byRow, op.Endpoint, route.Endpoint.Pattern) + byHand)
+		s.others = s.dead != ""
 		best = &s
 	default:
 		for i := range route.Endpoint.Lookups {
@@ -144,22 +145,31 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		why = unservedBy + ": " + strings.Join(passed, "; ")
 	}
 	s := inconclusive(why)
-	s.dead, s.others = why, op.Provider != "" && comparesMore(op, route, u)
+	s.dead, s.others = why, c.isNewer(op, route)
 	return s
 }
 
-// comparesMore reports whether an operation was begun by a table that compares more than this one, so that this one
-// is older.
-func comparesMore(op *journal.Operation, route tables.Route, u *url.URL) bool {
-	today := ComparedOf(route, op.Request.Method, u, tables.Message{Header: op.Request.Header, Query: u.RawQuery, Body: op.Request.Body})
-	return op.Reference != "" && route.Endpoint.Reference.Place == providers.KeyNone ||
-		slices.ContainsFunc(op.Compare, func(f journal.Field) bool {
-			return !slices.ContainsFunc(today, func(t journal.Field) bool { return t.Name == f.Name })
-		})
+// isNewer reports whether an operation was begun by another row of its table than this process has, so that this one may be the
+// older.
+func (c *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
+	row := ""
+	if c.LooksFor(route) {
+		row = route.Row()
+	}
+	return op.Provider != "" && op.Row != row
 }
 
 // byHand is the advice for an operation that no row of a table can look for any more.
 const byHand = ". Find it at the provider and resolve it (Client.Resolve), or set Config.Reconcile.Lookup"
+
+// unlooked is the result for an operation that no row of a table can look for. Only the program's own look-up may find it.
+func (c *Finder) unlooked(why string) result {
+	s := inconclusive(why)
+	if c.settings.Lookup == nil {
+		s.dead = why
+	}
+	return s
+}
 
 const bodyTells = "only its body, which is not kept, shows which row of its provider's table sent it"
 
@@ -167,6 +177,7 @@ const bodyTells = "only its body, which is not kept, shows which row of its prov
 const (
 	noLookup   = "the provider's table has no look-up for this request"
 	unservedBy = "no look-up of the provider's table serves this request"
+	byRow      = "it was begun by the row"
 )
 
 // lookBy looks by one look-up, or says why that does not serve the operation.

@@ -2,6 +2,9 @@ package tables
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,6 +34,7 @@ type listed struct {
 	form    string // of its key; "": it was not prepared
 	reader  *reader
 	secrets *secretNames // nil: no table says what they are
+	row     string       // see Route.Row
 }
 
 // Route holds the facts of a request that are known before it is sent.
@@ -159,11 +163,22 @@ func byPattern(p *providers.Provider) (groups [][]*listed) {
 				at[e.Pattern] = n
 				groups = append(groups, nil)
 			}
-			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e)})
+			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e), digestOf(e)})
 		}
 	}
 	return groups
 }
+
+// digestOf returns a short digest of an endpoint. Tables have no value that JSON can't hold.
+func digestOf(e *providers.Endpoint) string {
+	text, _ := json.Marshal(e)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// Row returns a digest of the endpoint as the table states it, or "" if no table does. Two releases of a table with equal rows have
+// equal digests.
+func (rt *Route) Row() string { return rt.at.row }
 
 func safe(method string) bool {
 	switch method {

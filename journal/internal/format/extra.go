@@ -25,9 +25,10 @@ const (
 	tagParked   = 9
 	tagDisputed = 10
 	tagLeftFor  = 11
+	tagRow      = 12
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed, tagLeftFor}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed, tagLeftFor, tagRow}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -47,6 +48,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.Disputed
 	case tagLeftFor:
 		return op.LeftFor != 0
+	case tagRow:
+		return op.Row != ""
 	}
 	return false
 }
@@ -68,6 +71,8 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.time(op.ParkedSince)
 	case tagLeftFor:
 		e.int(int64(op.LeftFor))
+	case tagRow:
+		e.buf = append(e.buf, op.Row...)
 	}
 }
 
@@ -90,6 +95,8 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.Disputed = true
 	case tagLeftFor:
 		op.LeftFor = time.Duration(d.int())
+	case tagRow:
+		op.Row, d.buf = string(d.buf), nil
 	default:
 		return false
 	}
@@ -99,7 +106,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
-	op.ParkedSince, op.Disputed, op.LeftFor = time.Time{}, false, 0
+	op.ParkedSince, op.Disputed, op.LeftFor, op.Row = time.Time{}, false, 0, ""
 }
 
 func hasExtras(op *journal.Operation) bool {
