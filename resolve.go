@@ -143,9 +143,12 @@ func (c *Client) recognises(op *journal.Operation) bool {
 	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
 }
 
-// Reconcile looks now for one operation that is unknown or has a cut-off answer, whatever the schedule, and returns the
-// result. It looks at most once a minute for one operation, and otherwise returns the recorded state. The error is nil
-// for a completed operation, and otherwise like Wait's.
+// Reconcile looks now for one operation that is unknown, whatever the schedule, and returns the result. It looks at most
+// once a minute for one operation, and otherwise returns the recorded state. The error is nil for a completed operation,
+// and otherwise like Wait's.
+//
+// If an operation is completed and its answer is missing, Reconcile fetches that again, as a call by its name does
+// (docs/reconciliation.md). The error is an Error with ErrAnswerGone and the reason if that fails.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
@@ -159,7 +162,14 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 		result := operationOf(&op)
 		return result, errors.New("onceward: reconcile: Config.Reconcile is nil, so no look-up can run: set it")
 	}
-	if op.State == journal.StateUnknown || op.AnswerCut() {
+	switch {
+	case op.AnswerMissing():
+		var missing error
+		if op, missing = c.engine.Recover(ctx, &op, "Client.Reconcile"); missing != nil {
+			result := operationOf(&op)
+			return result, &Error{Operation: result, Kind: ErrAnswerGone, Err: missing}
+		}
+	case op.State == journal.StateUnknown:
 		if now, err := c.finder.LookNow(ctx, &op, &reconcile.Pass{Actor: "Client.Reconcile"}); err != nil {
 			return operationOf(&op), fmt.Errorf("onceward: reconcile: %w", err)
 		} else {

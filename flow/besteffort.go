@@ -65,7 +65,7 @@ func (st *step) doesWithout(ctx context.Context, err error) error {
 			return errors.Join(err, noAnswer(r.core, &ops[i]))
 		}
 	}
-	if st.calls.lacking && failed == nil {
+	if len(st.calls.lacking) > 0 && failed == nil {
 		return errors.Join(err, onceward.ErrAnswerGone)
 	}
 	return nil

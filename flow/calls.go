@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -20,12 +21,18 @@ type stepCalls struct {
 	mu      sync.Mutex
 	over    bool           // the step has ended, and none is begun any more; set under both
 	refused bool           // the credential of one of them, or it had none
-	lacking bool           // one of them is completed, and its answer is gone or not whole
+	lacking []lacking      // those that are completed, and whose answer did not come whole
 	asked   time.Time      // what is cancelled is not to be sent again before; zero: whenever
 	running []onceward.Ref // those that this run may begin or is sending
 	reached []onceward.Ref // those that this run knows the outcome of
 	unnamed callState
 	open    map[onceward.Ref]journal.Operation // those without an outcome, as they were left
+}
+
+// lacking is an operation that is completed and whose answer the step did not get.
+type lacking struct {
+	op    journal.Operation
+	again time.Time // when the next run may get it; zero: no run does
 }
 
 // callState is where a step's unnamed operation stands.
@@ -55,9 +62,7 @@ func (st *step) ID() string { return st.id }
 func (st *step) Take(named bool) error { return st.calls.take(named) }
 
 // Left notes the result of a call.
-func (st *step) Left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
-	st.calls.left(ref, named, op, err, lacksCredential, asked)
-}
+func (st *step) Left(l seam.Left) { st.calls.left(&l) }
 
 func (c *stepCalls) take(named bool) error {
 	c.mu.Lock()
@@ -77,7 +82,8 @@ func (c *stepCalls) take(named bool) error {
 }
 
 // left notes the state of an operation after a call.
-func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time) {
+func (c *stepCalls) left(l *seam.Left) {
+	ref, op := l.Ref, l.Operation
 	known := op.State != journal.StateAbsent
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,24 +91,25 @@ func (c *stepCalls) left(ref onceward.Ref, named bool, op journal.Operation, err
 	if known && !slices.Contains(c.reached, ref) {
 		c.reached = append(c.reached, ref)
 	}
-	if !named {
+	if !l.Named {
 		c.unnamed = unanswered
 		if known && op.State == journal.StateCompleted {
 			c.unnamed = answered
 		}
 	}
-	c.refused = c.refused || lacksCredential
+	c.refused = c.refused || l.LacksCredential
 	if !known { // a hook panicked, for one
-		c.restsUntil(asked)
+		c.restsUntil(l.Asked)
 		return
 	}
-	c.lacking = c.lacking || op.State == journal.StateCompleted && (err == nil || errors.Is(err, onceward.ErrAnswerGone)) &&
-		(op.Answer == nil || op.Answer.Omitted || op.Answer.Cut)
-	if op.State == journal.StateCancelled {
-		c.restsUntil(asked)
+	if isCut := l.Err == nil && op.Answer != nil && op.Answer.Cut; op.State == journal.StateCompleted && (isCut || errors.Is(l.Err, onceward.ErrAnswerGone)) {
+		c.lacking = append(c.lacking, lacking{op, l.AnswerAgain})
 	}
-	if op.State == journal.StatePending && asked.After(op.DueAt) { // it was held back, which Run heeds too
-		op.DueAt = asked
+	if op.State == journal.StateCancelled {
+		c.restsUntil(l.Asked)
+	}
+	if op.State == journal.StatePending && l.Asked.After(op.DueAt) { // it was held back, which Run heeds too
+		op.DueAt = l.Asked
 	}
 	if op.State.Settled() {
 		delete(c.open, ref)
@@ -260,6 +267,9 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 			return fails
 		}
 	}
+	if worst == nil && broken == nil {
+		return st.answerLater(err)
+	}
 	if worst == nil {
 		return broken
 	}
@@ -283,6 +293,28 @@ func (st *step) broken(err error) *fault {
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain)}
 	}
 	return nil
+}
+
+// answerLater returns the fault of a step that failed because answers of completed operations are missing, if a later run may
+// get each of them. That is no failure of the flow. It is called under the calls' mu.
+func (st *step) answerLater(err error) *fault {
+	if err == nil || len(st.calls.lacking) == 0 {
+		return nil
+	}
+	now := st.run.core.Now()
+	f := &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: now.Add(lookAgain), refused: st.calls.refused}
+	for i := range st.calls.lacking {
+		l := &st.calls.lacking[i]
+		if l.again.IsZero() {
+			return nil
+		}
+		for _, due := range []time.Time{l.again, now.Add(min(now.Sub(l.op.SettledAt)/4, lookAgainMost))} {
+			if due.After(f.due) {
+				f.due = due
+			}
+		}
+	}
+	return f
 }
 
 // mayBeSent reports whether Run may send an operation that has no outcome. An operation on hold counts: an operator may

@@ -281,7 +281,7 @@ func (st *step) wayOut(err error) error {
 
 // lacking is wayOut under the calls' mu.
 func (st *step) lacking(err error) error {
-	if err == nil || !st.calls.lacking {
+	if err == nil || len(st.calls.lacking) == 0 {
 		return err
 	}
 	return &Error{Flow: Flow{Ref: st.run.ref}, Step: st.name, Kind: onceward.ErrAnswerGone,

@@ -38,7 +38,7 @@ const (
 	// operation without an answer counts as sent, from its creation until now.
 	EventAdopt
 	// EventLook claims the look-up of an unknown operation until Due. It needs Due. An operation that is not due is
-	// left alone unless Asked. With Asked it also claims one whose answer was cut off.
+	// left alone unless Asked. With Asked it also claims a completed one whose answer is missing.
 	EventLook
 	// EventHint makes a look-up of an unknown operation due, even after it was given up. It proves nothing: an
 	// unsigned event, for instance.

@@ -11,8 +11,8 @@ import (
 // lookMargin is the least allowance for clocks that disagree in a proof of absence.
 const lookMargin = 15 * time.Minute
 
-// look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives one whose answer
-// was cut off.
+// look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives a completed one
+// whose answer is missing.
 func look(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Due.IsZero():
@@ -23,7 +23,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 		op.Looks--
 		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
 		return Recorded, nil
-	case op.State != StateUnknown && !(ev.Asked && op.AnswerCut()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
+	case op.State != StateUnknown && !(ev.Asked && op.AnswerMissing()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return Ignored, nil
 	case op.NeverLeft() && op.LookAt.IsZero():
 		return Ignored, nil
@@ -32,6 +32,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 		return Recorded, nil
 	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
 		return Ignored, nil
+	case ev.Asked && op.State == StateCompleted && op.LookedAt.Before(op.SettledAt): // that look-up was for the outcome
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // a clock that was ahead keeps no caller from asking
 		return Later, nil
 	}
@@ -222,7 +223,7 @@ func beside(op *Operation, ev *Event) (Decision, error) {
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
-	case op.AnswerCut() && ev.Answer != nil && !ev.Answer.Omitted:
+	case op.AnswerMissing() && ev.Answer != nil && ev.Answer.whole():
 		keep(op, ev)
 		replaced(op, shown(ev))
 		op.Object = ev.Object
@@ -395,12 +396,13 @@ func weigh(op *Operation, ev *Event) bool {
 	return true
 }
 
-// Heard reports whether deferred evidence decides an operation in flight, once its claim has ended with so many
-// attempts and no answer. Another attempt is then pointless.
+// Heard reports whether deferred evidence forbids another attempt of an operation in flight, after so many: it decides
+// the operation once its claim has ended without an answer. Evidence that the present generation took effect forbids
+// none, since the next attempt brings the answer.
 func (op *Operation) Heard(attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
-	return weigh(&ended, &Event{})
+	return weigh(&ended, &Event{}) && (ended.State != StateCompleted || ended.Answer.Refused)
 }
 
 func withoutAnswers(list []Evidence) []Evidence {

@@ -797,16 +797,19 @@ func TestAnotherObjectIsASecondEffect(t *testing.T) {
 	assert.NotEmpty(t, got.Attention)
 	assert.Equal(t, "payment pay_1", got.Object)
 	assert.Empty(t, journal.Violations(got, noon))
-	for name, change := range map[string]func(*journal.Operation, *journal.Event){
-		"a refusal":          func(_ *journal.Operation, ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} },
-		"no object":          func(_ *journal.Operation, ev *journal.Event) { ev.Object = "" },
-		"the same":           func(_ *journal.Operation, ev *journal.Event) { ev.Object = "payment pay_1" },
-		"nothing to compare": func(op *journal.Operation, _ *journal.Event) { op.Object = "" },
+	for name, row := range map[string]struct {
+		change   func(*journal.Operation, *journal.Event)
+		decision journal.Decision
+	}{
+		"a refusal":          {func(_ *journal.Operation, ev *journal.Event) { ev.Answer = &journal.Answer{Refused: true} }, journal.Contradicted},
+		"no object":          {func(_ *journal.Operation, ev *journal.Event) { ev.Object = "" }, journal.Recorded},
+		"the same":           {func(_ *journal.Operation, ev *journal.Event) { ev.Object = "payment pay_1" }, journal.Recorded},
+		"nothing to compare": {func(op *journal.Operation, _ *journal.Event) { op.Object = "" }, journal.Recorded},
 	} {
 		op, ev := op, late
-		change(&op, &ev)
+		row.change(&op, &ev)
 		_, decision := next(t, op, false, ev)
-		assert.Equal(t, journal.Replay, decision, name)
+		assert.Equal(t, row.decision, decision, name)
 	}
 }
 

@@ -282,21 +282,27 @@ var laws = []law{
 		answered := s.op.State == journal.StateCompleted && !s.op.Tombstone
 		return !releases(s.ev.Kind) || s.err != nil || answered == (s.decision == journal.Replay)
 	}},
-	{"an answer changes only if a person replaces one that is missing, cut or not the provider's, or evidence a cut one; it ends only by a reap", func(s *step) bool {
+	{"an answer changes only if it is not whole, or if a person replaces one that is not the provider's; it ends only by a reap", func(s *step) bool {
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
 		if s.ev.Kind == journal.EventResolve && s.decision == journal.Recorded && s.ev.Resolution != journal.Wanted {
 			was, is := s.op.Answer, s.next.Answer
 			return s.ev.Resolution == journal.Executed && (was.Omitted || was.Cut || s.ev.Unrecognised && !was.ByHand) &&
-				is.ByHand && is.Generation == was.Generation && (was.ByHand || reflect.DeepEqual(is.Replaced, was))
+				is.ByHand && is.Generation == was.Generation && (was.ByHand || was.Found || reflect.DeepEqual(is.Replaced, was))
 		}
 		if s.decision == journal.Execute || s.op.Tombstone && !s.next.Tombstone {
 			return false
 		}
-		if was, is := s.op.Answer, s.next.Answer; s.ev.Kind == journal.EventEvidence && was != nil && was.Cut && !was.ByHand && !reflect.DeepEqual(is, was) {
-			return is.Found && !is.Omitted && !is.ByHand && is.Generation == was.Generation && reflect.DeepEqual(is.Replaced, was) &&
-				s.next.State == journal.StateCompleted && s.next.Object == s.ev.Object && s.ev.Evidence.Basis >= journal.BasisPerson
+		if was, is := s.op.Answer, s.next.Answer; was != nil && is != nil && (was.Omitted || was.Cut) && !reflect.DeepEqual(is, was) {
+			fills := !is.Omitted && !is.Cut && !is.ByHand && is.Generation == was.Generation && is.Refused == was.Refused &&
+				(was.ByHand || was.Found || reflect.DeepEqual(is.Replaced, was)) && s.next.State == journal.StateCompleted
+			switch s.ev.Kind {
+			case journal.EventEvidence:
+				return fills && s.op.AnswerMissing() && is.Found && s.next.Object == s.ev.Object && s.ev.Evidence.Basis >= journal.BasisPerson
+			case journal.EventComplete:
+				return fills && !is.Found && s.ev.Generation == was.Generation
+			}
 		}
 		kept := s.next.State == journal.StateCompleted && reflect.DeepEqual(s.next.Answer, s.op.Answer) && s.next.Tombstone == s.op.Tombstone
 		return kept || s.ev.Kind == journal.EventReap && s.op.Delivered

@@ -539,7 +539,7 @@ func send(op *Operation, ev *Event, form string) (Decision, error) {
 	}
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
 	if op.MayHaveRun && op.Form != "" && op.Form != form {
-		p = never("the key was sent in another place or form, and would not be recognised")
+		p = never(otherForm)
 	}
 	op.Cause = because(op.Cause, p.Reason)
 	if p.Answer == Never {
@@ -662,6 +662,8 @@ func complete(op *Operation, ev *Event) (Decision, error) {
 		op.SecondEffects++
 		alert(op, ev, twoObjects)
 		return SecondEffect, nil
+	case op.Answer != nil && op.Answer.Generation == ev.Generation && !op.Answer.whole() && ev.Answer.whole():
+		return fill(op, ev)
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
 		return Replay, nil
 	case earlier && ev.Answer.Refused:
@@ -683,6 +685,27 @@ func complete(op *Operation, ev *Event) (Decision, error) {
 	sentAs(op, ev)
 	answered(op, ev)
 	if !ev.Taken {
+		op.Object = ev.Object
+	}
+	conflicts(op, ev)
+	return Recorded, nil
+}
+
+// fill gives a completed operation the answer that the journal lacks. An attempt of an older claim brings it late, or a
+// repeat of the request. An answer that contradicts the evidence does not replace the record.
+func fill(op *Operation, ev *Event) (Decision, error) {
+	switch was := op.Answer; {
+	case was.Refused == ev.Answer.Refused:
+	case was.Found:
+		alert(op, ev, answeredRefused)
+		return Contradicted, nil
+	default:
+		return Replay, nil
+	}
+	op.Attempts += ev.Attempts
+	sentAs(op, ev)
+	replaced(op, *ev.Answer)
+	if !ev.Taken && op.Object == "" {
 		op.Object = ev.Object
 	}
 	conflicts(op, ev)
@@ -937,7 +960,7 @@ func supply(op *Operation, ev *Event) (Decision, error) {
 		return Gone, nil
 	case ev.Answer == nil:
 		return Ignored, invalid(op, ev, "its outcome is known")
-	case !was.Omitted && !was.Cut && !ev.Unrecognised, was.ByHand && !was.Omitted:
+	case was.whole() && !ev.Unrecognised, was.ByHand && !was.Omitted:
 		return Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
@@ -951,7 +974,7 @@ func supply(op *Operation, ev *Event) (Decision, error) {
 func replaced(op *Operation, answer Answer) {
 	was := *op.Answer
 	answer.Generation, answer.Replaced = was.Generation, was.Replaced
-	if !was.ByHand {
+	if !was.ByHand && !was.Found {
 		answer.Replaced = &was
 	}
 	op.Answer = &answer

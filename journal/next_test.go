@@ -115,7 +115,8 @@ cancelled|by_hand                    claim|claim_named_only|claim_others|claim_i
 absent                               complete|complete_earlier|refused_earlier * * * * * * *           → error absent
 pending|pending_told|in_flight       complete             * * * * * * *                                → recorded completed
 unknown|on_hold|cancelled|by_hand    complete             * * * * * * *                                → recorded completed
-completed|omitted                    complete             * * * * * * *                                → replay completed
+completed                            complete             * * * * * * *                                → replay completed
+omitted                              complete             * * * * * * *                                → recorded completed
 tombstone                            complete             * * * * * * *                                → gone completed
 pending|pending_told                 complete_earlier     * * * * not * *                              → recorded completed
 pending|pending_told                 complete_earlier     * * * * ran * *                              → second_effect unknown

@@ -71,7 +71,7 @@ type Answer struct {
 	Trailer    http.Header
 	Body       []byte
 
-	Omitted bool   // the body was over the limit, or is a secret, and is not kept
+	Omitted bool   // the body is not kept: it was over the limit, is a secret, or was never received
 	Cut     bool   // the body ended early, and the status line alone was the answer
 	Refused bool   // an executed refusal: the provider processed it and nothing took effect
 	Pointer string // names the resource, if the answer only says that it exists
@@ -79,8 +79,8 @@ type Answer struct {
 	Found   bool   // a look-up or event showed it; no attempt received it
 
 	// Replaced is the answer from the network that this answer replaced, or nil. A person's answer (ByHand) replaces
-	// one that the provider's contract does not recognise, or one that was cut off. A Found object replaces a cut-off
-	// answer.
+	// one that the provider's contract does not recognise, or one that is not whole. The answer to a repeat, or a Found
+	// object, replaces one that is not whole.
 	Replaced *Answer
 }
 
@@ -187,7 +187,7 @@ type Operation struct {
 	// operation of the provider and account has it.
 	Object string
 
-	Looks    int       // look-ups since it became unknown, or was completed with its answer cut off
+	Looks    int       // look-ups since it became unknown, or was completed without its whole answer
 	LookedAt time.Time // when the latest of them began
 	LookAt   time.Time // unknown: no look-up before this; zero if it needs attention
 	// LeftFor is how long processes that cannot look for an unknown operation have left it to others, since another one has
@@ -212,11 +212,15 @@ type Operation struct {
 // MayHaveRun, which NotExecuted clears. An operation that never left is neither looked for nor completed by evidence.
 func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
 
-// AnswerCut reports whether the operation is completed and the provider's answer was cut off. A look-up may find its
-// object.
-func (op *Operation) AnswerCut() bool {
-	return op.State == StateCompleted && op.Answer != nil && op.Answer.Cut && !op.Answer.ByHand
+// AnswerMissing reports whether the operation is completed and the journal lacks its answer or a part of it. A repeat of
+// the request (MayRepeat) or a look-up may bring it. An answer that a person asserted without an object is not looked for.
+func (op *Operation) AnswerMissing() bool {
+	a := op.Answer
+	return op.State == StateCompleted && a != nil && !a.whole() && (!a.ByHand || op.Object != "")
 }
+
+// whole reports whether the answer has all that the provider sent.
+func (a *Answer) whole() bool { return !a.Omitted && !a.Cut }
 
 // left reports whether an attempt of that earlier generation may have left. Only such generations have a round, and
 // nothing is kept of the oldest.

@@ -103,6 +103,31 @@ func (q *Question) IdleFor(idle time.Duration, now time.Time) {
 	q.LastEndedAt = known
 }
 
+// MayRepeat asks MaySend whether the request of a completed operation may go out once more, under its key, for the
+// answer that the journal lacks. It returns Never if a repeat might execute. That is so if only a person said that the
+// operation took effect, or if the provider remembers no refusals and refused the operation. today is the operation's
+// present contract. The other arguments are those of Operation.Question.
+func MayRepeat(op *Operation, today Today, clock, last, unconfirmed time.Time) Permission {
+	a := op.Answer
+	switch {
+	case !op.AnswerMissing():
+		return never("the journal has its answer, or it has none")
+	case a.ByHand:
+		return never("a person said that it took effect, and the provider may not have its key")
+	case a.Generation != op.Generation, op.SecondEffects > 0, op.Attention != "":
+		return never("the evidence about it is contradictory")
+	case a.Refused && (op.Terms.Remembers != memory.Everything || today.Terms.Remembers != memory.Everything):
+		return never("it was refused, and the provider remembers no refusals")
+	case op.Form != "" && op.Form != today.Form:
+		return never(otherForm)
+	}
+	q := op.Question(clock, last, unconfirmed)
+	q.Terms = op.Terms.Narrow(today.Terms)
+	return MaySend(q)
+}
+
+const otherForm = "the key was sent in another place or form, and would not be recognised"
+
 // Progress is what the holder of a claim knows beside the record that it claimed. Durations are by the process's own
 // time, which no clock changes.
 type Progress struct {

@@ -20,6 +20,10 @@ func (r *run) answer(res *journal.Result) (Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
 	kind := core.KindOf(op.State)
 	switch {
+	case r.regained != nil:
+		return *r.regained, nil
+	case r.missing.asked:
+		e.err = errors.Join(e.err, r.missing.why)
 	case res.Decision != journal.Recorded:
 		// The claim was no longer this run's: the record counts.
 		if op.State == journal.StateCompleted {
@@ -27,18 +31,17 @@ func (r *run) answer(res *journal.Result) (Answer, error) {
 			switch {
 			case err != nil:
 				e.err = errors.Join(e.err, err)
+				r.missing = missing{asked: true, again: r.engine.Now()}
 			case whole.Fingerprint != r.op.Fingerprint: // its own is forgotten, and the name or key is another's now
 				op.Answer = nil
+				r.missing = missing{asked: true}
 			case whole.State == journal.StateCompleted && replayable(&whole):
 				return r.engine.replay(&whole), nil
 			}
 		}
 	case e.errKind != nil:
 		kind = e.errKind
-	case e.found && replayable(op):
-		a.discard()
-		return r.engine.replay(op), nil
-	case e.found, a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
+	case a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
 		r.op = *op // no code needs the record of the claim any more
 		return Answer{Response: r.respond(op), Operation: &r.op, Replayed: a.judged.Replayed}, nil

@@ -28,7 +28,7 @@ func (k *call) begin() (*run, Answer, error) {
 		}
 		return k.startRun(&res, nil), Answer{}, nil
 	}
-	heldBack := k.enter()
+	k.heldBack = k.enter()
 	for poll := 5 * time.Millisecond; ; {
 		f, a, err := k.lead()
 		if f == nil {
@@ -40,7 +40,7 @@ func (k *call) begin() (*run, Answer, error) {
 			return nil, Answer{}, err
 		case res.Decision == journal.Execute:
 			run := k.startRun(&res, f)
-			if heldBack {
+			if k.heldBack {
 				run.holdBack()
 			} else {
 				run.takeRetry()
@@ -119,7 +119,12 @@ func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err
 			continue
 		case res.Decision == journal.Misuse: // its bodies may be missing
 			return until, nil
-		case res.Decision == journal.Stop, res.Decision == journal.Replay && res.Operation.AnswerCut():
+		case res.Decision == journal.Replay && res.Operation.AnswerMissing():
+			r := k.startRun(res, nil)
+			r.heldBack = k.heldBack
+			r.recover(&res.Operation, "who asked for it")
+			k.regained, k.missing = r.regained, r.missing
+		case res.Decision == journal.Stop:
 			switch found := k.look(&res.Operation); {
 			case found == nil:
 			case found.State == journal.StateCancelled && res.Operation.DueAt.After(k.engine.Now()):
@@ -145,7 +150,7 @@ func (k *call) lead() (*core.Flight, Answer, error) {
 		if err != nil {
 			return nil, Answer{}, k.gaveUpWaiting(nil)
 		}
-		if op != nil && k.mayShare(op) {
+		if op != nil && k.mayShare(op) && !op.AnswerMissing() {
 			a, err := k.answerFrom(op, shared(op))
 			a.Source = Shared
 			return nil, a, err
@@ -176,14 +181,14 @@ func (k *call) heed(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked for a pause until %s", until.UTC().Format(time.RFC3339)))
 }
 
-// look looks once for an operation that is unknown or has a cut-off answer, within the call's time. It returns how that stands
-// then, if the look-up may have changed it, and else nil.
+// look looks once for an unknown operation, within the call's time. It returns how that stands then, if the look-up may have
+// changed it, and else nil.
 func (k *call) look(op *journal.Operation) *journal.Operation {
 	e := k.engine
 	switch {
 	case k.looked || !e.finder.Enabled() || !e.Now().Before(k.ends):
 		return nil
-	case op.State == journal.StateUnknown && seam.IsOfFlow(op.Parent) && op.Looks > 0:
+	case seam.IsOfFlow(op.Parent) && op.Looks > 0:
 		return nil // a flow asks again and again: Run looks for the operation that it waits for
 	}
 	ctx, cancel := e.Until(k.ctx, k.ends)
@@ -359,9 +364,12 @@ func shared(op *journal.Operation) journal.Decision {
 func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Answer, error) {
 	switch decision {
 	case journal.Replay:
-		if !replayable(op) {
+		switch {
+		case k.regained != nil:
+			return *k.regained, nil
+		case !replayable(op):
 			k.engine.deliveries.OnReturn(op)
-			return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
+			return Answer{}, k.failWith(op, fault.ErrAnswerGone, k.missing.why)
 		}
 		return k.engine.replay(op), nil
 	case journal.Later:

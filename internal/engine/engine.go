@@ -117,7 +117,7 @@ func (k *call) ask() (a Answer, err error) {
 		return a, err
 	}
 	defer func() { // also where a hook panics
-		k.asked = core.Later(k.asked, run.asked)
+		k.asked, k.missing = core.Later(k.asked, run.asked), run.missing
 		if k.isBackground() && run.end != nil {
 			k.asked = core.Later(k.asked, run.end.wake)
 		}
@@ -199,6 +199,7 @@ func (r *run) work(res *journal.Result) {
 
 	// Record: the end of the run, durably, before the caller or a hook gets it.
 	r.record(res)
+	r.recoverFor(res)
 	returns = true
 }
 

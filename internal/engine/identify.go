@@ -38,8 +38,13 @@ type call struct {
 	ends     time.Time // when the call has to have returned
 	asked    time.Time // before which the provider asked not to be asked again, by what was answered last
 
+	regained *Answer // of a completed operation, if the journal can't record it
+	missing  missing // the answer of a completed operation
+
 	flight core.Flight      // the first that it leads
 	permit *throttle.Permit // of a flow's in the background, while it has one
+
+	heldBack bool // it is of a flow in the background, and has no permit
 
 	closing  sync.Once // of the request's body
 	looked   bool      // a look-up has found a fact that may change the journal's decision

@@ -13,7 +13,6 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
-	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/wire"
@@ -161,12 +160,11 @@ func (r *run) judgeLocal(err error) {
 		r.interrupted(r.engine.Now())
 		return
 	}
-	if err == errHeard {
-		r.heard()
-		return
-	}
 	var rule *notAllowed
 	switch {
+	case err == errHeard: // the evidence decides
+		r.doubt(err.Error(), nil)
+		return
 	case !errors.As(err, &rule):
 	case rule.Answer == journal.Never:
 		r.doubt(rule.Reason, nil)
@@ -436,30 +434,4 @@ func (r *run) comparesRequests() bool {
 // madeKey reports whether the key was made here and at random, so that no other party can have used it.
 func (r *run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
-}
-
-// heard ends a run after evidence on its operation has come between two attempts. If a look-up finds the answer, the
-// run ends with that. Otherwise the evidence decides.
-func (r *run) heard() {
-	r.doubt(errHeard.Error(), nil)
-	if object, answer := r.lookForIt("an event, before another attempt"); answer != nil && !answer.Omitted {
-		r.end = &ending{kind: journal.EventComplete, found: true, object: object, answer: answer}
-	}
-}
-
-// lookForIt looks for what the operation has made, within its time; a nil answer if it is not found.
-func (r *run) lookForIt(actor string) (object string, answer *journal.Answer) {
-	if !r.engine.finder.Enabled() || len(r.route.Endpoint.Lookups) == 0 {
-		return "", nil
-	}
-	op := r.op
-	op.LastEndedAt = r.tally.ended
-	l := &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}
-	object, answer = r.engine.finder.Find(&r.pauses, l, &op)
-	if answer != nil {
-		own := *answer // the program's look-up may have returned it
-		own.Generation = r.op.Generation
-		answer = &own
-	}
-	return object, answer
 }

@@ -54,11 +54,8 @@ func (r *run) record(result *journal.Result) {
 
 		HookElsewhere: elsewhere,
 	}
-	switch {
-	case e.found:
-		ev.Object = e.object
-	case e.answer != nil && r.attempt.judged.Verdict != providers.AnswerGone && r.engine.finder.LooksFor(*r.route):
-		ev.Object = reconcile.AnsweredObject(r.route.Endpoint, e.answer, r.attempt.body)
+	if e.answer != nil {
+		ev.Object = r.answeredObject(e.answer)
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
@@ -84,11 +81,19 @@ func (r *run) record(result *journal.Result) {
 	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
-	if e.answer != nil && !e.answer.Refused && !e.found && res.Decision == journal.Recorded {
+	if e.answer != nil && !e.answer.Refused && res.Decision == journal.Recorded {
 		r.engine.finder.Completed(&r.op, res.Operation.Account, *r.route, r.target, ev.Object)
 	}
 	*result = res
 	r.recorded(result)
+}
+
+// answeredObject returns kind and id of the object that an attempt's answer shows, or "".
+func (r *run) answeredObject(answer *journal.Answer) string {
+	if r.attempt.judged.Verdict == providers.AnswerGone || !r.engine.finder.LooksFor(*r.route) {
+		return ""
+	}
+	return reconcile.AnsweredObject(r.route.Endpoint, answer, r.attempt.body)
 }
 
 // recorded logs the recorded end of the run, and calls the hooks for it.

@@ -54,6 +54,11 @@ type run struct {
 	permit   *throttle.Permit // nil: a caller's own call
 
 	end *ending // how the run ends; nil: it goes on
+
+	// Of a run that only gets a completed operation's answer: see recover.
+	heldBack bool
+	regained *Answer
+	missing  missing
 }
 
 // tally counts the attempts of one run, and holds their results so far.
@@ -94,14 +99,12 @@ func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight,
 type ending struct {
 	kind    journal.EventKind
 	own     bool // due is a pause of our own making
-	found   bool // answer is not the attempt's own: the provider refused that since it has an earlier one
 	due     time.Time
 	wake    time.Time // Run and Resume leave it alone until then, if that is later than due
 	errKind error     // kind of Error instead of the response; nil: as the operation stands
 	cause   string
 	err     error
 	answer  *journal.Answer
-	object  string // found: kind and id of what was there already
 }
 
 // Pauses returns the run's pauses, for core.Lifecycle, as BreakOff is.

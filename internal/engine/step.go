@@ -81,7 +81,8 @@ func (k *call) takeFlowStep() (leave func(*journal.Operation, error), err error)
 		} else if op != nil {
 			left = *op
 		}
-		step.Left(k.ref, named, left, err, k.ctx.Err() == nil && wire.NeedsOtherCredential(err), k.asked)
+		step.Left(seam.Left{Ref: k.ref, Named: named, Operation: left, Err: err,
+			LacksCredential: k.ctx.Err() == nil && wire.NeedsOtherCredential(err), Asked: k.asked, AnswerAgain: k.answerAgain(&left)})
 	}
 	err = k.name.Check()
 	if err == nil {

@@ -73,21 +73,39 @@ func New(c *core.Core, s Settings, store journal.Reconciler) *Finder {
 // Enabled reports whether operations are looked for at all.
 func (c *Finder) Enabled() bool { return c.settings.Enabled }
 
-// Find looks for the object of an operation, for a caller. It returns the object and an answer that shows it if the operation
-// took effect, and else a nil answer.
-func (c *Finder) Find(ctx context.Context, l *Pass, op *journal.Operation) (object string, answer *journal.Answer) {
-	l.finder = c
-	if most := c.Now().Add(askedFor); most.Before(l.Ends) {
+// FindAnswer looks for the missing answer of a completed operation, and records what it finds. This client has to have the lease.
+// If there is no answer, why says the reason. final says that no later look-up by these tables brings the answer.
+func (c *Finder) FindAnswer(ctx context.Context, l *Pass, op *journal.Operation) (why string, final bool) {
+	if !c.Enabled() {
+		return "no look-up can run without Config.Reconcile", true
+	}
+	l.finder, l.Group = c, []journal.Operation{*op}
+	if most := c.Now().Add(askedFor); l.Ends.IsZero() || most.Before(l.Ends) {
 		l.Ends = most
 	}
-	ctx, cancel := context.WithDeadline(ctx, l.Ends)
+	ctx, cancel := c.Until(ctx, l.Ends)
 	defer cancel()
 	s := l.looked(ctx, op)
-	if !s.evidence.Finding.TookEffect() || s.object == "" || s.answer == nil {
-		return "", nil
+	_, err := c.record(ctx, op, &s, journal.Event{})
+	switch e := &s.evidence; {
+	case err != nil:
+		return "the journal failed", false
+	case s.shown():
+		return "", false
+	case e.Finding.TookEffect():
+		return "its object was found, and does not show the answer: it has changed since, is a secret, or has another shape", true
+	case e.Finding == journal.FindingRefused:
+		return "its refusal was found, and does not show the answer", true
+	case s.dead != "":
+		return s.dead, !s.others
+	default:
+		return cmp.Or(e.Why, "no look-up has found it"), false
 	}
-	s.answer.Found = true
-	return s.object, s.answer
+}
+
+// shown reports whether a result has the whole answer.
+func (s *result) shown() bool {
+	return s.evidence.Finding.TookEffect() && s.object != "" && s.answer != nil && !s.answer.Omitted
 }
 
 // Due returns operations that this client looks for from now on. No other client does until the lease is over.
@@ -208,9 +226,7 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	}
 	asking, asked := grace.After(ctx)
 	defer asked()
-	res, err := c.Journal.Apply(asking, journal.Event{
-		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(l.Ends, now).Add(time.Minute), Asked: true,
-	})
+	res, err := c.Lease(asking, op, l.Ends)
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +249,17 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	return &latest, nil
 }
 
+// Lease asks the journal for the look-up of an operation, for a caller whose time ends then. The decision is journal.Look if this
+// client makes it.
+func (c *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (journal.Result, error) {
+	ctx, cancel := grace.After(ctx)
+	defer cancel()
+	now := c.Now()
+	return c.Journal.Apply(ctx, journal.Event{
+		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Asked: true,
+	})
+}
+
 // LookAt looks for one operation, whose look is this client's, and records the result.
 func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res journal.Result, err error) {
 	l.finder = c
@@ -240,11 +267,7 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	s := l.looked(ctx, op)
 	now := c.Now()
 	r := &c.settings
-	ev := journal.Event{
-		Kind: journal.EventEvidence, Ref: op.Ref, Handle: op.Handle, At: now, Claim: op.Claim, Generation: op.Generation,
-		Object: s.object, Account: s.account, Evidence: &s.evidence, Absence: s.absence, Answer: s.answer, Attention: s.dead,
-		Reference: s.reference, Due: l.nextLook(ctx, op, now), Delivered: c.tellsNobody(op),
-	}
+	ev := journal.Event{Attention: s.dead, Due: l.nextLook(ctx, op, now)}
 	switch over := !l.Unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
 	case s.others && !over && !l.Overdue:
 		ev.Others = true
@@ -257,6 +280,14 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	if (l.quiet || c.Notified.Has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
 		ev.Delivered = true
 	}
+	ev.Delivered = ev.Delivered || c.tellsNobody(op)
+	return c.record(ctx, op, &s, ev)
+}
+
+// record records the result of a look-up by ev, and reports it.
+func (c *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev journal.Event) (res journal.Result, err error) {
+	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = journal.EventEvidence, op.Ref, op.Handle, c.Now(), op.Claim, op.Generation
+	ev.Object, ev.Account, ev.Evidence, ev.Absence, ev.Answer, ev.Reference = s.object, s.account, &s.evidence, s.absence, s.answer, s.reference
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	if res, err = c.Journal.Apply(ending, ev); err != nil {

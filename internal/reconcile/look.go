@@ -70,6 +70,8 @@ type result struct {
 func (s *result) outweighs(best *result) bool {
 	weight := func(s *result) int {
 		switch a := s.absence; {
+		case s.shown():
+			return 7
 		case s.evidence.Finding > journal.FindingAbsent:
 			return 6
 		case s.evidence.Finding == journal.FindingAmbiguous:
@@ -119,20 +121,26 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		s.others = s.dead != ""
 		best = &s
 	default:
+		if s, looked := l.lookAtKnown(ctx, op, route, u); looked {
+			best = &s
+		}
 		for i := range route.Endpoint.Lookups {
+			if best != nil && best.shown() {
+				break
+			}
 			s, passedOver := l.lookBy(ctx, op, route, u, &route.Endpoint.Lookups[i])
 			switch {
 			case passedOver != "":
 				passed = append(passed, fmt.Sprintf("by %v: %s", route.Endpoint.Lookups[i].By, passedOver))
 				continue
-			case s.evidence.Finding > journal.FindingAbsent || s.evidence.Finding == journal.FindingAmbiguous:
+			case op.State != journal.StateCompleted && (s.evidence.Finding > journal.FindingAbsent || s.evidence.Finding == journal.FindingAmbiguous):
 				return s
 			case s.outweighs(best):
 				best = &s
 			}
 		}
 	}
-	if c.settings.Lookup != nil {
+	if c.settings.Lookup != nil && (best == nil || !best.shown()) {
 		if s := l.askHook(ctx, op, best); s.outweighs(best) {
 			best = &s
 		}
@@ -216,6 +224,44 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 		}
 	}
 	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), u, look, w), ""
+}
+
+// lookAtKnown gets the object that proves a completed operation, by its known id. It is for the answer that the journal lacks.
+func (l *Pass) lookAtKnown(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (s result, looked bool) {
+	_, id, named := strings.Cut(op.Object, " ")
+	if op.State != journal.StateCompleted || !named {
+		return s, false
+	}
+	for i := range route.Endpoint.Lookups {
+		look := &route.Endpoint.Lookups[i]
+		if look.Fetch == "" || !look.SameShape {
+			continue
+		}
+		whose, why := l.identify(ctx, op, route, u)
+		if why != "" || !whose.admits(op, true) {
+			return l.noted(inconclusive(cmp.Or(why, errWhose)), u, look, nil), true
+		}
+		about := l.subject(op, u, whose)
+		sweep, err := lookup.Plan(route.Provider, route.Endpoint, look, about, about.Window(l.finder.Now()))
+		if err != nil {
+			continue
+		}
+		f := lookup.Finding{Kind: lookup.Found, Objects: []string{id}, Exact: true}
+		req, err := sweep.Fetch(about, f)
+		if err != nil {
+			continue
+		}
+		w := &listing{began: l.finder.Now(), sweep: sweep}
+		got := l.get(ctx, op, route, req, w, whose.bound())
+		if got.err != nil {
+			return l.noted(inconclusive("the object could not be got: "+describeLook(got.err)), u, look, w), true
+		}
+		f = sweep.Fetched(f, got.status, got.header, got.body)
+		s = l.verdict(ctx, op, route, u, look, w, f, whose)
+		s.evidence.Basis = journal.BasisReference // its own answer, or evidence, has named the object
+		return l.noted(s, u, look, w), true
+	}
+	return s, false
 }
 
 // noted adds the source of a result to its evidence: the actor, the rule, the request and the response.

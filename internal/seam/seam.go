@@ -89,10 +89,20 @@ type Step interface {
 	Begin() error
 	Begun()
 
-	// Left records the result of the call. Its op is absent if the call does not know how its operation stands. If
-	// lacksCredential is set, err is for want of a credential. The provider accepts no request until asked; zero
-	// means that it did not ask for a pause.
-	Left(ref journal.Ref, named bool, op journal.Operation, err error, lacksCredential bool, asked time.Time)
+	// Left records the result of the call.
+	Left(Left)
+}
+
+// Left is the result of a step's call.
+type Left struct {
+	Ref       journal.Ref
+	Named     bool
+	Operation journal.Operation // absent if the call does not know how it stands
+	Err       error
+
+	LacksCredential bool      // Err is for want of a credential
+	Asked           time.Time // the provider accepts no request until then; zero: it did not ask for a pause
+	AnswerAgain     time.Time // when to ask again for a missing answer; zero: no ask brings it
 }
 
 // Background is the work of Resume and Run for flows.

@@ -141,6 +141,62 @@ var reconcileTests = []test{
 		c.decide(look, journal.Ignored)
 		assert.Equal(t, "cut", ids(c.list(journal.Filter{States: []journal.State{journal.StateCompleted}}))[0])
 	}),
+	reconciling("a completed operation whose answer is missing is looked for by a caller, and a later answer of its own fills it in", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		body := []byte(`{"id":"p-1"}`)
+		for name, complete := range map[string]func(journal.Operation) (was *journal.Answer){
+			"found": func(op journal.Operation) *journal.Answer {
+				c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
+				event := c.took(op, "payment p-1")
+				event.Answer = nil
+				c.decide(event, journal.Recorded)
+				return nil
+			},
+			"secret": func(op journal.Operation) *journal.Answer {
+				ev := c.completeEvent(op)
+				ev.Answer = &journal.Answer{Status: 201, Omitted: true}
+				c.decide(ev, journal.Recorded)
+				return ev.Answer
+			},
+			"cut": func(op journal.Operation) *journal.Answer {
+				ev := c.completeEvent(op)
+				ev.Answer = &journal.Answer{Status: 201, Cut: true, Body: []byte(`{"i`)}
+				c.decide(ev, journal.Recorded)
+				return ev.Answer
+			},
+		} {
+			op := c.begin(named(name))
+			was := complete(op)
+			look := journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: c.now, Due: c.now.Add(time.Minute), Asked: true}
+			c.decide(look, journal.Look)
+			c.decide(look, journal.Later)
+			late := c.completeEvent(op)
+			late.Answer = &journal.Answer{Status: 201, Body: body, Pointer: name}
+			c.decide(late, journal.Recorded)
+			got := c.get(op.Ref)
+			want := &journal.Answer{Status: 201, Body: body, Pointer: name, Replaced: was}
+			assert.Equal(t, want, got.Answer, name)
+			assert.Equal(t, want, c.decide(c.beginEvent(op.Ref), journal.Replay).Answer, name)
+			late.Answer = &journal.Answer{Status: 201, Body: []byte("another")}
+			c.decide(late, journal.Replay)
+			c.decide(look, journal.Ignored)
+			c.now = c.now.Add(time.Hour)
+		}
+	}),
+	reconciling("an answer that contradicts what was found does not fill it in", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		op := c.begin(named("invoice-1"))
+		c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
+		event := c.took(op, "payment p-1")
+		event.Answer = nil
+		c.decide(event, journal.Recorded)
+		late := c.completeEvent(op)
+		late.Answer = &journal.Answer{Status: 402, Refused: true, Body: []byte("{}")}
+		c.decide(late, journal.Contradicted)
+		got := c.get(op.Ref)
+		assert.True(t, got.Answer.Omitted)
+		assert.False(t, got.Answer.Refused)
+		assert.NotEmpty(t, got.Attention)
+		assert.Equal(t, []string{"invoice-1"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
+	}),
 	reconciling("a look-up that was not made is given back", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		c.unknown("one")
 		results := c.looks(r, time.Hour, 10)

@@ -293,7 +293,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		if r.Op.Answer, err = b.readAnswer(&r.Op, out); err != nil {
 			return err
 		}
-		if (p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence && r.Op.AnswerCut()) && r.Op.Answer != nil { // which may be kept within another
+		if (p.Kind == journal.EventResolve || p.Kind != journal.EventLook && r.Op.AnswerMissing()) && r.Op.Answer != nil { // which may be kept within another
 			if r.Op.Answer, err = format.DecodeAnswer(out.answer, out.answerBody); err != nil {
 				return b.fail(err)
 			}
@@ -343,7 +343,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		if a := out.answered; a != nil {
 			c.answer, c.answerBody = p.answer, p.answerBody
 			switch {
-			case a.Found: // perhaps a while ago, and not by this asker
+			case a.Found, a.Replaced != nil: // perhaps found a while ago, and not by this asker
 				var compressed bool
 				c.answerBody, compressed = format.Compress(a.Body, b.compressAbove)
 				c.answer = format.EncodeAnswer(a, compressed)

@@ -79,7 +79,7 @@ func TestHookGetsAnOutcomeWithoutAResponse(t *testing.T) {
 	t.Parallel()
 	eachHook(t, func(t *testing.T, cfg onceward.Config, b *booking) {
 		cfg.Providers = orders()
-		p := start(t, (&line{}).Then(loses(), says(409, `{"code":"used"}`)), cfg)
+		p := start(t, (&line{}).Then(loses()).Always(says(409, `{"code":"used"}`)), cfg)
 		runs(t, p)
 		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrAnswerGone)
 		pass(time.Minute)
@@ -117,17 +117,17 @@ func TestHookGetsAnOutcomeWithoutAResponseAfterACrash(t *testing.T) {
 	})
 }
 
-// The hook gets an operation that a webhook completed between two attempts, if no look-up shows its answer.
+// The hook gets an operation that a webhook completed between two attempts, if no attempt and no look-up bring its answer.
 func TestHookGetsAnOutcomeHeardBetweenTwoAttempts(t *testing.T) {
 	t.Parallel()
 	eachHook(t, func(t *testing.T, cfg onceward.Config, b *booking) {
-		cfg.Backoff = backoff.Policy{Initial: time.Minute, Max: time.Minute}
+		cfg.Backoff = backoff.Policy{Initial: time.Minute, Max: time.Minute, MaxAttempts: 2}
 		l := atBank(t, cfg, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			e.Retention, e.Remembers, e.InFlightGuard = 24*time.Hour, providers.Everything, true
 		})
 		l.Box.Visible(time.Hour)
-		l.Box.Script(providertest.DropAfter())
+		l.Box.Script(providertest.DropAfter(), providertest.DropAfter(), providertest.DropAfter(), providertest.DropAfter())
 		runs(t, l.Process)
 		done := make(chan outcome, 1)
 		go func() { done <- l.Pays("invoice-1") }()

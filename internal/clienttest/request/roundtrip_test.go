@@ -254,7 +254,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 func TestAnswerOverTheLimitIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("0123456789", 100)
-		l := (&line{}).Then(says(200, long))
+		l := (&line{}).Always(says(200, long))
 		p := start(t, l, onceward.Config{MaxResponseBody: 64})
 		ctx := named(t, "invoice-1/charge")
 		out := p.Ask(ctx)
@@ -266,9 +266,15 @@ func TestAnswerOverTheLimitIsStreamed(t *testing.T) {
 		assert.Empty(t, recorded.Answer.Body)
 
 		again := p.Ask(ctx)
-		require.ErrorIs(t, again.Err, onceward.ErrAnswerGone)
-		assert.Equal(t, onceward.StateCompleted, again.Op.State)
-		assert.Len(t, l.Sent(), 1)
+		require.NoError(t, again.Err, "the provider repeats it under its key")
+		assert.Equal(t, long, again.Body)
+		assert.True(t, again.Op.Replayed)
+		require.Len(t, l.Sent(), 2)
+		assert.Equal(t, l.Sent()[0].Key, l.Sent()[1].Key)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrAnswerGone, "once a minute")
+		pass(24 * time.Hour)
+		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrAnswerGone, "the provider may have forgotten the key")
+		assert.Len(t, l.Sent(), 2)
 	})
 }
 

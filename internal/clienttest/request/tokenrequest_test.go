@@ -126,7 +126,14 @@ func TestTokenRequestsTokenIsNotWritten(t *testing.T) {
 					recorded++
 				}
 				if ask.named {
-					require.ErrorIs(t, p.Ask(ask.ctx(t.Context(), n), e.options(ask.url)...).Err, onceward.ErrAnswerGone, "it is not answered by the first token")
+					again := p.Ask(ask.ctx(t.Context(), n), e.options(ask.url)...)
+					if ask.url == ownURL {
+						require.NoError(t, again.Err, "its provider repeats the answer under its key")
+						assert.Len(t, l.Sent(), sent+2, e.name)
+						again = p.Ask(ask.ctx(t.Context(), n), e.options(ask.url)...)
+						sent++
+					}
+					require.ErrorIs(t, again.Err, onceward.ErrAnswerGone, "it is not answered by the first token")
 					assert.Len(t, l.Sent(), sent+1, e.name)
 				}
 				requireNoCanary(t, "logs, Trace, OnSettled and errors, after "+e.name, []byte(heard.String()))

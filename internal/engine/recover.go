@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/wire"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// missing says how a call stands that asks for the answer of a completed operation, if the journal lacks that.
+type missing struct {
+	asked bool      // it was asked for in vain
+	again time.Time // when to ask again; zero: no ask brings it
+	why   error
+}
+
+// answerAgain returns when to ask again for the answer of a completed operation that the call did not get. Zero means that no ask
+// brings it.
+func (k *call) answerAgain(op *journal.Operation) time.Time {
+	switch {
+	case k.missing.asked:
+		return k.missing.again
+	case op.AnswerMissing() && k.engine.finder.Enabled(): // no repeat would bring it: this call would have made one
+		return k.engine.Now()
+	}
+	return time.Time{}
+}
+
+// recoverFor gets the missing answer of an operation that was completed while this run attempted it, by a webhook for instance.
+// A run in the background has no caller to give it to.
+func (r *run) recoverFor(res *journal.Result) {
+	if r.caller == nil || res.Decision == journal.Recorded || !res.Operation.AnswerMissing() {
+		return
+	}
+	again := newRun(r.ctx, r.engine, res, nil, r.ends)
+	again.caller, again.route, again.target, again.query, again.secrets, again.permit = r.caller, r.route, r.target, r.query, r.secrets, r.permit
+	if again.op.BodyWithheld {
+		again.op.Request = r.op.Request // with the caller's body
+	}
+	again.recover(&res.Operation, "its own call")
+	r.regained, r.missing = again.regained, again.missing
+}
+
+// Recover gets the missing answer of a completed operation, for a person. It returns the operation as it stands then, and why
+// the answer is still missing.
+func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
+	r := newRun(ctx, e, &journal.Result{Operation: *op}, nil, e.EndOfWait(ctx))
+	r.target, r.route = core.Parsed(op.Request.URL), new(tables.Route)
+	if r.target != nil {
+		*r.route = e.Contract(&op.Request, r.target)
+	}
+	stood := *op
+	r.recover(&stood, actor)
+	if r.regained != nil {
+		r.regained.Response.Body.Close()
+	}
+	return stood, r.missing.why
+}
+
+// recover gets the answer of a completed operation that the journal lacks, and makes op the operation as it stands then. It
+// repeats the request under its key, if the resend rule permits that. Otherwise, or if the repeat brings no answer, it looks for
+// the object. All processes together ask at most once a minute.
+//
+// An answer that can't be recorded, such as a secret, is left in r.regained. If there is no answer, r.missing says why.
+func (r *run) recover(op *journal.Operation, actor string) {
+	e := r.engine
+	r.missing = missing{asked: true, again: e.Now().Add(journal.AskedLook), why: wire.ErrOutOfTime}
+	if !e.Now().Before(r.ends) {
+		return
+	}
+	leased, err := e.finder.Lease(r.ctx, op, r.ends)
+	if err != nil {
+		r.missing.why = fmt.Errorf("the journal failed: %w", err)
+		return
+	}
+	defer func() { // whoever has recorded the answer
+		if stands, err := e.Read(r.ctx, op.Ref); err == nil && stands.State == journal.StateCompleted {
+			*op = stands
+		}
+		if !op.AnswerMissing() || r.regained != nil {
+			r.missing = missing{}
+		}
+	}()
+	if leased.Decision != journal.Look {
+		r.missing.again = leased.Operation.LookedAt.Add(journal.AskedLook)
+		r.missing.why = fmt.Errorf("its provider was asked for it less than %v ago: ask again later", journal.AskedLook)
+		return
+	}
+	if err := r.renew(&leased); err != nil {
+		r.missing.why = err
+		return
+	}
+	later, spent, why := r.askProvider(&leased)
+	if why == nil {
+		return
+	}
+	found, final := e.finder.FindAnswer(r.ctx, &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}, &r.op)
+	if final && spent {
+		r.missing.again = time.Time{}
+	} else if final && !later.IsZero() {
+		r.missing.again = core.Later(later, r.missing.again)
+	}
+	if found != "" {
+		why = fmt.Errorf("%w; %s", why, found)
+	}
+	r.missing.why = why
+}
+
+// renew takes over the record as it stands under the lease, whole.
+func (r *run) renew(leased *journal.Result) error {
+	whole, err := r.engine.Read(r.ctx, r.op.Ref)
+	if err != nil {
+		return fmt.Errorf("the journal failed: %w", err)
+	}
+	if whole.BodyWithheld && len(r.op.Request.Body) > 0 {
+		whole.Request = r.op.Request // with the caller's body
+	}
+	r.op, r.last, r.unconfirmed, r.began = whole, leased.Last, leased.Unconfirmed, time.Now()
+	r.idleSince = r.engine.Idle.Since(&r.op, r.began)
+	return nil
+}
+
+// askProvider repeats the request of r.op once, if the resend rule permits it, and records the answer. The repeat needs no claim,
+// since the record counts the operation as sent already. askProvider returns why there is no answer, or nil. spent says that no
+// later repeat brings it. Otherwise later is when the rule permits one, if that is later.
+func (r *run) askProvider(leased *journal.Result) (later time.Time, spent bool, why error) {
+	e := r.engine
+	if r.target == nil || !core.SameContract(&r.op, *r.route) {
+		return later, true, core.ErrContractGone
+	}
+	if r.op.BodyWithheld && len(r.op.Request.Body) == 0 {
+		return later, true, errors.New("its body is a secret, and only its caller has it")
+	}
+	now := e.Now()
+	r.op.Terms = r.op.Terms.Narrow(core.TermsOf(*r.route))
+	switch p := journal.MayRepeat(&r.op, journal.Today{Terms: r.op.Terms, Form: r.route.KeyForm()}, now, leased.Last, leased.Unconfirmed); p.Answer {
+	case journal.Never:
+		return later, true, errors.New(p.Reason)
+	case journal.NotBefore:
+		return p.At, false, errors.New(p.Reason)
+	}
+	if r.heldBack {
+		return later, false, errHeldBack
+	}
+	if ok, _ := e.Budget(*r.route).Take(now); !ok {
+		return later, false, fault.ErrRetryBudget
+	}
+	was := r.op.Answer
+	r.op.Found = journal.Found{State: journal.StateCompleted, MayHaveRun: true, Failed: r.op.Failed, FirstSentAt: r.op.FirstSentAt}
+	if err := e.Session.Do(r.ctx, func(session string) error { r.op.Holder = session; return nil }); err != nil {
+		return later, false, err
+	}
+	e.Lifecycle.Begin(r)
+	defer e.Lifecycle.End(r)
+	defer r.permit.Free()  // it was used
+	_, _ = r.makeAttempt() // its results are the attempt's
+	r.classify()
+	a := &r.attempt
+	var rule *notAllowed
+	switch {
+	case errors.As(a.local, &rule):
+		return rule.At, rule.Answer == journal.Never, a.local
+	case a.local != nil:
+		return later, false, a.local
+	case a.err != nil:
+		return later, false, errors.New(describe(a.err, a.unsent))
+	case a.open, a.cut != nil:
+		a.discard()
+		return later, false, fmt.Errorf("%s, and the answer could not be read whole", a.status())
+	}
+	switch a.judged.Verdict {
+	case providers.Final, providers.AlreadyDone:
+		e.Budget(*r.route).Success(r.tally.ended)
+		r.fetch()
+		r.complete()
+		return later, true, r.keepAnswer(was)
+	case providers.AnswerGone, providers.Misuse, providers.Indeterminate:
+		a.discard()
+		return later, true, fmt.Errorf("a repeat was answered by %s, which is not the answer", a.status())
+	case providers.Rejected:
+		a.discard()
+		if a.judged.Credential {
+			return later, false, fault.ErrCredentialRefused
+		}
+	}
+	a.discard()
+	return later, false, fmt.Errorf("a repeat was answered by %s", a.status())
+}
+
+// keepAnswer records the answer to a repeat. It returns why that does not count, or nil.
+func (r *run) keepAnswer(was *journal.Answer) error {
+	answer := r.end.answer
+	ev := journal.Event{
+		Kind: journal.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
+		Generation: r.op.Generation, Answer: answer, Attempts: r.tally.made, Object: r.answeredObject(answer), Account: r.op.Account, Mode: r.mode,
+	}
+	ctx, cancel := grace.After(r.ctx)
+	defer cancel()
+	res, err := r.engine.Journal.Apply(ctx, ev)
+	op := &res.Operation
+	if err != nil { // this caller gets it all the same, and the next one asks again
+		r.engine.JournalFailed(r.ctx, &r.op, journal.EventComplete, "an answer could not be recorded; the next caller who asks for it asks the provider again", err)
+		res, op = journal.Result{Decision: journal.Recorded}, &r.op
+	}
+	switch second := res.Decision == journal.SecondEffect; {
+	case second, res.Decision == journal.Contradicted, answer.Refused != was.Refused:
+		r.attempt.discard()
+		r.engine.Note(r.ctx, slog.LevelError, core.LogConflict, "the answer to a repeat contradicts the record; compare the two at the provider", &r.op, "status", answer.Status, "second_effect", second)
+		r.engine.Conflicted(r.ctx, &r.op, answer.Status, second)
+		return errors.New("a repeat was answered otherwise than the evidence says: compare the two at the provider")
+	case res.Decision != journal.Recorded && !answer.Omitted: // another caller was faster
+		r.attempt.discard()
+		return nil
+	case err != nil, answer.Omitted:
+		op.Request.Method = cmp.Or(op.Request.Method, r.op.Request.Method)
+		stood := *op
+		stood.Answer = answer
+		r.regained = &Answer{Response: r.respond(&stood), Operation: &stood, Replayed: true}
+	}
+	return nil
+}

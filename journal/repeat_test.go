@@ -1,0 +1,87 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// found is an operation that an event has completed without an answer, three hours after its first send.
+func found() journal.Operation {
+	op := inDoubt()
+	op.Terms = journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true}
+	op.Form, op.State, op.LookAt = "header", journal.StateCompleted, time.Time{}
+	op.Answer, op.Object = &journal.Answer{Found: true, Omitted: true}, "payment pay_1"
+	return op
+}
+
+// The request of a completed operation goes out again only for an answer that the journal lacks, and only if the provider
+// recognises its key.
+func TestMayRepeatClauseByClause(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(op *journal.Operation, today *journal.Today, clock *time.Time)
+		want   journal.PermissionAnswer
+	}{
+		"inside the window": {func(*journal.Operation, *journal.Today, *time.Time) {}, journal.SendNow},
+		"a cut-off answer": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.Answer = &journal.Answer{Status: 200, Cut: true}
+		}, journal.SendNow},
+		"a secret answer": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.Answer = &journal.Answer{Status: 200, Omitted: true}
+		}, journal.SendNow},
+		"a whole answer": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Answer = &journal.Answer{Status: 200} }, journal.Never},
+		"an unknown outcome": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.State, op.Answer = journal.StateUnknown, nil
+		}, journal.Never},
+		"after the window":                    {func(_ *journal.Operation, _ *journal.Today, clock *time.Time) { *clock = clock.Add(21 * time.Hour) }, journal.Never},
+		"a provider that remembers nothing":   {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Terms.Remembers = providers.Nothing }, journal.Never},
+		"a table of today that promises less": {func(_ *journal.Operation, today *journal.Today, _ *time.Time) { today.Terms.Retention = 2 * time.Hour }, journal.Never},
+		"another form of the key":             {func(_ *journal.Operation, today *journal.Today, _ *time.Time) { today.Form = "body" }, journal.Never},
+		"no guard, within the handling time": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.Terms.Guard, op.Terms.Handling, op.LastEndedAt = false, time.Hour, noon.Add(-time.Minute)
+		}, journal.NotBefore},
+		"the word of a person alone": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.Answer.ByHand, op.Answer.Found = true, false
+		}, journal.Never},
+		"withdrawn":                          {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Unwanted = &journal.Resolved{} }, journal.Never},
+		"contradicted":                       {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Attention = "more than one object" }, journal.Never},
+		"a second effect":                    {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.SecondEffects = 1 }, journal.Never},
+		"an answer of an earlier generation": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Generation = 1 }, journal.Never},
+		"refused, and remembered":            {func(op *journal.Operation, _ *journal.Today, _ *time.Time) { op.Answer.Refused = true }, journal.SendNow},
+		"refused, and forgotten": {func(op *journal.Operation, _ *journal.Today, _ *time.Time) {
+			op.Answer.Refused, op.Terms.Remembers = true, providers.SuccessesCleanFailures
+		}, journal.Never},
+		"refused, and forgotten by today's table": {func(op *journal.Operation, today *journal.Today, _ *time.Time) {
+			op.Answer.Refused, today.Terms.Remembers = true, providers.SuccessesCleanFailures
+		}, journal.Never},
+	} {
+		op, clock := found(), noon
+		today := journal.Today{Terms: op.Terms, Form: op.Form}
+		row.change(&op, &today, &clock)
+		got := journal.MayRepeat(&op, today, clock, noon, time.Time{})
+		assert.Equal(t, row.want, got.Answer, "%s: %s", name, got.Reason)
+		assert.Equal(t, row.want == journal.SendNow, got.Reason == "", name)
+	}
+}
+
+// A look-up for the outcome, before the operation was completed, does not delay the first one for its answer.
+func TestTheAnswersFirstLookUpIsNotDelayed(t *testing.T) {
+	op := found()
+	op.LookedAt, op.SettledAt = noon.Add(-20*time.Second), noon.Add(-10*time.Second)
+	ask := journal.Event{Kind: journal.EventLook, At: noon, Last: noon, Due: noon.Add(time.Minute), Asked: true}
+	op, decision := next(t, op, false, ask)
+	assert.Equal(t, journal.Look, decision)
+	ask.At = noon.Add(50 * time.Second)
+	_, decision = next(t, op, false, ask)
+	assert.Equal(t, journal.Later, decision)
+	ask.At = noon.Add(time.Minute)
+	_, decision = next(t, op, false, ask)
+	assert.Equal(t, journal.Look, decision)
+	ask.Asked = false
+	_, decision = next(t, op, false, ask)
+	assert.Equal(t, journal.Ignored, decision, "no process looks for an answer unasked")
+}
