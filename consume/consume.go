@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
@@ -42,8 +43,19 @@ type Options struct {
 	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
+	// Observe receives the outcome of each delivery. It is called concurrently, and must not block. nil: none.
+	Observe func(context.Context, Outcome)
+
 	// Logger gets the errors of Webhook and Run. nil: slog.Default().
 	Logger *slog.Logger
+}
+
+// Outcome is what became of one delivery of a message. It has no ID.
+type Outcome struct {
+	Consumer string // Options.Name
+	Source   string // Message.Source
+	Result   Result // empty if Err is not nil
+	Err      error  // that of Do; ErrPanicked if the function did not return
 }
 
 // Message is one delivery of a message.
@@ -84,6 +96,9 @@ var (
 	// Do, of a request of server.Atomic, of a flow's LocalStep or of OnSettledTx.
 	ErrInTransaction = errors.New("consume: Do was called in an open transaction: write in that transaction, or call Do before it is begun or after its commit")
 
+	// ErrPanicked is the error of an Outcome whose function panicked, or ended its goroutine. Do does not return it.
+	ErrPanicked = errors.New("consume: the function panicked, and nothing of it is kept: the next delivery calls it again")
+
 	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
 	// find out.
 	ErrUnknown = errors.New("consume: it is not known whether the message took effect, since its function committed the transaction itself: an operator has to resolve its receipt")
@@ -94,7 +109,13 @@ type Consumer struct {
 	opts     Options
 	receipts journal.Receipts
 	now      func() time.Time
+	outage   burst.Log
 }
+
+// storeError is an error of the journal.
+type storeError struct{ error }
+
+func (e storeError) Unwrap() error { return e.error }
 
 var consumerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
@@ -115,6 +136,9 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Begin == nil {
 		o.Begin = store.BeginTx
+	}
+	if o.Observe == nil {
+		o.Observe = func(context.Context, Outcome) {}
 	}
 	if err := store.MakeReceipts(ctx, ""); err != nil {
 		return nil, fmt.Errorf("consume: make the tables of receipts: %w", err)
@@ -153,6 +177,14 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 // The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, that of do, or the journal's. After the journal's, the message may be done: the
 // next delivery tells.
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
+	o := Outcome{Consumer: c.opts.Name, Source: m.Source, Err: ErrPanicked}
+	defer func() { c.opts.Observe(ctx, o) }()
+	result, err := c.do(ctx, m, do)
+	o.Result, o.Err = result, err
+	return result, err
+}
+
+func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
 	switch {
 	case m.ID == "" || m.Source == "":
 		return "", errors.New("consume: Message.ID or Message.Source is empty: give the message's own identifier and the name of its source")
@@ -175,20 +207,20 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 	}
 	looked, err := c.receipts.LookReceipt(ctx, ev)
 	if err != nil {
-		return "", err
+		return "", storeError{err}
 	}
 	if looked.Decision != journal.Execute {
 		return outcomeOf(looked.Decision)
 	}
 	tx, err := c.opts.Begin(ctx)
 	if err != nil {
-		return "", err
+		return "", storeError{err}
 	}
 	defer grace.Rollback(ctx, tx)
 	begun, err := c.receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:
-		return "", err
+		return "", storeError{err}
 	case begun.Decision != journal.Execute:
 		return outcomeOf(begun.Decision)
 	}
@@ -196,7 +228,7 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 	if m.Entity != "" {
 		later, err := c.receipts.AdvanceTx(ctx, tx, c.opts.Name+"\x00"+m.Source, m.Entity, m.Seq)
 		if err != nil {
-			return "", err
+			return "", storeError{err}
 		}
 		if !later {
 			result = Stale
@@ -211,12 +243,12 @@ func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Contex
 	done, err := c.receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:
-		return "", err
+		return "", storeError{err}
 	case done.Decision != journal.Recorded:
 		return "", ErrUnknown
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return "", err
+		return "", storeError{err}
 	}
 	return result, nil
 }

@@ -79,7 +79,13 @@ func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		default:
-			c.opts.Logger.ErrorContext(r.Context(), "onceward: a webhook could not be consumed; it was answered by 500", "consumer", c.opts.Name, "error", secret.Text(err.Error()))
+			const text = "onceward: a webhook could not be consumed; it was answered by 500"
+			args := []any{"consumer", c.opts.Name, "error", secret.Text(err.Error())}
+			if errors.As(err, new(storeError)) { // each delivery fails while the database is away
+				c.outage.Failed(r.Context(), c.opts.Logger, text, args...)
+			} else {
+				c.opts.Logger.ErrorContext(r.Context(), text, args...)
+			}
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})

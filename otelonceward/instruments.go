@@ -35,6 +35,7 @@ const (
 	keyVerdict      = attribute.Key("onceward.verdict")
 	keyProblem      = attribute.Key("onceward.problem")
 	keyReceiptState = attribute.Key("onceward.receipt.state")
+	keyConsumer     = attribute.Key("onceward.consumer")
 )
 
 type instruments struct {
@@ -46,7 +47,7 @@ type instruments struct {
 	claims, settled, resolved, reaped, conflicts metric.Int64Counter
 	looks, deliveries                            metric.Int64Counter
 	journalErrors, sessionsLost                  metric.Int64Counter
-	served                                       metric.Int64Counter
+	served, consumed                             metric.Int64Counter
 
 	commit   metric.Float64Histogram
 	requests metric.Int64Histogram
@@ -92,7 +93,8 @@ func (t *Telemetry) makeInstruments() error {
 		looks:      counter("onceward.looks", "{look}", "Findings of look-ups and webhooks about operations."),
 		deliveries: counter("onceward.deliveries", "{call}", "Calls of OnSettled and OnUnknown."),
 
-		served: counter("onceward.server.requests", "{request}", "Requests with keys that the service received, by what became of them."),
+		served:   counter("onceward.server.requests", "{request}", "Requests that the service received, by what became of them."),
+		consumed: counter("onceward.consume.messages", "{message}", "Deliveries of messages, by consumer and by what became of them."),
 
 		journalErrors: counter("onceward.journal.errors", "{error}", "Events that a journal failed to record, and passes over it that failed."),
 		sessionsLost:  counter("onceward.sessions.lost", "{session}", "Sessions in a journal that were taken over or ended by another process."),

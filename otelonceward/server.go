@@ -2,26 +2,67 @@ package otelonceward
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/server"
 )
 
 // Served returns the hook for Options.Observe of a Server. It counts requests by endpoint, outcome and problem, and by whether
-// the service is at fault. It has no tenant: their number is not bounded.
+// the service is at fault. It has no tenant: their number is not bounded. With ObserveServer the counts of each endpoint begin at 0.
 func (t *Telemetry) Served() func(context.Context, server.Outcome) {
-	return func(ctx context.Context, o server.Outcome) {
-		failed := o.What == server.Failed || o.What == server.Released && (o.Status == 0 || o.Status >= 500)
-		var problem attribute.KeyValue // none
-		if o.Problem != "" {
-			problem = keyProblem.String(o.Problem)
-		}
-		t.m.served.Add(ctx, 1, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.What)), keyFailed.Bool(failed), problem).add...)
+	return func(ctx context.Context, o server.Outcome) { t.serve(ctx, 1, o) }
+}
+
+func (t *Telemetry) serve(ctx context.Context, n int64, o server.Outcome) {
+	failed := o.What == server.Failed || o.What == server.Released && (o.Status == 0 || o.Status >= 500)
+	var problem attribute.KeyValue // none
+	if o.Problem != "" {
+		problem = keyProblem.String(o.Problem)
 	}
+	t.m.served.Add(ctx, n, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.What)), keyFailed.Bool(failed), problem).add...)
+}
+
+// outcomes are those of a server that begin at 0. The status tells whether a released one has failed.
+var outcomes = []server.Outcome{
+	{What: server.Created}, {What: server.Again}, {What: server.Replayed}, {What: server.Untouched},
+	{What: server.Released, Status: http.StatusConflict}, {What: server.Released, Status: http.StatusInternalServerError},
+	{What: server.Refused, Problem: "key-reused"}, {What: server.Refused, Problem: "in-flight"}, {What: server.Refused, Problem: "too-many"},
+	{What: server.Failed, Problem: "store"}, {What: server.Failed, Problem: "not-done"}, {What: server.Failed, Problem: "too-slow"},
+	{What: server.Failed, Problem: "internal"},
+}
+
+// Consumed returns the hook for Options.Observe of the Consumer with that name. It counts deliveries by consumer and outcome, from 0.
+func (t *Telemetry) Consumed(consumer string) func(context.Context, consume.Outcome) {
+	count := func(ctx context.Context, n int64, outcome string) {
+		t.m.consumed.Add(ctx, n, t.with(place{}, keyConsumer.String(consumer), keyOutcome.String(outcome)).add...)
+	}
+	for _, outcome := range []consume.Result{consume.Done, consume.Duplicate, consume.Stale, "busy", "reused", "unknown", "failed"} {
+		count(context.Background(), 0, string(outcome))
+	}
+	return func(ctx context.Context, o consume.Outcome) { count(ctx, 1, consumed(o)) }
+}
+
+// consumed returns the word for an outcome.
+func consumed(o consume.Outcome) string {
+	switch {
+	case o.Err == nil:
+		return string(o.Result)
+	case errors.Is(o.Err, consume.ErrBusy):
+		return "busy"
+	case errors.Is(o.Err, consume.ErrReused):
+		return "reused"
+	case errors.Is(o.Err, consume.ErrUnknown):
+		return "unknown"
+	}
+	return "failed"
 }
 
 // ObserveServer registers the metrics of a Server in this process.
@@ -32,10 +73,24 @@ func (t *Telemetry) ObserveServer(s *server.Server) (metric.Registration, error)
 	if g.err != nil {
 		return nil, g.err
 	}
-	return t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := s.Stats()
-		o.ObserveInt64(running, int64(s.Serving))
-		o.ObserveFloat64(oldest, age(s.Oldest, time.Now()))
+	var mu sync.Mutex
+	begun := map[string]bool{}
+	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		now := s.Stats()
+		o.ObserveInt64(running, int64(now.Serving))
+		o.ObserveFloat64(oldest, age(now.Oldest, time.Now()))
+		mu.Lock()
+		defer mu.Unlock()
+		for _, endpoint := range s.Endpoints() {
+			if begun[endpoint] {
+				continue
+			}
+			begun[endpoint] = true
+			for _, outcome := range outcomes {
+				outcome.Endpoint = endpoint
+				t.serve(ctx, 0, outcome)
+			}
+		}
 		return nil
 	}, g.all...)
 }

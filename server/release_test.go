@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -143,4 +144,20 @@ func TestCallerWithoutAKeyIsKnown(t *testing.T) {
 	assert.Equal(t, 500, ask(h, "PUT", "/payments", "1", with("X-Tenant", "?")).Code)
 	assert.Equal(t, []string{"acme", ""}, tenants)
 	assert.Equal(t, 1, s.rows())
+}
+
+// While the database is away, each request is refused. The log has one line.
+func TestOutageIsOneLine(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	s := open(t, func(o *server.Options) { o.Logger = slog.New(slog.NewTextHandler(&lines, nil)) })
+	h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
+	other := s.server.Atomic("refunds.create", http.HandlerFunc(pay), server.Endpoint{})
+	require.NoError(t, s.journal.Close())
+	for range 20 {
+		assert.Equal(t, 503, ask(h, "POST", "/payments", "1", keyed(key)).Code)
+		assert.Equal(t, 503, ask(other, "POST", "/refunds", "1", keyed(key)).Code)
+		assert.Equal(t, 503, ask(h, "PUT", "/payments", "1").Code)
+	}
+	assert.Equal(t, 1, strings.Count(lines.String(), "\n"), lines.String())
 }

@@ -109,6 +109,7 @@ func (s *Server) endpoint(name string, h http.Handler, e Endpoint, repeatable bo
 		}
 		s.names[place] = true
 	}
+	s.endpoints = append(s.endpoints, first(places))
 	if s.inbound != nil {
 		h = s.inbound(h)
 	}
@@ -261,7 +262,7 @@ func (e *endpoint) unknown(r *http.Request, tenant, key string, p *Problem) *Pro
 	case errors.Is(err, journal.ErrNotFound):
 		return p
 	case err != nil:
-		e.failed(r.Context(), "a receipt could not be read, so the request is refused", err)
+		e.storeFailed(r.Context(), "a receipt could not be read, so the request is refused", err)
 		return problemOf(err)
 	}
 	return nil
@@ -540,7 +541,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 		e.replay(w, req, caller, r.replay)
 	case r.problem != nil:
 		if r.problem.Status >= 500 && r.failed != nil {
-			e.failed(r.ctx, "a request could not be recorded, so it is refused", r.failed)
+			e.storeFailed(r.ctx, "a request could not be recorded, so it is refused", r.failed)
 		}
 		e.refuseKey(w, req, caller.Tenant, *r.problem)
 	case r.ctx.Err() != nil:
@@ -582,7 +583,7 @@ func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.
 	looked, err := e.receipts.LookReceipt(looking, r.event(journal.ReceiptReserve))
 	switch p := refusals[looked.Decision]; {
 	case err != nil:
-		e.failed(ctx, "a receipt could not be read, so the request is refused", err)
+		e.storeFailed(ctx, "a receipt could not be read, so the request is refused", err)
 		e.refuseKey(w, req, caller.Tenant, *problemOf(err))
 	case looked.Decision == journal.Replay:
 		e.replay(w, req, caller, &looked.Receipt)
@@ -618,7 +619,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		if p == &outcomeUnknown {
 			e.failed(r.ctx, "a handler committed the request's transaction itself, so an operator has to resolve the key", err)
 		} else {
-			e.failed(r.ctx, "an answer could not be recorded; the receipt was read again", err)
+			e.storeFailed(r.ctx, "an answer could not be recorded; the receipt was read again", err)
 		}
 		if p == nil {
 			e.replay(w, req, caller, settled)
@@ -742,6 +743,13 @@ func expiring(r *journal.Receipt) http.Header {
 
 func (e *endpoint) failed(ctx context.Context, what string, err error) {
 	e.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "endpoint", e.name, "error", secret.Text(err.Error()))
+}
+
+// storeFailed logs a failure of the journal. While the database is away each request fails, and the log has a line a minute.
+func (e *endpoint) storeFailed(ctx context.Context, what string, err error) {
+	if omitted, logs := e.bursts.Logs(problemOf(err).Name, time.Now()); logs {
+		e.opts.Logger.ErrorContext(ctx, "onceward server: "+what, "endpoint", e.name, "error", secret.Text(err.Error()), "omitted", omitted)
+	}
 }
 
 // errTooSlow has advice for the operator.

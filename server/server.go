@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/receipts"
@@ -87,12 +89,17 @@ type Server struct {
 	refuseFor time.Duration                   // by default
 	inbound   func(http.Handler) http.Handler // of Options.Client; nil: there is none
 
-	mu      sync.Mutex
-	names   map[string]bool // of endpoints, with those that they had before
+	mu    sync.Mutex
+	names map[string]bool // of endpoints, with those that they had before
+
+	endpoints []string // their first names
+
 	flights map[flightKey]*flight
 	served  map[string]int // requests, by tenant
 
 	comparing, oversize chan struct{} // bounds for large requests
+
+	bursts burst.Lines // of failures of the journal, by the name of their problem
 }
 
 // Stats counts the requests that a Server is serving.
@@ -112,6 +119,13 @@ func (s *Server) Stats() Stats {
 		}
 	}
 	return now
+}
+
+// Endpoints returns the names of the endpoints that were made, as [Outcome] has them.
+func (s *Server) Endpoints() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.endpoints)
 }
 
 // minSecret is the length of the shortest secret, in bytes.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -40,7 +41,7 @@ type Core struct {
 	Hook         *Hook
 
 	askers atomic.Int64
-	bursts bursts
+	bursts burst.Lines
 	Wakes  chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }
 

@@ -199,7 +199,7 @@ func (c *Core) KeepUnsaved(ctx context.Context, ev journal.Event, op journal.Ope
 // JournalFailed reports that an event could not be recorded. Each failure calls the hook, and the log has a line a
 // minute.
 func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
-	if omitted, logged := c.bursts.logs(msg, c.Now()); logged {
+	if omitted, logged := c.bursts.Logs(msg, c.Now()); logged {
 		c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err, "omitted", omitted)
 	}
 	if hook := c.Observer.JournalFailed; hook != nil {
@@ -210,7 +210,7 @@ func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event j
 // PassFailed reports a pass over the journal that failed and is made again. Each failure calls the hook, and the log
 // has a line a minute.
 func (c *Core) PassFailed(ctx context.Context, text string, err error) {
-	if omitted, logged := c.bursts.logs(text, c.Now()); logged {
+	if omitted, logged := c.bursts.Logs(text, c.Now()); logged {
 		c.Say(ctx, slog.LevelError, LogPassFailed, text, "error", err, "omitted", omitted)
 	}
 	if hook := c.Observer.PassFailed; hook != nil {
