@@ -109,7 +109,7 @@ type Consumer struct {
 	opts     Options
 	receipts journal.Receipts
 	now      func() time.Time
-	outage   burst.Log
+	bursts   burst.Lines
 }
 
 // storeError is an error of the journal.

@@ -81,9 +81,13 @@ func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.
 		default:
 			const text = "onceward: a webhook could not be consumed; it was answered by 500"
 			args := []any{"consumer", c.opts.Name, "error", secret.Text(err.Error())}
+			logs := true
 			if errors.As(err, new(storeError)) { // each delivery fails while the database is away
-				c.outage.Failed(r.Context(), c.opts.Logger, text, args...)
-			} else {
+				var omitted int
+				omitted, logs = c.bursts.Logs("store", time.Now())
+				args = append(args, "omitted", omitted)
+			}
+			if logs {
 				c.opts.Logger.ErrorContext(r.Context(), text, args...)
 			}
 			w.WriteHeader(http.StatusInternalServerError)

@@ -113,7 +113,7 @@ func (t *Telemetry) begin() {
 	ctx := context.Background()
 	t.m.sessionsLost.Add(ctx, 0)
 	t.m.reaped.Add(ctx, 0)
-	for _, event := range []string{"begin", "complete", "park", "doubt", "cancel", "pass"} {
+	for _, event := range []string{"begin", "complete", "park", "doubt", "cancel", "pass", "stats", "receipts"} {
 		t.m.journalErrors.Add(ctx, 0, t.with(place{}, keyEvent.String(event)).add...)
 	}
 	for i := range t.cfg.providers {
@@ -126,6 +126,9 @@ func (t *Telemetry) begin() {
 		}
 		for _, state := range []journal.State{journal.StateCompleted, journal.StateUnknown, journal.StateCancelled} {
 			t.m.settled.Add(ctx, 0, t.with(at, keyState.String(state.String())).add...)
+		}
+		for as := journal.Executed; as <= journal.Wanted; as++ {
+			t.m.resolved.Add(ctx, 0, t.with(at, keyResolution.String(as.String())).add...)
 		}
 	}
 	for _, failed := range []bool{true, false} {

@@ -1,6 +1,8 @@
 package otelonceward_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/server"
@@ -101,5 +104,55 @@ func TestReceiptsAreCounted(t *testing.T) {
 		_, err = s.journal.ReceiveTx(t.Context(), tx, later) // it is not counted yet
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit(t.Context()))
+	}
+}
+
+// The counts of each endpoint and of each consumer begin at 0. An alert on their increase would miss the first event otherwise.
+func TestCountsOfTheReceivingSideBeginAtZero(t *testing.T) {
+	s := newSetup(t, nil)
+	served, err := server.New(t.Context(), server.Options{
+		Journal: s.journal, Secrets: [][]byte{[]byte("sixteen bytes at least")}, Observe: s.telemetry.Served(),
+		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "tenant-42"}, nil },
+	})
+	require.NoError(t, err)
+	_, err = s.telemetry.ObserveServer(served)
+	require.NoError(t, err)
+	pays := served.Atomic("payments.create", http.NotFoundHandler(), server.Endpoint{}) // after the registration
+	hook := s.telemetry.Consumed("ledger")
+	scraped := s.scrape()
+	for _, line := range []string{
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="false",onceward_outcome="untouched"} 0`,
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="true",onceward_outcome="released"} 0`,
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="false",onceward_outcome="refused",onceward_problem="key-reused"} 0`,
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="true",onceward_outcome="failed",onceward_problem="store"} 0`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="done"} 0`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="failed"} 0`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="unknown"} 0`,
+		`onceward_operations_resolved_total{onceward_provider="stripe",onceward_resolution="send_again"} 0`,
+		`onceward_journal_errors_total{onceward_journal_event="stats"} 0`,
+	} {
+		assert.True(t, has(scraped, line), line)
+	}
+	c, err := consume.New(t.Context(), consume.Options{Journal: s.journal, Name: "ledger", Keep: time.Hour, Observe: hook})
+	require.NoError(t, err)
+	for range 2 {
+		_, err = c.Do(t.Context(), consume.Message{ID: "customer-jane", Source: "orders"}, func(context.Context, journal.Tx) error { return nil })
+		require.NoError(t, err)
+	}
+	_, err = c.Do(t.Context(), consume.Message{ID: "customer-joe", Source: "orders"}, func(context.Context, journal.Tx) error { return errors.New("sk_live_SECRET") })
+	require.Error(t, err)
+	pays.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, "/payments", nil))
+	scraped = s.scrape()
+	for _, line := range []string{
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="false",onceward_outcome="untouched"} 0`,
+		`onceward_server_requests_total{onceward_endpoint="payments.create",onceward_failed="false",onceward_outcome="released"} 1`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="done"} 1`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="duplicate"} 1`,
+		`onceward_consume_messages_total{onceward_consumer="ledger",onceward_outcome="failed"} 1`,
+	} {
+		assert.True(t, has(scraped, line), line)
+	}
+	for _, canary := range canaries {
+		assert.NotContains(t, scraped, canary)
 	}
 }
