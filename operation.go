@@ -29,6 +29,20 @@ const (
 	StateCancelled = journal.StateCancelled // provably without effect, given up
 )
 
+// Effect says what became of an operation at the provider, in one word. Book by it, and not by a status: a payment that is
+// declined by a 200 is EffectRefused.
+type Effect = journal.Effect
+
+// The effects. The text of EffectExecuted is "took effect", and that of each other is its own words.
+const (
+	EffectPending     = journal.EffectPending     // it has no outcome yet
+	EffectExecuted    = journal.EffectExecuted    // it took effect
+	EffectRefused     = journal.EffectRefused     // the provider processed it, and nothing took effect
+	EffectNotExecuted = journal.EffectNotExecuted // nothing was processed, and it was given up
+	EffectUnknown     = journal.EffectUnknown     // it may have taken effect
+	EffectNotKept     = journal.EffectNotKept     // it is completed, and the answer that said more was reaped
+)
+
 // Answer is the recorded answer of an operation.
 type Answer = journal.Answer
 
@@ -42,6 +56,7 @@ type Operation struct {
 	URL       string // likewise, without its query
 	Key       Key    // as sent; "" if the endpoint takes none
 	State     State
+	Effect    Effect    // what became of it at the provider: book by this
 	Attempts  int       // in this generation, including those that never left
 	CreatedAt time.Time // when it was first asked for
 	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this
@@ -94,6 +109,7 @@ func withoutAnswer(op *journal.Operation) Operation {
 		URL:       url,
 		Key:       Key(op.Key),
 		State:     op.State,
+		Effect:    op.Effect(),
 		Attempts:  op.Attempts,
 		CreatedAt: op.CreatedAt,
 		DueAt:     op.DueAt,

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/onceward/onceward/internal/memory"
 )
 
 // Violations returns the invariants of the state machine that op breaks. op is in the form that a store has between
@@ -74,8 +72,8 @@ func Violations(op Operation, last time.Time) []string {
 		v.must(op.MayHaveRun, "a completed operation has run")
 		if a := op.Answer; a != nil {
 			v.must(a.Generation >= 0 && a.Generation <= op.Generation, "an answer is of one of its generations")
-			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || op.Terms.Remembers == memory.Everything,
-				"a refusal is an answer only if nothing else may have run, or the provider remembers everything")
+			v.must(!a.Refused || a.ByHand || !op.Found.MayHaveRun || remembersRefusal(&op, a),
+				"a refusal is an answer only if nothing else may have run, or the provider remembers refusals")
 		}
 	case StateUnknown:
 		v.must(op.MayHaveRun || onHold(&op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")

@@ -83,7 +83,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StateCompleted, func(op *journal.Operation) { op.Answer = &journal.Answer{Generation: 1} }, "an answer is of one of its generations"},
 		{journal.StateCompleted, func(op *journal.Operation) {
 			op.Answer, op.Found.MayHaveRun, op.Terms.Remembers = &journal.Answer{Refused: true}, true, memory.Successes
-		}, "a refusal is an answer only if nothing else may have run, or the provider remembers everything"},
+		}, "a refusal is an answer only if nothing else may have run, or the provider remembers refusals"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.MayHaveRun = false }, "an unknown operation may have run, is on hold, or has evidence"},
 		{journal.StateCancelled, func(op *journal.Operation) { op.MayHaveRun = true }, "a cancelled operation has not run"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Looks = -1 }, "its evidence is bounded"},

@@ -730,7 +730,14 @@ func refusalStands(op *Operation, ev *Event) bool {
 		return false
 	}
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || op.Terms.Remembers == memory.Everything && !op.doubted() // otherwise the memory may have ended by now
+	return alone || remembersRefusal(op, ev.Answer) && !op.doubted() // otherwise the memory may have ended by now
+}
+
+// remembersRefusal reports whether the provider recognises the request again that got this refusal. It remembers a decline by a
+// 2xx like any other success.
+func remembersRefusal(op *Operation, a *Answer) bool {
+	success := a.Status >= 200 && a.Status < 300
+	return op.Terms.Remembers == memory.Everything || success && op.Terms.Remembers != memory.Nothing
 }
 
 // refused ends a claim whose refusal does not stand. A refusal of an older claim says nothing.

@@ -73,7 +73,7 @@ type Answer struct {
 
 	Omitted bool   // the body is not kept: it was over the limit, is a secret, or was never received
 	Cut     bool   // the body ended early, and the status line alone was the answer
-	Refused bool   // an executed refusal: the provider processed it and nothing took effect
+	Refused bool   // the provider processed it and nothing took effect: a status from 400 on, or a decline by a 2xx
 	Pointer string // names the resource, if the answer only says that it exists
 	ByHand  bool   // a person asserted it (Resolve); no provider sent it
 	Found   bool   // a look-up or event showed it; no attempt received it

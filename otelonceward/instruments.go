@@ -18,6 +18,7 @@ const (
 	keyEndpoint     = attribute.Key("onceward.endpoint")
 	keyOutcome      = attribute.Key("onceward.outcome")
 	keyState        = attribute.Key("onceward.state")
+	keyEffect       = attribute.Key("onceward.effect")
 	keyReason       = attribute.Key("onceward.claim.reason")
 	keyResolution   = attribute.Key("onceward.resolution")
 	keySecondEffect = attribute.Key("onceward.second_effect")
@@ -124,8 +125,14 @@ func (t *Telemetry) begin() {
 		for _, reason := range []onceward.Reason{onceward.ReasonNew, onceward.ReasonAgain, onceward.ReasonTakenOver, onceward.ReasonGeneration} {
 			t.m.claims.Add(ctx, 0, t.with(at, keyReason.String(string(reason))).add...)
 		}
-		for _, state := range []journal.State{journal.StateCompleted, journal.StateUnknown, journal.StateCancelled} {
-			t.m.settled.Add(ctx, 0, t.with(at, keyState.String(state.String())).add...)
+		for _, of := range []struct {
+			state  journal.State
+			effect journal.Effect
+		}{
+			{journal.StateCompleted, journal.EffectExecuted}, {journal.StateCompleted, journal.EffectRefused},
+			{journal.StateUnknown, journal.EffectUnknown}, {journal.StateCancelled, journal.EffectNotExecuted},
+		} {
+			t.m.settled.Add(ctx, 0, t.with(at, keyState.String(of.state.String()), keyEffect.String(of.effect.String())).add...)
 		}
 		for as := journal.Executed; as <= journal.Wanted; as++ {
 			t.m.resolved.Add(ctx, 0, t.with(at, keyResolution.String(as.String())).add...)

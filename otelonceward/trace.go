@@ -229,7 +229,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 	case onceward.StateCompleted, onceward.StateUnknown, onceward.StateCancelled:
 		state := keyState.String(op.State.String())
 		here := t.with(place{provider: at.provider}, state)
-		t.m.settled.Add(ctx, 1, here.add...)
+		t.m.settled.Add(ctx, 1, t.with(place{provider: at.provider}, state, keyEffect.String(op.Effect.String())).add...)
 		t.m.attempts.Record(ctx, int64(op.Attempts), here.record...)
 		if !op.CreatedAt.IsZero() && !op.SettledAt.IsZero() {
 			// Within one millisecond, or by a clock that was set back meanwhile: 0.
@@ -241,7 +241,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 		return
 	}
 	if c.span.IsRecording() {
-		c.span.SetAttributes(keyState.String(op.State.String()), keyAttempts.Int(op.Attempts))
+		c.span.SetAttributes(keyState.String(op.State.String()), keyEffect.String(op.Effect.String()), keyAttempts.Int(op.Attempts))
 		// A refusal that is handed over as the answer is no error of ours.
 		if err != nil && op.State != onceward.StateCompleted {
 			c.span.SetAttributes(keyErrorType.String(errorType(err)))

@@ -66,7 +66,7 @@ func TestSpansOfACall(t *testing.T) {
 	got := attributesOf(claim)
 	assert.Equal(t, map[string]any{
 		"onceward.provider": "stripe", "onceward.endpoint": "POST /v1/charges", "onceward.claim.reason": "new", "onceward.background": false,
-		"onceward.operation.generation": int64(0), "onceward.operation.attempts": int64(3), "onceward.state": "completed",
+		"onceward.operation.generation": int64(0), "onceward.operation.attempts": int64(3), "onceward.state": "completed", "onceward.effect": "took effect",
 	}, got)
 	assert.Equal(t, []string{"intent durable", "delayed", "delayed", "recorded"}, eventsOf(claim))
 	assert.Equal(t, otelonceward.ScopeName, claim.InstrumentationScope.Name)

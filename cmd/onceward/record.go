@@ -28,6 +28,7 @@ type operation struct {
 	Provider   string `json:"provider,omitempty"`
 	Endpoint   string `json:"endpoint,omitempty" doc:"pattern of the endpoint in the provider's table"`
 	State      string `json:"state" doc:"pending, in_flight, completed, unknown or cancelled"`
+	Effect     string `json:"effect" doc:"what became of it at the provider: took effect, refused, not executed, unknown, pending, or not kept if its answer was reaped"`
 	Generation int    `json:"generation" doc:"what resolve takes as --seen, before the dot"`
 	Claim      int64  `json:"claim" doc:"what resolve takes as --seen, behind the dot"`
 	Attempts   int    `json:"attempts"`
@@ -156,7 +157,7 @@ func (op *operation) title() string {
 func (c *command) operationOf(op *journal.Operation) operation {
 	out := operation{
 		Handle: handleOf(op.Handle), Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(),
-		Provider: op.Provider, Endpoint: op.Endpoint, State: op.State.String(), Generation: op.Generation, Claim: op.Claim,
+		Provider: op.Provider, Endpoint: op.Endpoint, State: op.State.String(), Effect: op.Effect().String(), Generation: op.Generation, Claim: op.Claim,
 		Attempts: op.Attempts, Cause: op.Cause, NeedsAttention: op.NeedsAttention(c.now()), MayHaveRun: op.MayHaveRun,
 		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,

@@ -28,6 +28,7 @@ func (d *detail) table(t *table) {
 	t.fact("flow", d.Flow)
 	t.fact("inbound key", shown.Text(d.InboundKey))
 	t.fact("state", d.State)
+	t.fact("effect", d.Effect)
 	t.fact("why", shown.Text(d.Cause))
 	t.fact("needs attention", shown.Text(d.NeedsAttention))
 	t.fact("seen", fmt.Sprintf("%d.%d  (generation and claim, for resolve --seen)", d.Generation, d.Claim))

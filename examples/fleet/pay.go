@@ -88,7 +88,7 @@ func pay(ctx context.Context, name, database, stripe string, orders int) (err er
 
 // settled writes a charge's outcome to the order. That and the delivery's record are one commit.
 func (p *payer) settled(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
-	if op.State != onceward.StateCompleted || op.Answer == nil || op.Answer.Status != http.StatusOK {
+	if op.Effect != onceward.EffectExecuted { // also a decline by a 200
 		return nil
 	}
 	order, _, _ := strings.Cut(op.ID, "/")
@@ -112,7 +112,7 @@ func (p *payer) order(ctx context.Context, i int) error {
 		if _, ours := errors.AsType[*onceward.Error](err); err != nil && !ours {
 			return err
 		}
-		if op, err := p.client.Wait(ctx, onceward.Ref{ID: id + "/charge"}); err == nil && op.State == onceward.StateCompleted && p.marked(ctx, id) {
+		if op, err := p.client.Wait(ctx, onceward.Ref{ID: id + "/charge"}); err == nil && op.Effect == onceward.EffectExecuted && p.marked(ctx, id) {
 			return nil
 		}
 		select {

@@ -164,15 +164,14 @@ func (t tools) check(ctx context.Context, call *mcp.CallToolRequest, in checkArg
 	case err != nil:
 		return say(true, in.Operation, "NOT READ. The journal could not be read. Nothing is known from this answer."), nil, nil
 	}
-	switch op.State {
-	case onceward.StateCompleted:
-		if op.Answer != nil && op.Answer.Refused {
-			return say(false, in.Operation, "REFUSED. The provider refused it, and nothing took effect."), nil, nil
-		}
+	switch op.Effect {
+	case onceward.EffectExecuted:
 		return say(false, in.Operation, "DONE. It took effect. Do not call again."), nil, nil
-	case onceward.StateCancelled:
+	case onceward.EffectRefused:
+		return say(false, in.Operation, "REFUSED. The provider refused it, and nothing took effect."), nil, nil
+	case onceward.EffectNotExecuted:
 		return say(false, in.Operation, "NOT DONE. Nothing took effect."), nil, nil
-	case onceward.StateUnknown:
+	case onceward.EffectUnknown, onceward.EffectNotKept:
 		return say(false, in.Operation, "UNKNOWN. It may have taken effect. Do not call again; a person has to look."), nil, nil
 	}
 	return say(false, in.Operation, "PENDING. It may take effect yet. Do not do it another way."), nil, nil

@@ -135,10 +135,10 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 		switch {
 		case err != nil:
 			return false, err
-		case op.State == onceward.StateCompleted && (op.Answer.Status < 300 || op.Answer.Pointer != ""): // a 409 that names what was made
+		case op.Effect == onceward.EffectExecuted: // also a 409 that names what was made
 			fmt.Fprintln(told, "paid", inv.ID)
 			return true, nil
-		case op.State == onceward.StateCompleted:
+		case op.Effect == onceward.EffectRefused:
 			fmt.Fprintln(told, "failed", inv.ID)
 			return true, nil
 		case op.State == onceward.StateUnknown && op.Attention != "":

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -406,7 +407,7 @@ func (r *run) complete() {
 		Trailer:    wire.RecordedHeader(a.resp.Trailer),
 		Body:       a.body,
 		Cut:        a.cut != nil,
-		Refused:    a.resp.StatusCode >= 400,
+		Refused:    a.resp.StatusCode >= 400 || r.declined(),
 		Pointer:    a.judged.Pointer,
 	}
 	if a.judged.Verdict == providers.AlreadyDone {
@@ -417,6 +418,16 @@ func (r *run) complete() {
 	}
 	r.end = &end.ending
 	r.end.kind, r.end.answer = journal.EventComplete, answer
+}
+
+// declined reports whether the provider's table knows the answer as a success that says that nothing took effect.
+func (r *run) declined() bool {
+	a, p := &r.attempt, r.route.Provider
+	if p == nil || len(p.Declines) == 0 || a.partial || a.cut != nil {
+		return false
+	}
+	answer, read := wire.Plain(r.answerHead(), a.body)
+	return read && tables.Declined(p, answer)
 }
 
 // finalByStatus reports whether the status line and headers of a cut answer alone

@@ -79,7 +79,7 @@ func (c *Finder) Completed(sent *journal.Operation, account string, route tables
 // table states, else the place of look-ups, else HTTP's own.
 func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
-	case a.Refused && e.ObjectID == "":
+	case a.Refused && a.Status >= 400 && e.ObjectID == "":
 		return "" // an "id" in an error is the error's
 	case a.Pointer != "":
 		return objectOf(e, a.Pointer)

@@ -25,6 +25,12 @@ func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables
 	if !route.NeedsBody(answer) {
 		return answer, true
 	}
+	return Plain(answer, body)
+}
+
+// Plain returns an answer with its decoded body. ok is false if the body can't be read, or is too large.
+func Plain(answer tables.Answer, body []byte) (read tables.Answer, ok bool) {
+	answer.Body = body
 	codings := answer.Header.Values("Content-Encoding")
 	if len(codings) == 0 || len(body) > tables.MaxAnswerBody {
 		return answer, len(body) <= tables.MaxAnswerBody
