@@ -32,9 +32,9 @@ func LocalStep[T, TX any](ctx context.Context, name string, do func(ctx context.
 	}
 	return makeStep(ctx, name, journal.StepLocal, false, func(ctx context.Context, st *step) ([]byte, error) {
 		return st.inTransaction(ctx, o.begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
-			own, ok := tx.Driver().(TX)
-			if !ok {
-				return nil, st.misuse(fmt.Sprintf("the journal's transactions are %T, and no %s", tx.Driver(), reflect.TypeFor[TX]()), nil)
+			own, err := driver[TX](st, tx)
+			if err != nil {
+				return nil, err
 			}
 			result, err := do(ctx, own)
 			if err != nil {
@@ -45,9 +45,35 @@ func LocalStep[T, TX any](ctx context.Context, name string, do func(ctx context.
 	}, options)
 }
 
-// WithTransaction makes a [LocalStep] use a transaction of the application's own. begin starts it on the journal's
+// driver returns the driver's own transaction.
+func driver[TX any](st *step, tx journal.Tx) (TX, error) {
+	own, ok := tx.Driver().(TX)
+	if !ok {
+		return own, st.misuse(fmt.Sprintf("the journal's transactions are %T, and no %s", tx.Driver(), reflect.TypeFor[TX]()), nil)
+	}
+	return own, nil
+}
+
+// WithLocalUndo sets a function that undoes a step, of any kind, by writes to the application's own tables in the
+// journal's database. The writes of undo by tx and the record of the undo are one commit. TX, tx and ctx are as in
+// [LocalStep], and [WithTransaction] holds too. Otherwise WithLocalUndo works like [WithUndo].
+//
+// The undo of a flow's first step is the last write of a flow that is given up.
+func WithLocalUndo[T, TX any](undo func(ctx context.Context, tx TX, result T) error) StepOption[T] {
+	return func(o *stepOptions[T]) {
+		o.undoLocal = func(ctx context.Context, st *step, tx journal.Tx, result T) error {
+			own, err := driver[TX](st, tx)
+			if err != nil {
+				return err
+			}
+			return undo(ctx, own, result)
+		}
+	}
+}
+
+// WithTransaction makes a [LocalStep], or a local undo, use a transaction of the application's own. begin starts it on the journal's
 // database, by any connection. It returns it as a journal.Tx by the store's package (sqlite.Tx, postgres.Pgx,
-// postgres.SQL). LocalStep commits it, or rolls it back. Any other step ignores this option.
+// postgres.SQL). LocalStep commits it, or rolls it back. Any other step without [WithLocalUndo] ignores this option.
 func WithTransaction[T any](begin func(context.Context) (journal.Tx, error)) StepOption[T] {
 	return func(o *stepOptions[T]) { o.begin = begin }
 }

@@ -310,3 +310,73 @@ func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	require.ErrorIs(t, err, flow.ErrStep)
 	require.ErrorContains(t, err, "are *sql.Tx, and no *sql.Conn")
 }
+
+// The writes of a local undo and its record are one commit. It undoes a step of any kind, and runs again after an error.
+func TestLocalUndoIsOneCommit(t *testing.T) {
+	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
+	failures := 1
+	writes := func(ctx context.Context, tx *sql.Tx, text string) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES (?)", text)
+		return err
+	}
+	ship := func(ctx context.Context) error {
+		n, err := flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) { return 7, writes(ctx, tx, "booked") },
+			flow.WithLocalUndo(func(ctx context.Context, tx *sql.Tx, n int) error {
+				return writes(ctx, tx, fmt.Sprint("booking undone ", n))
+			}),
+			flow.WithTransaction[int](ownTx(a.db)))
+		if err != nil {
+			return err
+		}
+		_, err = flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) { return a.Post(ctx, "charge") },
+			flow.WithLocalUndo(func(ctx context.Context, tx *sql.Tx, _ charge) error {
+				if err := writes(ctx, tx, "charge undone"); err != nil {
+					return err
+				}
+				if _, err := a.Post(ctx, "refund"); !errors.Is(err, onceward.ErrOpenTransaction) {
+					return fmt.Errorf("a call in the transaction: %w", err)
+				}
+				if failures--; failures >= 0 {
+					return errors.New("the disk is full")
+				}
+				return nil
+			}))
+		if err != nil {
+			return err
+		}
+		return flow.GiveUp(fmt.Errorf("booking %d is not wanted", n))
+	}
+	err := a.Flow(t.Context(), "order-1", nil, ship)
+	require.ErrorContains(t, err, "the disk is full")
+	assert.Equal(t, []string{"booked"}, a.entries(), "its writes are rolled back")
+	_, err = a.Flows.Retry(t.Context(), onceward.Ref{ID: "order-1"})
+	require.NoError(t, err)
+	require.ErrorIs(t, a.Flow(t.Context(), "order-1", nil, ship), flow.ErrGivenUp)
+	assert.Equal(t, []string{"booked", "charge undone", "booking undone 7"}, a.entries(), "the latest step first")
+	require.ErrorIs(t, a.Flow(t.Context(), "order-1", nil, ship), flow.ErrGivenUp)
+	assert.Len(t, a.entries(), 3)
+}
+
+// A local undo needs the driver's own type of transaction, and a step has one undo.
+func TestLocalUndoThatCanNotBeMade(t *testing.T) {
+	book := func(context.Context) (int, error) { return 1, nil }
+	for name, step := range map[string]func(context.Context) (int, error){
+		"another type of transaction": func(ctx context.Context) (int, error) {
+			return flow.Step(ctx, "book", book, flow.WithLocalUndo(func(context.Context, *sql.Conn, int) error { return nil }))
+		},
+		"two undos": func(ctx context.Context) (int, error) {
+			return flow.Step(ctx, "book", book, flow.WithLocalUndo(func(context.Context, *sql.Tx, int) error { return nil }), flow.WithUndo(func(context.Context, int) error { return nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
+			err := a.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+				if _, err := step(ctx); err != nil {
+					return err
+				}
+				return flow.GiveUp(errors.New("not wanted"))
+			})
+			require.ErrorIs(t, err, flow.ErrStep)
+		})
+	}
+}

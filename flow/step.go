@@ -137,13 +137,14 @@ func Parallel(ctx context.Context, steps ...string) context.Context {
 type StepOption[T any] func(*stepOptions[T])
 
 type stepOptions[T any] struct {
-	undo  func(context.Context, T) error
-	begin func(context.Context) (journal.Tx, error) // of a LocalStep; nil: the journal's
+	undo      func(context.Context, T) error
+	undoLocal func(context.Context, *step, journal.Tx, T) error
+	begin     func(context.Context) (journal.Tx, error) // of a LocalStep and a local undo; nil: the journal's
 }
 
 // WithUndo sets the function that undoes a step if the flow is given up. undo gets the step's result. It is a step
-// itself: it is made once, with keys of its own, and again if it fails. Unlike the writes of a LocalStep, its own
-// writes and its record are not one commit. After a crash between the two it runs again.
+// itself: it is made once, with keys of its own, and again if it fails. Its own writes and its record are not one
+// commit: after a crash between the two it runs again. See [WithLocalUndo] for writes to the journal's database.
 func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) { o.undo = undo }
 }
@@ -178,8 +179,18 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, sp
 	for _, option := range options {
 		option(&o)
 	}
-	if o.undo != nil {
-		st.keepUndo(func(ctx context.Context) error { return o.undo(ctx, result) })
+	switch {
+	case o.undo != nil && o.undoLocal != nil:
+		return zero, st.misuse("it has two undos: give WithUndo or WithLocalUndo", nil)
+	case o.undo != nil:
+		st.keepUndo(func(ctx context.Context, _ *step) error { return o.undo(ctx, result) })
+	case o.undoLocal != nil:
+		st.keepUndo(func(ctx context.Context, by *step) error {
+			_, err := by.inTransaction(ctx, o.begin, func(ctx context.Context, tx journal.Tx) ([]byte, error) {
+				return nil, o.undoLocal(ctx, by, tx, result)
+			})
+			return err
+		})
 	}
 	if st.failed != nil {
 		return zero, st.failed

@@ -15,10 +15,10 @@ import (
 // undo is what undoes one step.
 type undo struct {
 	step *step
-	do   func(context.Context) error
+	do   func(context.Context, *step) error
 }
 
-func (st *step) keepUndo(do func(context.Context) error) {
+func (st *step) keepUndo(do func(context.Context, *step) error) {
 	st.run.mu.Lock()
 	defer st.run.mu.Unlock()
 	st.run.undos = append(st.run.undos, undo{st, do})
@@ -200,6 +200,9 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 		case err != nil:
 			return r.fail(ctx, &Error{Step: st.name, Kind: ErrFailed, Err: fmt.Errorf("its undo: %w", st.wayOut(err))})
 		}
+		if st.recorded {
+			continue
+		}
 		if err := st.note(ctx, journal.StepRecord{Kind: st.kind, Name: st.name, At: r.core.Now()}); err != nil {
 			return r.park(ctx, r.fault)
 		}
@@ -209,14 +212,14 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 
 // undo undoes one step. Its calls are over when it returns, even if it or a hook panics, and the provider's requested
 // delay is kept.
-func (st *step) undo(ctx context.Context, do func(context.Context) error) (f *fault, err error) {
+func (st *step) undo(ctx context.Context, do func(context.Context, *step) error) (f *fault, err error) {
 	left := false
 	defer func() {
 		if !left {
 			st.inTheWay(ctx, errors.New("it panicked"))
 		}
 	}()
-	err = do(st.within(ctx))
+	err = do(st.within(ctx), st)
 	left = true
 	return st.inTheWay(ctx, err), err
 }
