@@ -32,6 +32,9 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Wake makes Run of this client look now for due operations. Call it after the commit of a transaction that enqueued
-// one. Without it Run finds the operation within five seconds. A needless call is harmless.
-func (c *Client) Wake() { c.core.Wake() }
+// Wake makes Run of this client look now for due operations and flows. Call it after the commit of a transaction that
+// enqueued one. Without it Run finds the operation or flow within five seconds. A needless call is harmless.
+func (c *Client) Wake() {
+	c.core.Wake()
+	c.core.Flows.Wake()
+}

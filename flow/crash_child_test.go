@@ -40,6 +40,8 @@ type flowPlan struct {
 	Doom           doom
 	Ledger, Stripe string // URLs of the providers in a box: quoted IETF, and Stripe
 
+	Enqueues string // a flow that it first enqueues, in the transaction of an order; "": none
+
 	Resume  bool
 	Asks    []string // flows that it then asks for, all at once
 	Inbound bool     // … by requests to a handler, each with the flow's name as its key; the flows are given up, and undone
@@ -115,6 +117,11 @@ type flowLife struct {
 	Errs    []string
 	Flows   []flow.Flow
 	Rows    []string // of the program's own table, one for each flow
+
+	// Before the life enqueued.
+	FoundOrders int
+	FoundFlows  int
+	Orders      int // at its end
 }
 
 // rideSteps are the steps of the flow that the crash tests run, each an effect at one
@@ -137,6 +144,7 @@ const (
 	inTransaction  point = "in a local step's transaction"
 	beforeRecord   point = "before a local step's record"
 	beforeItCommit point = "after a local step's record, before its commit"
+	afterCommit    point = "after the commit of a transaction that enqueued a flow"
 )
 
 func (j doomedFlows) BeginTx(ctx context.Context) (journal.Tx, error) { return j.flows.BeginTx(ctx) }
@@ -263,6 +271,19 @@ func (plan *flowPlan) carryOut() error {
 		return plan.storm(ctx, client, flows, ride)
 	}
 	var life flowLife
+	if plan.Enqueues != "" {
+		found, err := listed(ctx, flows)
+		if err != nil {
+			return err
+		}
+		life.FoundFlows = len(found)
+		if life.FoundOrders, err = ordersIn(file); err != nil {
+			return err
+		}
+		if err := plan.enqueue(ctx, mine, file, flows, ride); err != nil {
+			return err
+		}
+	}
 	if plan.Resume {
 		report, err := client.Resume(ctx)
 		if err != nil {
@@ -293,10 +314,47 @@ func (plan *flowPlan) carryOut() error {
 	all, unlisted := listed(ctx, flows)
 	rows, failed := tableOf(file)
 	life.Flows, life.Rows = all, rows
+	if plan.Enqueues != "" && failed == nil {
+		life.Orders, failed = ordersIn(file)
+	}
 	if err := errors.Join(err, unlisted, failed, client.Shutdown(ctx), file.Close()); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(life)
+}
+
+// enqueue records an order and its flow in one transaction, as the program does again after a crash.
+func (plan *flowPlan) enqueue(ctx context.Context, mine *oncetest.Fate, file *sqlite.Journal, flows *flow.Runner, ride *flow.Func[string, string]) error {
+	tx, err := file.BeginTx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // after Commit it does nothing
+	if _, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT OR IGNORE INTO orders VALUES (?)", plan.Enqueues); err != nil {
+		return err
+	}
+	mine.Reach(inTransaction)
+	if _, err := ride.Enqueue(ctx, flows, tx, plan.Enqueues, plan.Enqueues); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	mine.Reach(afterCommit)
+	return nil
+}
+
+// ordersIn makes the program's table of orders, if there is none, and counts its rows.
+func ordersIn(j *sqlite.Journal) (n int, err error) {
+	tx, err := j.BeginSQL(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, tx.Commit()) }()
+	if _, err := tx.Exec("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)"); err != nil {
+		return 0, err
+	}
+	return n, tx.QueryRow("SELECT count(*) FROM orders").Scan(&n)
 }
 
 func listed(ctx context.Context, flows *flow.Runner) (all []flow.Flow, err error) {

@@ -222,6 +222,59 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 	}
 }
 
+// A process that enqueues a flow with an order is killed after each step. The order and its flow are there together or
+// not at all, and the flow takes effect once.
+func TestKilledAnywhereAnEnqueuedFlowFinishes(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		doom
+		committed bool
+	}{
+		{doom{At: inTransaction}, false}, {doom{At: beforeRecord}, false}, {doom{At: beforeItCommit}, false}, {doom{At: afterCommit}, true},
+		{doom{At: beforeFlowEvent(journal.FlowEventClaim)}, true}, {doom{At: afterFlowEvent(journal.FlowEventClaim)}, true},
+		{doom{At: oncetest.AfterLastByte}, true}, {doom{At: beforeFlowEvent(journal.FlowEventFinish)}, true}, {doom{At: afterFlowEvent(journal.FlowEventFinish)}, true},
+	}
+	root := t.TempDir()
+	type outcome struct {
+		killed  bool
+		last    flowLife
+		effects map[string]int
+		err     error
+	}
+	outcomes := make([]outcome, len(rows))
+	oncetest.SeveralAtOnce(len(rows), 4, func(i int) {
+		o := &outcomes[i]
+		servers := newRideServers()
+		defer servers.close()
+		path := filepath.Join(root, strconv.Itoa(i)+".db")
+		plan := flowPlan{Ledger: servers.ledger.URL, Stripe: servers.stripe.URL, Enqueues: "ride-1", Resume: true}
+		if _, o.killed, o.err = liveFlows(t.Context(), path, rows[i].doom, plan); o.err != nil {
+			return
+		}
+		<-time.After(oncetest.RestartAfter)
+		o.last, _, o.err = liveFlows(t.Context(), path, doom{}, plan)
+		o.effects = servers.effects()
+	})
+	for i, row := range rows {
+		t.Run(string(row.At), func(t *testing.T) {
+			o := outcomes[i]
+			require.NoError(t, o.err)
+			require.True(t, o.killed)
+			want := 0
+			if row.committed {
+				want = 1
+			}
+			assert.Equal(t, want, o.last.FoundOrders)
+			assert.Equal(t, want, o.last.FoundFlows)
+			assert.Equal(t, 1, o.last.Orders)
+			if assert.Len(t, o.last.Flows, 1) {
+				assert.Equal(t, flow.StateFinished, o.last.Flows[0].State, o.last.Flows[0].Cause)
+			}
+			assert.Equal(t, oneOfEach("ride-1"), o.effects)
+		})
+	}
+}
+
 // inboundCrashes are all boundaries of the steps of a flow that is given up, and of their undos.
 func inboundCrashes() (all []flowCrash) {
 	for _, first := range []int{0, len(orderSteps)} { // forward, and undoing

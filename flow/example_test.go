@@ -178,3 +178,47 @@ func ExampleParallel() {
 	fmt.Println(err, len(srv.Effects()))
 	// Output: <nil> 2
 }
+
+// An order and the flow that pays for it are one commit.
+func ExampleFunc_Enqueue() {
+	srv := ledger()
+	defer srv.Close()
+	j := memory.New() // in a program, a journal in the database of the order's table
+	client, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{srv.Provider()}})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer func() { _ = client.Shutdown(ctx) }()
+	pay := flow.Define("pay", 1, func(ctx context.Context, order string) (string, error) {
+		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+			return send(ctx, client.HTTPClient(), srv.URL+"/payments")
+		})
+	})
+	flows, err := flow.New(client, flow.Config{Definitions: []flow.Definition{pay}})
+	if err != nil {
+		panic(err)
+	}
+
+	tx, err := j.BeginTx(ctx) // in a handler of server.Atomic: server.JournalTx(ctx)
+	if err != nil {
+		panic(err)
+	}
+	f, err := pay.Enqueue(ctx, flows, tx, "order-991", "apples")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(f.State, srv.Requests())
+	if err := tx.Commit(ctx); err != nil {
+		panic(err)
+	}
+
+	if _, err := client.Resume(ctx); err != nil { // in a service: go client.Run(ctx)
+		panic(err)
+	}
+	f, err = flows.Lookup(ctx, f.Ref)
+	fmt.Println(f, srv.Requests(), err)
+	// Output:
+	// waiting 0
+	// started → charge → finished 1 <nil>
+}

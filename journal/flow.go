@@ -44,7 +44,7 @@ type Flows interface {
 }
 
 // LocalFlows is a Flows whose database may also be the application's. A step's writes and its record can then be one
-// commit.
+// commit, and so can an application's writes and the record of a flow that goes on from there.
 type LocalFlows interface {
 	Flows
 
@@ -52,7 +52,8 @@ type LocalFlows interface {
 	// keep it short, and use the journal for nothing else meanwhile.
 	BeginTx(ctx context.Context) (Tx, error)
 
-	// ApplyFlowTx applies ev, of kind FlowEventRecord, within tx. It is recorded if tx commits.
+	// ApplyFlowTx applies ev, of kind FlowEventRecord or FlowEventEnqueue, within tx. It is recorded if tx commits, and
+	// others see it then. After an *EventError, and after Misuse, tx can go on.
 	ApplyFlowTx(ctx context.Context, tx Tx, ev FlowEvent) (FlowResult, error)
 }
 

@@ -535,3 +535,50 @@ func TestFlowIsNotBegunWithoutItsFunction(t *testing.T) {
 		}
 	}
 }
+
+// An enqueued flow waits, without a claim, for the first one. Enqueued again it stays as it is, whatever its state.
+func TestEnqueueOfAFlow(t *testing.T) {
+	enqueue := journal.FlowEvent{Kind: journal.FlowEventEnqueue, Ref: journal.Ref{ID: "order-1"}, At: noon, Due: noon.Add(time.Hour), Function: journal.FlowFunction{Name: "ride", Version: 1},
+		Key: "k", Input: []byte("{}"), InputDigest: "v1:a", Cause: "enqueued"}
+	f, decision, err := journal.NextFlow(journal.Flow{}, false, enqueue)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, decision)
+	assert.Empty(t, journal.FlowViolations(f))
+	assert.Equal(t, journal.Flow{Ref: enqueue.Ref, Function: enqueue.Function, Key: "k", Input: enqueue.Input, InputDigest: "v1:a", State: journal.FlowStateWaiting,
+		DueAt: noon.Add(time.Hour), Cause: "enqueued", CreatedAt: noon, UpdatedAt: noon}, f)
+
+	claim := journal.FlowEvent{Kind: journal.FlowEventClaim, At: noon, Session: "A", Functions: []journal.FlowFunction{enqueue.Function}}
+	_, decision, err = journal.NextFlow(f, false, claim)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Later, decision)
+	claim.At = noon.Add(time.Hour)
+	running, decision, err := journal.NextFlow(f, false, claim)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Execute, decision)
+	assert.EqualValues(t, 1, running.Claim)
+
+	given, _, err := journal.NextFlow(f, false, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: noon, Cause: "not wanted"})
+	require.NoError(t, err)
+	assert.Empty(t, journal.FlowViolations(given))
+	finished, _, err := journal.NextFlow(running, true, journal.FlowEvent{Kind: journal.FlowEventFinish, Claim: 1, At: noon})
+	require.NoError(t, err)
+	for _, is := range []journal.Flow{f, running, given, finished} {
+		again, decision, err := journal.NextFlow(is, true, enqueue)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Ignored, decision, is.State)
+		assert.Equal(t, is, again)
+		other := enqueue
+		other.Function.Name = "walk"
+		_, decision, err = journal.NextFlow(is, true, other)
+		require.NoError(t, err)
+		assert.Equal(t, journal.Misuse, decision, is.State)
+	}
+	for _, lacking := range []func(*journal.FlowEvent){
+		func(ev *journal.FlowEvent) { ev.InputDigest = "" }, func(ev *journal.FlowEvent) { ev.Function.Name = "" },
+	} {
+		ev := enqueue
+		lacking(&ev)
+		_, _, err := journal.NextFlow(journal.Flow{}, false, ev)
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+	}
+}

@@ -35,9 +35,12 @@ const (
 	FlowEventReap
 	// FlowEventClock is EventClock for flows. Needs Last.
 	FlowEventClock
+	// FlowEventEnqueue records the flow for Run to begin at Due. It changes no flow that is there. Needs InputDigest and a
+	// function with a name.
+	FlowEventEnqueue
 )
 
-var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap", "clock"}
+var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail", "finish", "give_up", "undo", "retry", "reap", "clock", "enqueue"}
 
 func (k FlowEventKind) String() string { return words.Of("FlowEventKind", flowEventNames[:], k) }
 
@@ -52,14 +55,14 @@ type FlowEvent struct {
 	Session string    // the asking session
 	Claim   int64     // the claim that the event is made under
 
-	// Of a Begin. Key and Input are those of a new flow.
+	// Of a Begin or an Enqueue. Key and Input are those of a new flow.
 	Function    FlowFunction
 	Key         string
 	Input       []byte
 	InputDigest string
 
-	// InboundEndpoint names the endpoint of the inbound request that the flow is a step of. A FlowEventBegin from another
-	// endpoint is Misuse. Empty means that no endpoint is compared.
+	// InboundEndpoint names the endpoint of the inbound request that the flow is a step of. A FlowEventBegin or
+	// FlowEventEnqueue from another endpoint is Misuse. Empty means that no endpoint is compared.
 	InboundEndpoint string
 	Trace           string // like Intent.Trace, of a new flow
 	Sooner          bool   // it may go on before it is due, since its operation has its outcome
@@ -68,8 +71,8 @@ type FlowEvent struct {
 	// stays.
 	Steps []StepRecord
 
-	Due      time.Time // Park, Fail: not run before this; zero means at once
-	Cause    string    // Park, Fail, GiveUp: why
+	Due      time.Time // Park, Fail, Enqueue: not run before this; zero means at once
+	Cause    string    // Park, Fail, GiveUp: why; Enqueue: why it waits
 	WaitsFor Ref       // Park: the operation that it waits for
 	Limit    int       // Fail: the number of failures that sets it aside
 

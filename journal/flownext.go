@@ -39,6 +39,8 @@ func stepFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		return reapFlow(f, ev)
 	case FlowEventClock:
 		return flowCameBack(f, ev)
+	case FlowEventEnqueue:
+		return enqueueFlow(f, ev)
 	}
 	return f, Ignored, invalidFlow(f, ev, "no such event")
 }
@@ -49,13 +51,8 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 	}
 	switch {
 	case f.State == FlowStateAbsent:
-		f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest,
-			InboundEndpoint: ev.InboundEndpoint, CreatedAt: ev.At}
-		if len(ev.Trace) <= MaxTrace {
-			f.Trace = ev.Trace
-		}
-		return holdFlow(f, ev), Execute, nil
-	case f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name || contradict(f.InboundEndpoint, ev.InboundEndpoint):
+		return holdFlow(newFlow(f, ev), ev), Execute, nil
+	case isAnotherFlow(f, ev):
 		return f, Misuse, nil
 	case f.Tombstone:
 		return f, Gone, nil
@@ -78,6 +75,35 @@ func beginFlow(f Flow, live bool, ev FlowEvent) (Flow, Decision, error) {
 		return f, Ignored, nil // it stays overdue for a process that has its function
 	}
 	return holdFlow(f, ev), Execute, nil
+}
+
+// enqueueFlow leaves a new flow to the next claim.
+func enqueueFlow(f Flow, ev FlowEvent) (Flow, Decision, error) {
+	switch {
+	case ev.InputDigest == "" || ev.Function.Name == "":
+		return f, Ignored, invalidFlow(f, ev, "needs the input's digest, and a function that a claim can name")
+	case f.State == FlowStateAbsent:
+		return parkFlow(newFlow(f, ev), ev), Recorded, nil
+	case isAnotherFlow(f, ev):
+		return f, Misuse, nil
+	case f.Tombstone:
+		return f, Gone, nil
+	}
+	return f, Ignored, nil
+}
+
+func newFlow(f Flow, ev FlowEvent) Flow {
+	f = Flow{Handle: f.Handle, Ref: ev.Ref, Function: ev.Function, Key: ev.Key, Input: ev.Input, InputDigest: ev.InputDigest,
+		InboundEndpoint: ev.InboundEndpoint, CreatedAt: ev.At}
+	if len(ev.Trace) <= MaxTrace {
+		f.Trace = ev.Trace
+	}
+	return f
+}
+
+// isAnotherFlow reports whether a caller that asks for a flow by its name means another one.
+func isAnotherFlow(f Flow, ev FlowEvent) bool {
+	return f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name || contradict(f.InboundEndpoint, ev.InboundEndpoint)
 }
 
 // holdFlow gives the caller the next claim.

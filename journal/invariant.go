@@ -88,7 +88,7 @@ func Violations(op Operation, last time.Time) []string {
 func FlowViolations(f Flow) []string {
 	var v violations
 	v.must(f.State > FlowStateAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")
-	v.must(f.Claim >= 1, "it was claimed when it was begun")
+	v.must(f.Claim >= 1 || f.Claim == 0 && f.State == FlowStateWaiting && len(f.Steps) == 0, "a flow that was never claimed waits, and has no step")
 	v.must(f.InputDigest != "", "it has its input's digest")
 	v.must(!f.CreatedAt.IsZero() && !f.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	v.must(f.Failures >= 0 && len(f.History) <= maxFlowHistory, "its failures are counted")

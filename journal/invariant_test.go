@@ -150,7 +150,8 @@ func TestEveryBrokenInvariantOfAFlowIsNamed(t *testing.T) {
 	}{
 		{"its state is one of the states", func(f *journal.Flow) { f.State = journal.FlowStateSetAside + 1 }},
 		{"its state is one of the states", func(f *journal.Flow) { f.State = journal.FlowStateAbsent }},
-		{"it was claimed when it was begun", func(f *journal.Flow) { f.Claim = 0 }},
+		{"a flow that was never claimed waits, and has no step", func(f *journal.Flow) { f.Claim, f.Steps = 0, done(1) }},
+		{"a flow that was never claimed waits, and has no step", func(f *journal.Flow) { f.Claim = -1 }},
 		{"it has its input's digest", func(f *journal.Flow) { f.InputDigest = "" }},
 		{"it says when it was begun and changed", func(f *journal.Flow) { f.CreatedAt = time.Time{} }},
 		{"its failures are counted", func(f *journal.Flow) { f.Failures = -1 }},

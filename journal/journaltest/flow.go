@@ -457,4 +457,70 @@ var flowTests = []test{
 		require.NoError(t, tx.Rollback(t.Context()))
 		c.beginFlow("b")
 	}},
+	{"a flow is enqueued if its transaction commits, and only then", func(t *testing.T, h Harness) {
+		c := newFlowCaller(t, h.Journal)
+		local, ok := h.Journal.(journal.LocalFlows)
+		if !ok {
+			t.Skip("the journal takes no transactions of the application's")
+		}
+		inTx := func(ends func(tx journal.Tx) error, do func(apply func(ev journal.FlowEvent, want journal.Decision) journal.Flow)) {
+			t.Helper()
+			tx, err := local.BeginTx(t.Context())
+			require.NoError(t, err)
+			do(func(ev journal.FlowEvent, want journal.Decision) journal.Flow {
+				t.Helper()
+				result, err := local.ApplyFlowTx(t.Context(), tx, ev)
+				require.NoError(t, err)
+				require.Equal(t, want.String(), result.Decision.String())
+				return result.Flow
+			})
+			require.NoError(t, ends(tx))
+		}
+		commit := func(tx journal.Tx) error { return tx.Commit(t.Context()) }
+		rollback := func(tx journal.Tx) error { return tx.Rollback(t.Context()) }
+		enqueue := func(id string) journal.FlowEvent {
+			ev := c.flowEvent(journal.FlowEventEnqueue, named(id))
+			ev.Session, ev.Cause = "", "enqueued"
+			return ev
+		}
+		inTx(rollback, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
+			apply(enqueue("a"), journal.Recorded)
+		})
+		_, err := c.flows.GetFlow(t.Context(), named("a"))
+		require.ErrorIs(t, err, journal.ErrNotFound)
+		later := enqueue("later")
+		later.Due = c.now.Add(time.Hour)
+		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
+			f := apply(enqueue("a"), journal.Recorded)
+			assert.Equal(t, journal.FlowStateWaiting, f.State)
+			apply(enqueue("a"), journal.Ignored)
+			other := enqueue("a")
+			other.InputDigest = "v1:other"
+			apply(other, journal.Misuse)
+			apply(later, journal.Recorded)
+		})
+		got := c.getFlow("a")
+		assert.Equal(t, []byte(`{"of":"a"}`), got.Input)
+		assert.Equal(t, "key-of-a", got.Key)
+		assert.Equal(t, "enqueued", got.Cause)
+		assert.Equal(t, c.now, got.DueAt)
+		assert.Zero(t, got.Claim)
+		c.beginFlow("b") // its handle is another
+		assert.Equal(t, []string{"a ignored"}, c.claimFlows(10, journal.FlowFunction{Name: "another", Version: 1}))
+		assert.Equal(t, []string{"a"}, c.claimFlows(10, ride))
+		f := c.getFlow("a")
+		assert.Equal(t, journal.FlowStateRunning, f.State)
+		assert.EqualValues(t, 1, f.Claim)
+		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
+			apply(enqueue("a"), journal.Ignored)
+		})
+		c.decideFlow(c.under(journal.FlowEventFinish, f), journal.Recorded)
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("later")), journal.Later)
+		c.now = c.now.Add(time.Hour)
+		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("later")), journal.Execute)
+		n, err := c.flows.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: c.now, Keep: time.Minute}, 10)
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) { apply(enqueue("a"), journal.Gone) })
+	}},
 }

@@ -1,15 +1,20 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-var _ journal.Outbox = (*Journal)(nil)
+var (
+	_ journal.Outbox     = (*Journal)(nil)
+	_ journal.LocalFlows = (*Journal)(nil)
+)
 
 // transaction is a journal.Tx of a Journal in memory, whose mutex guards it. Its changes are staged, and
 // invisible to others before Commit.
@@ -17,6 +22,7 @@ type transaction struct {
 	journal *Journal
 	over    chan struct{} // closed once it is committed or rolled back
 	staged  []journal.Operation
+	flows   []journal.Flow
 	newest  int64 // handle
 	ended   bool
 }
@@ -70,6 +76,9 @@ func (t *transaction) Commit(ctx context.Context) error {
 	}
 	for i := range t.staged {
 		j.put(&t.staged[i])
+	}
+	for _, f := range t.flows {
+		j.putFlow(f)
 	}
 	t.end()
 	return nil
@@ -186,4 +195,50 @@ func (j *Journal) deliverIn(t *transaction, ev journal.Event) (journal.Result, e
 	}
 	op := j.row(j.find(&ev))
 	return j.applyTo(t, &op, &ev)
+}
+
+// ApplyFlowTx stages ev, of kind FlowEventRecord or FlowEventEnqueue, in tx, a transaction of BeginTx.
+func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := store.CheckApplyFlowTx(ev); err != nil {
+		return journal.FlowResult{}, err
+	}
+	t, err := j.in(ctx, tx)
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	f, at := t.flow(&ev)
+	ev.Input, ev.Steps = bytes.Clone(ev.Input), copySteps(ev.Steps)
+	next, decision, err := journal.NextFlow(f, false, ev)
+	if err == nil && decision == journal.Recorded {
+		if ev.Claim != 0 {
+			next.Steps = appendSteps(next.Steps, ev.Steps)
+		}
+		if at < 0 {
+			t.flows = append(t.flows, next)
+		} else {
+			t.flows[at] = next
+		}
+	}
+	return journal.FlowResult{Flow: copyFlow(next), Decision: decision}, err
+}
+
+// flow returns the flow that ev names as the transaction sees it, and its place among the staged ones, or -1.
+func (t *transaction) flow(ev *journal.FlowEvent) (f journal.Flow, at int) {
+	rows := &t.journal.flows
+	handle := ev.Handle
+	if handle == 0 {
+		handle = rows.byRef[ev.Ref]
+	}
+	if handle > 0 && handle <= int64(len(rows.rows)) {
+		f = rows.rows[handle-1]
+	}
+	at = slices.IndexFunc(t.flows, func(other journal.Flow) bool {
+		return f.Handle != 0 && other.Handle == f.Handle || f.Handle == 0 && other.Ref == ev.Ref
+	})
+	if at >= 0 {
+		f = t.flows[at]
+	}
+	return f, at
 }

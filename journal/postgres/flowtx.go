@@ -18,7 +18,7 @@ func (t *tx) findFlow(ev journal.FlowEvent, lock string) (journal.Flow, error) {
 			return f, err
 		}
 	}
-	if ev.Ref == (journal.Ref{}) && ev.Kind != journal.FlowEventBegin {
+	if ev.Ref == (journal.Ref{}) && ev.Kind != journal.FlowEventBegin && ev.Kind != journal.FlowEventEnqueue {
 		return journal.Flow{}, nil
 	}
 	return t.flow(" WHERE identity = $1"+lock, record.Digest(ev.Ref))
@@ -71,7 +71,7 @@ func (t *tx) nextFlow(f journal.Flow, ev journal.FlowEvent) (journal.FlowResult,
 func (t *tx) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 	if was.Handle == 0 {
 		err := t.one(record.InsertFlow, record.Digest(f.Ref), []byte(f.Scope), []byte(f.Parent), []byte(f.ID), []byte(f.Function.Name), f.Function.Version,
-			int64(f.State), format.Nullable(f.Holder), f.Claim, record.FlowFacts(f), f.Input).Scan(&f.Handle)
+			int64(f.State), format.Nullable(f.Holder), f.Claim, format.FromTime(format.Due(&f)), record.FlowFacts(f), f.Input).Scan(&f.Handle)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = errLost
 		}

@@ -276,20 +276,25 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 	return nil, err
 }
 
-// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, a transaction of the journal's database: by Pgx, SQL or
-// BeginTx. It is recorded if tx commits. No other process takes the flow over until tx has ended.
+// ApplyFlowTx records ev, of kind FlowEventRecord or FlowEventEnqueue, within tx, a transaction of the journal's database:
+// by Pgx, SQL or BeginTx. It is recorded if tx commits. After a record, no other process takes the flow over until tx has
+// ended. After an enqueue of a new flow, other callers of its name wait for that.
 func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.FlowResult{}, err
 	}
 	defer leave()
-	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the caller's clock"}
+	if err := store.CheckApplyFlowTx(ev); err != nil {
+		return journal.FlowResult{}, err
 	}
 	t, err := j.theirs(ctx, tx, journal.Event{At: ev.At})
 	if err != nil {
 		return journal.FlowResult{}, err
+	}
+	if ev.Kind == journal.FlowEventEnqueue {
+		result, err := t.enqueueFlow(ev)
+		return result, explainTheirs(ctx, "enqueue a flow", err)
 	}
 	f, err := t.findFlow(ev, " FOR SHARE") // concurrent steps don't wait for each other
 	if err != nil {
@@ -297,4 +302,27 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.Flo
 	}
 	result, err := t.nextFlow(f, ev)
 	return result, explainTheirs(ctx, "record a local step", err)
+}
+
+// enqueueFlow records a new flow in a transaction of the application's.
+func (t *tx) enqueueFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
+	if err := t.j.refusal(); err != nil {
+		return journal.FlowResult{}, err
+	}
+	if err := t.isOurs(); err != nil {
+		return journal.FlowResult{}, err
+	}
+	for {
+		f, err := t.findFlow(ev, "")
+		if err != nil {
+			return journal.FlowResult{}, err
+		}
+		next, decision, err := journal.NextFlow(f, false, ev)
+		if err == nil && decision == journal.Recorded {
+			next, err = t.storeFlow(f, next)
+		}
+		if !errors.Is(err, errLost) { // another transaction has enqueued it meanwhile
+			return journal.FlowResult{Flow: next, Decision: decision}, err
+		}
+	}
 }

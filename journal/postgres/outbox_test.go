@@ -112,6 +112,61 @@ func TestEnqueueBesideAnOrder(t *testing.T) {
 	}
 }
 
+// An order and the flow that goes on from it are one commit, by either driver. A transaction that enqueues the same flow
+// meanwhile waits, and then finds it.
+func TestEnqueueAFlowBesideAnOrder(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	for name, app := range applications(t, server, opts) {
+		t.Run(name, func(t *testing.T) {
+			ev := func(digest string) journal.FlowEvent {
+				return journal.FlowEvent{Kind: journal.FlowEventEnqueue, Ref: journal.Ref{ID: name}, At: j.Now(), Function: journal.FlowFunction{Name: "ride", Version: 1},
+					Key: "key-of-" + name, Input: []byte("{}"), InputDigest: digest}
+			}
+			decides := func(tx journal.Tx, digest string, want journal.Decision) {
+				t.Helper()
+				result, err := j.ApplyFlowTx(t.Context(), tx, ev(digest))
+				require.NoError(t, err)
+				require.Equal(t, want.String(), result.Decision.String())
+			}
+			tx := app.begin()
+			require.NoError(t, app.insert(tx, name))
+			decides(tx, "v1:a", journal.Recorded)
+			require.NoError(t, tx.Rollback(t.Context()))
+			_, err := j.GetFlow(t.Context(), journal.Ref{ID: name})
+			require.ErrorIs(t, err, journal.ErrNotFound)
+
+			tx, other := app.begin(), app.begin()
+			require.NoError(t, app.insert(tx, name))
+			decides(tx, "v1:a", journal.Recorded)
+			decides(tx, "v1:a", journal.Ignored)
+			waits := make(chan journal.FlowResult, 1)
+			go func() {
+				result, err := j.ApplyFlowTx(t.Context(), other, ev("v1:a"))
+				assert.NoError(t, err)
+				waits <- result
+			}()
+			require.NoError(t, tx.Commit(t.Context()))
+			assert.Equal(t, journal.Ignored, (<-waits).Decision)
+			decides(other, "v1:b", journal.Misuse)
+			require.NoError(t, other.Commit(t.Context()))
+			f, err := j.GetFlow(t.Context(), journal.Ref{ID: name})
+			require.NoError(t, err)
+			assert.Equal(t, journal.FlowStateWaiting, f.State)
+			var orders int
+			require.NoError(t, server.Conn(t).QueryRow(t.Context(), "SELECT count(*) FROM "+app.orders+" WHERE name = $1", name).Scan(&orders))
+			assert.Equal(t, 1, orders)
+			_, err = j.ApplyFlowTx(t.Context(), tx, ev("v1:a"))
+			require.ErrorContains(t, err, "committed or rolled back before")
+		})
+	}
+	violations, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, violations)
+}
+
 // A rollback to a savepoint undoes the enqueues since then, and frees their names.
 func TestEnqueueWithinASavepoint(t *testing.T) {
 	t.Parallel()

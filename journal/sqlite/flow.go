@@ -236,8 +236,7 @@ func (b *batch) storeFlow(was, f journal.Flow) (journal.Flow, error) {
 		}
 		f.Handle = b.newestFlow + 1
 		if err == nil {
-			err = b.write(s.Insert, f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
-				f.Claim, format.EncodeFlowFacts(f), f.Input)
+			err = b.write(s.Insert, statements.InsertFlowArgs(&f)...)
 		}
 		if err == nil {
 			b.newestFlow = f.Handle

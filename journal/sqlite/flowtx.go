@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
@@ -81,20 +82,25 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	return tx, conn.Explain(j.file.path, "begin a local step", err)
 }
 
-// ApplyFlowTx records ev, of kind FlowEventRecord, within tx, which must be a transaction of the journal's
-// database: one of BeginTx, or Tx of the application's own on the same file. It is recorded if tx commits. If
+// ApplyFlowTx records ev, of kind FlowEventRecord or FlowEventEnqueue, within tx. It must be a transaction of the
+// journal's database: one of BeginTx, or Tx of the application's own on the same file. The event is recorded if tx
+// commits. If
 // SQLite rolled back the writes of tx (https://sqlite.org/lang_transaction.html, "Response To Errors Within A
 // Transaction"), the error says so, and nothing is recorded.
 func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
-	if ev.Kind != journal.FlowEventRecord || ev.At.IsZero() {
-		return journal.FlowResult{}, &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record and the caller's clock"}
+	if err := store.CheckApplyFlowTx(ev); err != nil {
+		return journal.FlowResult{}, err
 	}
 	ctx, tx, err := j.within(ctx, local)
 	if err != nil {
 		return journal.FlowResult{}, err
+	}
+	if ev.Kind == journal.FlowEventEnqueue {
+		result, err := j.enqueueFlow(ctx, tx, ev)
+		return result, conn.Explain(j.file.path, "enqueue a flow", err)
 	}
 	if err := cmp.Or(localdb.IsOpen(ctx, tx), j.file.writer.files.InPlace()); err != nil {
 		return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
@@ -112,6 +118,35 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 			return journal.FlowResult{}, conn.Explain(j.file.path, "record a local step", err)
 		}
 	}
+	return journal.FlowResult{Flow: next, Decision: decision}, nil
+}
+
+// enqueueFlow records a new flow in a transaction of the application's.
+func (j *Journal) enqueueFlow(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if err := j.writes(ctx, tx); err != nil {
+		return journal.FlowResult{}, err
+	}
+	f, err := flowIn(ctx, tx, ev)
+	if err != nil {
+		return journal.FlowResult{}, err
+	}
+	next, decision, err := journal.NextFlow(f, false, ev)
+	if err != nil || decision != journal.Recorded {
+		return journal.FlowResult{Flow: next, Decision: decision}, err
+	}
+	if err := tx.QueryRowContext(ctx, statements.NewestFlow).Scan(&next.Handle); err != nil {
+		return journal.FlowResult{}, err
+	}
+	next.Handle++
+	// All or nothing: a caller that gives up in this moment gets no error for a flow that is there.
+	whole := context.WithoutCancel(ctx)
+	if _, err := tx.ExecContext(whole, statements.InsertFlow, statements.InsertFlowArgs(&next)...); err != nil {
+		return journal.FlowResult{}, err
+	}
+	if err := leaveMark(whole, tx, ev.At); err != nil {
+		return journal.FlowResult{}, err
+	}
+	j.file.takeInSoon()
 	return journal.FlowResult{Flow: next, Decision: decision}, nil
 }
 

@@ -54,6 +54,14 @@ func CheckApplyFlow(ev journal.FlowEvent) error {
 	return nil
 }
 
+// CheckApplyFlowTx does so for ApplyFlowTx.
+func CheckApplyFlowTx(ev journal.FlowEvent) error {
+	if ev.Kind != journal.FlowEventRecord && ev.Kind != journal.FlowEventEnqueue || ev.At.IsZero() {
+		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record or an enqueue, and the caller's clock"}
+	}
+	return nil
+}
+
 // CheckClaimFlows does so for ClaimFlows.
 func CheckClaimFlows(ev journal.FlowEvent) error {
 	if ev.Kind != journal.FlowEventClaim || ev.At.IsZero() {

@@ -14,8 +14,8 @@ const (
 	// A step that is recorded already stays as it is.
 	InsertStep = `INSERT INTO {{schema}}.flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (flow, seq) DO NOTHING`
-	InsertFlow = `INSERT INTO {{schema}}.flows (identity, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, false, $10, $11) ON CONFLICT (identity) DO NOTHING RETURNING handle`
+	InsertFlow = `INSERT INTO {{schema}}.flows (identity, scope, parent, id, function, version, state, holder, claim, due_at, tombstone, facts, input)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false, $11, $12) ON CONFLICT (identity) DO NOTHING RETURNING handle`
 	UpdateFlow = `UPDATE {{schema}}.flows SET state = $3, holder = $4, claim = $5, due_at = $6, ended_at = $7, facts = $8 WHERE handle = $1 AND identity = $2`
 	ReapFlow   = `UPDATE {{schema}}.flows SET tombstone = true, input = NULL, facts = $3 WHERE handle = $1 AND identity = $2`
 	DropSteps  = `DELETE FROM {{schema}}.flow_steps WHERE flow = $1`

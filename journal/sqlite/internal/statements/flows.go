@@ -1,6 +1,8 @@
 package statements
 
 import (
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
 )
@@ -10,6 +12,19 @@ const (
 	InsertStep = "INSERT OR IGNORE INTO onceward_flow_steps (flow, seq, kind, name, position, parallel, at, result, sum)"
 	StepValues = " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+// NewestFlow selects the latest handle of a flow. InsertFlow inserts a flow.
+const (
+	NewestFlow = "SELECT coalesce(max(handle), 0) FROM onceward_flows"
+	InsertFlow = `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, due_at, tombstone, facts, input)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`
+)
+
+// InsertFlowArgs are the arguments of InsertFlow.
+func InsertFlowArgs(f *journal.Flow) []any {
+	return []any{f.Handle, f.Scope, f.Parent, f.ID, f.Function.Name, f.Function.Version, int64(f.State), format.Nullable(f.Holder),
+		f.Claim, format.FromTime(format.Due(f)), format.EncodeFlowFacts(*f), f.Input}
+}
 
 // Flows are the writer's statements for flows.
 type Flows struct {
@@ -31,9 +46,8 @@ func NewFlows(c *conn.Conn) (*Flows, error) {
 		{&s.ByHandle, read.SelectFlow + " WHERE handle = ?"},
 		{&s.HandleOf, "SELECT handle FROM onceward_flows WHERE id = ? AND scope = ? AND parent = ?"},
 		{&s.Steps, read.SelectSteps},
-		{&s.Newest, "SELECT coalesce(max(handle), 0) FROM onceward_flows"},
-		{&s.Insert, `INSERT INTO onceward_flows (handle, scope, parent, id, function, version, state, holder, claim, tombstone, facts, input)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)`},
+		{&s.Newest, NewestFlow},
+		{&s.Insert, InsertFlow},
 		{&s.Update, "UPDATE onceward_flows SET state = ?, holder = ?, claim = ?, due_at = ?, ended_at = ?, facts = ? WHERE handle = ?"},
 		{&s.InsertStep, InsertStep + StepValues},
 		{&s.InsertDeferred, InsertStep + ` SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
