@@ -67,7 +67,7 @@ type Message struct {
 	Fingerprint []byte
 
 	// Entity and Seq guard the order: a message with a lower or equal Seq than one that was done for the entity is Stale.
-	// Entity empty: the order is not guarded.
+	// Of two events with an equal Seq, such as a time in seconds, the second is lost. Entity empty: the order is not guarded.
 	Entity string
 	Seq    int64
 
