@@ -20,7 +20,8 @@ import (
 //   - It answers 401, 403, 407 and 429 before it looks at the key: nothing is executed and nothing stored.
 //
 // Raw does not assume stored failures. After a 5xx without the mark of a replay, the operation becomes
-// unknown instead of being sent again. Some published contracts execute such a repeat anew, as the Agentic
+// unknown instead of being sent again. It does so after a kill in the middle of a call too, because the dead process
+// may have received a 5xx. Some published contracts execute such a repeat anew, as the Agentic
 // Commerce Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use
 // [Provider.WithStoredFailures] for a server that stores and replays its failures.
 //
