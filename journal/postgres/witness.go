@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Witness keeps a number outside of the database: in a file on another machine, an object, a ConfigMap. If a copy of
-// the database's storage is put back while no process is alive, the database is behind its witness. Each deployment
+// Witness keeps a number outside of the database: in a file on another machine, an object, a ConfigMap. If an earlier
+// state of the database is put back while no process is alive, the database is behind its witness. Each deployment
 // has its own, which its processes may share. Its methods are safe for concurrent use.
 type Witness interface {
 	// Load returns the number that was stored last, or 0.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
@@ -105,4 +106,80 @@ func TestWitnessBesideALiveProcess(t *testing.T) {
 	number, err := witness.Load(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, told, number)
+}
+
+// saved has the rows of a journal's tables, as a dump of its data alone has them.
+type saved struct {
+	server *postgrestest.Cluster
+	schema string
+	tables []string
+}
+
+func save(t *testing.T, server *postgrestest.Cluster, schema string) *saved {
+	s := &saved{server: server, schema: schema}
+	rows, err := server.Conn(t).Query(t.Context(), "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' ORDER BY relname", `"`+schema+`"`)
+	require.NoError(t, err)
+	s.tables, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Contains(t, s.tables, "operations")
+	server.Exec(t, `CREATE SCHEMA "`+schema+`_saved"`)
+	t.Cleanup(func() { server.Exec(t, `DROP SCHEMA "`+schema+`_saved" CASCADE`) })
+	for _, table := range s.tables {
+		server.Exec(t, `CREATE TABLE "`+schema+`_saved".`+table+` AS TABLE "`+schema+`".`+table)
+	}
+	return s
+}
+
+// restore puts the rows back into the same tables, which are emptied first: their identities stay.
+func (s *saved) restore(t *testing.T) {
+	sql := "BEGIN; TRUNCATE "
+	for i, table := range s.tables {
+		if i > 0 {
+			sql += ", "
+		}
+		sql += `"` + s.schema + `".` + table
+	}
+	for _, table := range s.tables {
+		sql += `; INSERT INTO "` + s.schema + `".` + table + ` OVERRIDING SYSTEM VALUE TABLE "` + s.schema + `_saved".` + table
+	}
+	s.server.Exec(t, sql+"; COMMIT")
+}
+
+// The data alone of a dump is put back into emptied tables, on the same server and timeline. A process that lives
+// misses its commits. While no process is alive, the witness shows it, and nothing else does.
+func TestDataPutBackIntoTheSameTables(t *testing.T) {
+	t.Parallel()
+	t.Run("while a process is alive", func(t *testing.T) {
+		server := postgrestest.Shared(t)
+		opts := options(t, server)
+		postgres.Hasten(&opts)
+		j := open(t, server, opts)
+		s := join(t, j)
+		_, err := j.Apply(t.Context(), begin("a", s))
+		require.NoError(t, err)
+		was := save(t, server, opts.Schema)
+		_, err = j.Apply(t.Context(), begin("b", s))
+		require.NoError(t, err)
+		was.restore(t)
+		_, err = j.Apply(t.Context(), begin("c", s))
+		require.ErrorIs(t, err, journal.ErrRestored)
+	})
+	t.Run("while none is, with a witness", func(t *testing.T) {
+		server := postgrestest.Shared(t)
+		opts := options(t, server)
+		postgres.Still(&opts)
+		opts.Witness = postgres.WitnessFile(filepath.Join(t.TempDir(), "witness"))
+		live := func(id string) {
+			j := open(t, server, opts)
+			_, err := j.Apply(t.Context(), begin(id, join(t, j)))
+			require.NoError(t, err)
+			require.NoError(t, j.Close())
+		}
+		live("a")
+		was := save(t, server, opts.Schema)
+		live("b")
+		was.restore(t)
+		_, err := open(t, server, opts).Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored)
+	})
 }
