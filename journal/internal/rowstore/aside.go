@@ -3,9 +3,11 @@ package rowstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 )
 
 const (
@@ -27,11 +29,38 @@ type aside struct {
 	ended   bool
 	running sync.WaitGroup
 	riders  map[*request]chan struct{} // deliveries that are not recorded yet
+	names   map[Digest]int             // how many requests wait for each name
 }
 
 func (a *aside) start(s *Store) {
 	a.s, a.slots, a.scans, a.stopped = s, make(chan struct{}, waiters), make(chan struct{}, scanners), make(chan struct{})
-	a.riders = make(map[*request]chan struct{})
+	a.riders, a.names = make(map[*request]chan struct{}), make(map[Digest]int)
+}
+
+// waits reports whether a request asks for a name that another one waits for. It would meet the same lock.
+func (a *aside) waits(r *request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.names) > 0 && slices.ContainsFunc(r.names(&a.s.key), func(name Digest) bool { return a.names[name] > 0 })
+}
+
+// names returns the names that the request asks for.
+func (r *request) names(key *format.HashKey) []Digest {
+	if r.event == nil {
+		return nil
+	}
+	var keys Keys
+	r.event.keys(key, true, &keys)
+	return keys.Names
+}
+
+// count notes that a request waits for its names, or does no longer.
+func (a *aside) count(names []Digest, n int) {
+	for _, name := range names {
+		if a.names[name] += n; a.names[name] == 0 {
+			delete(a.names, name)
+		}
+	}
 }
 
 // take runs a request that the group can't decide.
@@ -40,6 +69,8 @@ func (a *aside) take(r *request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running.Add(1)
+	names := r.names(&a.s.key)
+	a.count(names, 1)
 	if r.rides {
 		a.riders[r] = over
 	}
@@ -56,6 +87,7 @@ func (a *aside) take(r *request) {
 		}
 		a.mu.Lock()
 		delete(a.riders, r)
+		a.count(names, -1)
 		a.mu.Unlock()
 		close(over)
 	}()

@@ -135,9 +135,20 @@ func (g *group) loop() {
 		case r := <-g.queue:
 			requests := g.collect(r)
 			g.last = len(requests)
-			g.commit(append(g.takeRiders(), requests...))
+			if requests = slices.DeleteFunc(requests, g.sets); len(requests) > 0 {
+				g.commit(append(g.takeRiders(), requests...))
+			}
 		}
 	}
+}
+
+// sets sets a request aside if its name is held, as far as others have found out.
+func (g *group) sets(r *request) bool {
+	held := g.s.aside.waits(r)
+	if held {
+		g.s.aside.take(r)
+	}
+	return held
 }
 
 // collect takes the requests that wait. It yields the processor once, so that callers of the last commit can return.

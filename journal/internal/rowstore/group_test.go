@@ -193,11 +193,14 @@ func TestHeldNamesDelayNoOthers(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Equal(t, 4, db.Waiting(), "each waits on a connection of its own, and these are few")
-		began := time.Now()
+		began, transactions := time.Now(), db.Begun()
 		for i := range 100 {
 			p.executed(fmt.Sprint("other-", i))
+			held = append(held, p.applied(p.begin("comes-7")))
+			synctest.Wait()
 		}
 		assert.Zero(t, time.Since(began))
+		assert.Equal(t, 100, db.Begun()-transactions, "a name that is known to be held costs the others no transaction")
 		release()
 		decisions := map[journal.Decision]int{}
 		for _, c := range held {
@@ -205,7 +208,7 @@ func TestHeldNamesDelayNoOthers(t *testing.T) {
 			require.NoError(t, r.err)
 			decisions[r.Decision]++
 		}
-		assert.Equal(t, map[journal.Decision]int{journal.Wait: 50, journal.Execute: 50}, decisions)
+		assert.Equal(t, map[journal.Decision]int{journal.Wait: 150, journal.Execute: 50}, decisions)
 	})
 }
 

@@ -58,6 +58,9 @@ func Open(ctx context.Context, d Driver, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
+// Digest returns the digest of a name in this journal. It is for tests.
+func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
+
 func (s *Store) open(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return journal.ErrClosed

@@ -49,7 +49,8 @@ func TestHistories(t *testing.T) {
 			Refuse: func(_ *testing.T, provider string, handle int64) {
 				db.Refuse(func(r *rowstore.Row) bool { return r.Provider == provider || r.Handle == handle })
 			},
-			Hold: func(_ *testing.T, handle int64) func() { return db.Hold([]int64{handle}, nil) },
+			Hold:     func(_ *testing.T, handle int64) func() { return db.Hold([]int64{handle}, nil) },
+			HoldName: func(_ *testing.T, name rowstore.Digest) func() { return db.Hold(nil, []rowstore.Digest{name}) },
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -127,90 +126,6 @@ func (v *view) read(ctx context.Context, handle int64, lock rowstore.Lock) (*row
 	}
 	own := *row
 	return &own, nil
-}
-
-// Scan implements rowstore.Reader.
-func (v *view) Scan(_ context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	for _, row := range v.all() {
-		if at, is := place(row, &scan); is && (scan.Newest || after(at, scan.After)) {
-			page = append(page, at)
-		}
-	}
-	slices.SortFunc(page, compare)
-	if scan.Newest {
-		slices.Reverse(page)
-	}
-	return page[:min(len(page), scan.Limit)], nil
-}
-
-func (v *view) all() (rows []*rowstore.Row) {
-	for handle := range v.db.rows {
-		if row := v.row(handle); row != nil {
-			rows = append(rows, row)
-		}
-	}
-	if v.t != nil {
-		for handle, row := range v.t.rows {
-			if row != nil && v.db.rows[handle] == nil {
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
-}
-
-func compare(a, b rowstore.Position) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Handle, b.Handle))
-}
-
-func after(at, bound rowstore.Position) bool {
-	return bound == rowstore.Position{} || compare(at, bound) > 0
-}
-
-// place returns the row's place in the index of a scan, if it has one.
-func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
-	at = rowstore.Position{Handle: r.Handle}
-	state := journal.State(r.State)
-	of := s.Providers == nil || slices.Contains(s.Providers, r.Provider)
-	switch s.Index {
-	case rowstore.ByHandle:
-		return at, s.Before == 0 || r.Handle < s.Before
-	case rowstore.Pending:
-		return at, state == journal.StatePending && of && -s.By <= r.Wake && r.Wake <= s.By
-	case rowstore.PendingByWake:
-		at.Key = r.Wake
-		return at, state == journal.StatePending && r.Wake > 0
-	case rowstore.HeldBy:
-		return at, r.Holder == s.Holder && (of || state != journal.StateInFlight)
-	case rowstore.Undelivered:
-		return at, state > journal.StateInFlight && !r.Told && r.Holder == ""
-	case rowstore.LookDue:
-		at.Key = r.Wake
-		return at, state == journal.StateUnknown && r.Wake > 0 && r.Wake <= s.By
-	case rowstore.Unanswered:
-		return at, state != journal.StateCompleted
-	case rowstore.InFlight:
-		return at, state == journal.StateInFlight
-	case rowstore.Settled:
-		at.Key = r.Settled
-		return at, r.Settled != 0 && r.Settled <= s.By && r.Told && !r.Reaped
-	}
-	return at, false
-}
-
-// Holders implements rowstore.Reader.
-func (v *view) Holders(context.Context) ([]string, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	holders := make(map[string]bool)
-	for _, row := range v.all() {
-		if row.Holder != "" {
-			holders[row.Holder] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(holders)), nil
 }
 
 // Handle implements rowstore.Tx.

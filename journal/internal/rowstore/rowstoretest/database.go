@@ -25,6 +25,8 @@ type Database struct {
 	Refuse func(t *testing.T, provider string, handle int64)
 	// Hold has another transaction hold a row until release is called. Nil means that rows have no locks.
 	Hold func(t *testing.T, handle int64) (release func())
+	// HoldName has another transaction insert a name, which it rolls back once release is called. Nil as above.
+	HoldName func(t *testing.T, name rowstore.Digest) (release func())
 }
 
 // Histories runs what a driver with real transactions must show: what concerns one row concerns its own requests alone,
@@ -34,6 +36,7 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 		"a damaged row fails its own requests alone":                damagedRow,
 		"a refused row fails its own requests alone":                refusedRow,
 		"a held row delays no others":                               heldRow,
+		"a name that another transaction inserts delays no others":  heldName,
 		"several processes execute each name once":                  oneExecution,
 		"a name and a second name at several processes are one":     oneSecondName,
 		"an object proves one operation, whichever process sees it": oneProof,
@@ -155,6 +158,36 @@ func heldRow(t *testing.T, db Database) {
 	got, err := p.Get(t.Context(), delivered.Ref)
 	require.NoError(t, err)
 	assert.True(t, got.Delivered)
+}
+
+func heldName(t *testing.T, db Database) {
+	if db.HoldName == nil {
+		t.Skip("the database has one writer, and no locks of rows")
+	}
+	p := db.join(t)
+	const names, each = 4, 8
+	var releases []func()
+	for n := range names {
+		releases = append(releases, db.HoldName(t, p.Digest(journal.Ref{ID: fmt.Sprint("coming-", n)})))
+	}
+	waits := make(chan journal.Decision, names*each)
+	for i := range cap(waits) {
+		go func() {
+			result, err := p.Apply(t.Context(), p.begin(fmt.Sprint("coming-", i%names)))
+			assert.NoError(t, err)
+			waits <- result.Decision
+		}()
+	}
+	p.beside(t, func() {})
+	assert.Empty(t, waits, "none is decided while its name is held")
+	for _, release := range releases {
+		release()
+	}
+	decisions := map[journal.Decision]int{}
+	for range cap(waits) {
+		decisions[<-waits]++
+	}
+	assert.Equal(t, map[journal.Decision]int{journal.Execute: names, journal.Wait: names * (each - 1)}, decisions)
 }
 
 // race has two processes apply events at once, several times, and returns the decisions of each time.

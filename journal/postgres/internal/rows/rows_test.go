@@ -47,14 +47,23 @@ func TestHistories(t *testing.T) {
 				server.Exec(t, in("CREATE TRIGGER no BEFORE INSERT OR UPDATE ON {{s}}.rows FOR EACH ROW EXECUTE FUNCTION {{s}}.no()"))
 			},
 			Hold: func(t *testing.T, handle int64) func() {
-				tx, err := server.Conn(t).Begin(t.Context())
-				require.NoError(t, err)
-				_, err = tx.Exec(t.Context(), in("SELECT 1 FROM {{s}}.rows WHERE handle = $1 FOR UPDATE"), handle)
-				require.NoError(t, err)
-				return func() { assert.NoError(t, tx.Rollback(t.Context())) }
+				return holding(t, server, in("SELECT 1 FROM {{s}}.rows WHERE handle = $1 FOR UPDATE"), handle)
+			},
+			HoldName: func(t *testing.T, name rowstore.Digest) func() {
+				return holding(t, server, in("INSERT INTO {{s}}.row_names VALUES ($1, 0)"), name[:])
 			},
 		}
 	})
+}
+
+// holding runs a statement in a transaction that release rolls back.
+func holding(t *testing.T, server *postgrestest.Cluster, text string, arg any) (release func()) {
+	t.Helper()
+	tx, err := server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), text, arg)
+	require.NoError(t, err)
+	return func() { assert.NoError(t, tx.Rollback(t.Context())) }
 }
 
 func TestConformance(t *testing.T) {
