@@ -140,7 +140,11 @@ func (c *Client) recognises(op *journal.Operation) bool {
 	if !route.Listed || route.Provider.KeysUnder != op.Provider {
 		return true
 	}
-	return tables.Recognises(route.Provider, a.Status, a.Header, a.Body)
+	body := core.AsRead(a.Body)
+	if a.Omitted || a.Cut && len(a.Body) == 0 {
+		body = nil
+	}
+	return tables.Recognises(route.Provider, a.Status, a.Header, body)
 }
 
 // Reconcile looks now for one operation that is unknown, whatever the schedule, and returns the result. It looks at most

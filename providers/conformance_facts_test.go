@@ -31,11 +31,11 @@ func TestTheFactsThatHoldForAllOfAProvider(t *testing.T) {
 		"column": {scoped: true, answers: json, modes: []providers.CredentialMode{
 			{Prefix: "test_", Mode: "test"}, {Prefix: "live_", Mode: "live"},
 		}},
-		"dwolla":         {answers: json},
+		"dwolla":         {answers: []string{"application/json", "201"}},
 		"gocardless":     {scoped: true, answers: json},
 		"ietf":           {},
 		"increase":       {scoped: true, answers: json},
-		"klarna":         {scoped: true, answers: json},
+		"klarna":         {scoped: true, answers: []string{"application/json", "201"}},
 		"moderntreasury": {scoped: true, answers: json},
 		"mollie": {answers: json, modes: []providers.CredentialMode{
 			{Prefix: "test_", Mode: "test"}, {Prefix: "live_", Mode: "live"},

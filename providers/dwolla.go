@@ -46,7 +46,7 @@ func Dwolla() Provider {
 		Hosts:          []string{"api.dwolla.com", "api-sandbox.dwolla.com"},
 		WebhookSchemes: []string{"dwolla"},
 		Events:         dwollaEvents,
-		Answers:        jsonAnswers,
+		Answers:        []string{"application/json", "201"}, // a created resource is in Location
 		Endpoints: slices.Concat(
 			each(keyed, "POST /"),
 			[]Endpoint{transfer, mass},
@@ -57,7 +57,7 @@ func Dwolla() Provider {
 				"POST /customers/{id}/funding-sources-token"),
 		),
 		Identity: Identity{Path: "/", Field: "_links.account.href", Last: true, Source: sourceDwollaSpec + " getRoot"},
-		Source:   sourceDwolla + "; hosts: its examples",
+		Source:   sourceDwolla + "; hosts: its examples; a 201 has no body: " + sourceDwollaSpec + " initiateTransfer",
 	}.Clone()
 }
 

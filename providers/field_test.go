@@ -88,7 +88,7 @@ func TestUnreadableBodyIsIgnored(t *testing.T) {
 			rt.Endpoint = &e // even if its action differs
 			for _, status := range statuses {
 				for _, later := range []bool{false, true} {
-					want := rt.Classify(tables.Answer{Status: status, Later: later})
+					want := rt.Classify(tables.Answer{Status: status, Later: later, Header: http.Header{"Content-Type": {"application/json"}}})
 					for name, answer := range answers {
 						answer.Status, answer.Later = status, later
 						if status == 200 && !tables.Recognises(&p, status, answer.Header, answer.Body) {

@@ -57,6 +57,8 @@ type Provider struct {
 	//   - Markup counts only if HTML, or a type that ends in xml, is listed.
 	//   - A body that calls itself JSON but begins as markup does not count.
 	//   - A body of an unlisted type counts if application/json is listed and the body begins as a JSON object or array.
+	//   - A body that is empty or has only white space counts with 204 and 205, and with the statuses that are listed as
+	//     texts: "201".
 	Answers []string
 
 	// Declines are the successes whose body says that nothing took effect. The undo of a flow skips them.

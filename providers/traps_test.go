@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -159,11 +160,13 @@ func TestTrap3AReplayIsNotAlwaysACopy(t *testing.T) {
 	})
 }
 
+var jsonHeader = http.Header{"Content-Type": {"application/json"}}
+
 func TestTrap4TheStatusDiffersOnAReplay(t *testing.T) {
 	s := all(t)
 	for text, statuses := range map[string][]int{paypalOrder: {201, 200}, dwollaTransfer: {201, 201}} {
 		for i, status := range statuses {
-			j := s.route(t, text).Classify(tables.Answer{Status: status, Later: i > 0})
+			j := s.route(t, text).Classify(tables.Answer{Status: status, Header: jsonHeader, Body: []byte(`{}`), Later: i > 0})
 			assert.Equal(t, final, j.Verdict, "%s: %d", text, status)
 			assert.False(t, j.Replayed, "%s: nothing marks a replay", text)
 		}

@@ -50,8 +50,11 @@ func (p Provider) Validate() error {
 	v.modes()
 	v.declines()
 	for i, media := range p.Answers {
+		if len(media) == 3 && media[0] == '2' && strings.Trim(media, "0123456789") == "" {
+			continue // a status without a body
+		}
 		kind, sub, found := strings.Cut(media, "/")
-		v.check(!found || !token(kind) || !token(sub) || media != strings.ToLower(media), fmt.Sprintf("Answers[%d]", i), "%q is not a media type in lower case, without parameters", media)
+		v.check(!found || !token(kind) || !token(sub) || media != strings.ToLower(media), fmt.Sprintf("Answers[%d]", i), "%q is neither a media type in lower case, without parameters, nor a 2xx status", media)
 	}
 	v.check(p.ReplayHeader != "" && !token(p.ReplayHeader), "ReplayHeader", "%q is not a header name", p.ReplayHeader)
 	v.check(p.ReplayHeader == "" && p.ReplayValue != "", "ReplayValue", "there is no ReplayHeader to have it")

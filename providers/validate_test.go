@@ -173,6 +173,7 @@ func TestValidateFindsContradictions(t *testing.T) {
 			p.CredentialModes = []providers.CredentialMode{{"sk_", "test"}, {"sk_", "live"}}
 		}, "CredentialModes[1].Prefix"},
 		{"a media type that is none", func(p *providers.Provider) { p.Answers = []string{"application/json", "json"} }, "Answers[1]"},
+		{"a status that is no success", func(p *providers.Provider) { p.Answers = []string{"application/json", "301"} }, "Answers[1]"},
 		{"a media type with a parameter", func(p *providers.Provider) { p.Answers = []string{"text/xml; charset=utf-8"} }, "Answers[0]"},
 		{"a media type in capitals", func(p *providers.Provider) { p.Answers = []string{"Text/XML"} }, "Answers[0]"},
 		{"a secret field that is none", func(p *providers.Provider) { endpoint(p).SecretRequest = []string{"card.number", "card..cvc"} }, "Endpoints[0].SecretRequest[1]"},

@@ -31,6 +31,7 @@ func (r *run) classify() {
 		answer, read := r.answerHead(), false
 		switch {
 		case a.cut != nil:
+			answer = wire.Begun(answer, a.body, false, *r.route)
 		case a.partial:
 			answer, read = wire.Legible(answer, a.whole, *r.route)
 		default:

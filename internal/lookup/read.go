@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"net/http"
@@ -254,7 +255,7 @@ func answerUnfit(p *providers.Provider, status int, header http.Header, body []b
 		return fmt.Sprintf("the provider answered %d", status)
 	case len(body) > MaxBody:
 		return fmt.Sprintf("the answer is longer than %d MiB: ask for fewer items a page", MaxBody>>20)
-	case !tables.Recognises(p, status, header, body):
+	case len(bytes.TrimSpace(body)) > 0 && !tables.Recognises(p, status, header, body):
 		return "the answer's media type is not the provider's: a proxy may have answered"
 	}
 	return ""

@@ -17,8 +17,12 @@ type Answer struct {
 	Header http.Header
 
 	// Body is the response's body, decoded, or a prefix of it. A JSON body that is
-	// longer than [MaxAnswerBody], or cut short, has no fields.
+	// longer than [MaxAnswerBody], or cut short, has no fields. It is nil if it is not known.
 	Body []byte
+
+	// Beginning is the decoded beginning of a body that is not read for fields. Only [Recognises] reads it. It is nil if it is
+	// not known.
+	Beginning []byte
 
 	// Later says that an earlier attempt under this key may have run.
 	Later bool
@@ -82,7 +86,11 @@ func (rt Route) Classify(a Answer) Judgement {
 	default:
 		defaultReader.decide(&r, &j)
 	}
-	if j.Recognised = success(a.Status) && (!rt.Listed || Recognises(rt.Provider, a.Status, a.Header, a.Body)); !j.Recognised && success(a.Status) {
+	body := a.Body
+	if a.Beginning != nil {
+		body = a.Beginning
+	}
+	if j.Recognised = success(a.Status) && (!rt.Listed || Recognises(rt.Provider, a.Status, a.Header, body)); !j.Recognised && success(a.Status) {
 		j = Judgement{Verdict: providers.Indeterminate, Replayed: j.Replayed, Source: sourceForeign}
 	}
 	j.Earlier = j.Replayed || j.Verdict == providers.InFlight || j.Verdict == providers.AlreadyDone || j.Verdict == providers.AnswerGone

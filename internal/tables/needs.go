@@ -21,6 +21,12 @@ func (rt Route) NeedsBody(a Answer) bool {
 	return false
 }
 
+// NeedsBeginning reports whether the first bytes of an answer's body, decoded, may show that it is not the provider's: see
+// [Recognises].
+func (rt Route) NeedsBeginning(a Answer) bool {
+	return rt.Listed && success(a.Status) && rt.Provider != nil && len(rt.Provider.Answers) > 0
+}
+
 // Open reports whether the fields of an unknown body could change the verdict of an answer that was judged without
 // them. They could if a rule that may match it, up to the first that looks at no field, has another verdict.
 func (rt Route) Open(a Answer, judged providers.Verdict) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/onceward/onceward/providers"
@@ -15,7 +16,10 @@ import (
 // It returns true for every answer if p is nil or p.Answers is empty. It returns false for HTML, unless HTML is
 // listed, and for markup, unless a type that ends in xml or HTML is listed. It also returns false for markup that is
 // labelled as JSON. It returns true for a type that is not listed if application/json is and the body begins like a
-// JSON object or array. Without a body, it returns true for every type but HTML.
+// JSON object or array.
+//
+// A body that is empty or has only white space is the provider's with 204 and 205, and with a status that p.Answers lists.
+// If the body is not known, the type alone decides.
 //
 // It works for a recorded answer as well as for a new one, and is safe for concurrent use.
 func Recognises(p *providers.Provider, status int, header http.Header, body []byte) bool {
@@ -35,15 +39,18 @@ func Recognises(p *providers.Provider, status int, header http.Header, body []by
 		return listed
 	}
 	first := firstOf(body)
-	if len(lines(header, "Content-Encoding")) > 0 {
-		first = 0 // it says nothing as it stands
-	}
 	switch {
+	case status == http.StatusNoContent, status == http.StatusResetContent:
+		return true
+	case body == nil, len(lines(header, "Content-Encoding")) > 0: // it says nothing as it stands
+		return listed
+	case first == 0:
+		return slices.Contains(p.Answers, strconv.Itoa(status))
 	case first == '<' && (isMedia(media, jsonMedia) || beginsHTML(body) && !slices.ContainsFunc(p.Answers, isHTML)):
 		return false
 	case first == '<':
 		return slices.ContainsFunc(p.Answers, func(a string) bool { return isHTML(a) || strings.HasSuffix(a, "xml") })
-	case listed || first == 0:
+	case listed:
 		return true
 	}
 	return slices.Contains(p.Answers, jsonMedia) && (first == '{' || first == '[')

@@ -27,9 +27,14 @@ func TestSuccessOfAnotherKind(t *testing.T) {
 		{"JSON in capitals", json, "Application/JSON", `{"id":1}`, true},
 		{"JSON without its type", json, "", ` [1]`, true},
 		{"JSON as text", json, "text/plain", `{"id":1}`, true},
-		{"JSON that is not known", json, "application/json", "", true},
-		{"no body", json, "", "", true},
-		{"no body, as text", json, "text/plain", "", true},
+		{"no body, as JSON", json, "application/json", "", false},
+		{"no body", json, "", "", false},
+		{"no body, as text", json, "text/plain", "", false},
+		{"white space, as JSON", json, "application/json", "\ufeff \r\n", false},
+		{"no body, if no status without one is listed", []string{"application/json", "202"}, "application/json", "", false},
+		{"no body, if the status is listed", []string{"application/json", "201"}, "", "", true},
+		{"a page, if the status without a body is listed", []string{"application/json", "201"}, "", html, false},
+		{"no body, if the table lists no types", nil, "", "", true},
 		{"a page", json, "text/html; charset=utf-8", html, false},
 		{"a page without a body", json, "text/html", "", false},
 		{"a page that calls itself JSON", json, "application/json", "\ufeff \r\n<html>", false},
@@ -58,7 +63,7 @@ func TestSuccessOfAnotherKind(t *testing.T) {
 			if tc.contentType != "" {
 				header.Set("Content-Type", tc.contentType)
 			}
-			assert.Equal(t, tc.recognised, tables.Recognises(&p, 200, header, []byte(tc.body)))
+			assert.Equal(t, tc.recognised, tables.Recognises(&p, 201, header, []byte(tc.body)))
 			assert.False(t, tables.Recognises(&p, 400, header, []byte(tc.body)), "a refusal is no success")
 
 			got := route(t, newRouter(t, p), "POST", "https://ledger.example.com/v1/payments").
@@ -70,6 +75,18 @@ func TestSuccessOfAnotherKind(t *testing.T) {
 			}
 			assert.Equal(t, want.String(), got.Verdict.String())
 		})
+	}
+}
+
+// A status that has no body by HTTP needs none. A body that is not known is judged by its type.
+func TestSuccessWithoutABody(t *testing.T) {
+	p := providers.Provider{Answers: []string{"application/json"}}
+	asText, asJSON := http.Header{"Content-Type": {"text/plain"}}, http.Header{"Content-Type": {"application/json"}}
+	for status, bare := range map[int]bool{200: false, 201: false, 202: false, 203: false, 204: true, 205: true, 206: false, 299: false} {
+		assert.Equal(t, bare, tables.Recognises(&p, status, asText, []byte{}), status)
+		assert.Equal(t, bare, tables.Recognises(&p, status, http.Header{}, []byte("\n")), status)
+		assert.Equal(t, bare, tables.Recognises(&p, status, asText, nil), status)
+		assert.True(t, tables.Recognises(&p, status, asJSON, nil), status)
 	}
 }
 

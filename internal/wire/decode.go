@@ -22,10 +22,16 @@ import (
 // that it looks for.
 func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
 	answer.Body = body
-	if !route.NeedsBody(answer) {
-		return answer, true
+	fields := route.NeedsBody(answer)
+	switch coded := len(answer.Header.Values("Content-Encoding")) > 0; {
+	case !coded:
+		return answer, !fields || len(body) <= tables.MaxAnswerBody
+	case fields:
+		if read, ok = Plain(answer, body); ok {
+			return read, true
+		}
 	}
-	return Plain(answer, body)
+	return Begun(answer, body, true, route), !fields
 }
 
 // Plain returns an answer with its decoded body. ok is false if the body can't be read, or is too large.
@@ -35,20 +41,58 @@ func Plain(answer tables.Answer, body []byte) (read tables.Answer, ok bool) {
 	if len(codings) == 0 || len(body) > tables.MaxAnswerBody {
 		return answer, len(body) <= tables.MaxAnswerBody
 	}
-	plain, ok := decoded(body, codings)
-	if !ok {
+	plain, err := decoded(body, codings)
+	if err != nil {
 		return answer, false
 	}
-	answer.Body = plain
-	answer.Header = answer.Header.Clone()
-	answer.Header.Del("Content-Encoding")
+	answer.Body, answer.Header = plain, plainHeader(answer.Header)
 	return answer, true
 }
 
-// EndsWithin reports whether a body ends within its JSON. That happens if only the connection's end, or a wrong
-// length, has ended it.
+// Begun returns an answer with the beginning of its body alone, decoded, if the table recognises answers by that. Of a body
+// that is not whole, white space says nothing.
+func Begun(answer tables.Answer, body []byte, whole bool, route tables.Route) tables.Answer {
+	answer.Body = nil
+	if !route.NeedsBeginning(answer) {
+		return answer
+	}
+	codings := answer.Header.Values("Content-Encoding")
+	if len(codings) > 0 && len(body) > 0 {
+		var err error
+		body, err = decoded(body, codings)
+		whole = whole && err == nil
+	}
+	if body = bytes.TrimLeft(body, " \t\r\n"); whole || len(body) > 0 {
+		answer.Beginning, answer.Header = append([]byte{}, body[:min(len(body), maxBeginning)]...), plainHeader(answer.Header)
+	}
+	return answer
+}
+
+// maxBeginning is the length of a beginning, in bytes.
+const maxBeginning = 4 << 10
+
+// plainHeader returns the header of an answer whose body is decoded.
+func plainHeader(h http.Header) http.Header {
+	h = h.Clone()
+	h.Del("Content-Encoding")
+	return h
+}
+
+// EndsWithin reports whether a body ends within its JSON or its coding. That happens if only the connection's end, or a
+// wrong length, has ended it.
 func EndsWithin(h http.Header, body []byte) bool {
-	if !tables.SaysJSON(h) || h.Get("Content-Encoding") != "" {
+	codings := h.Values("Content-Encoding")
+	if len(codings) > 0 && len(body) > 0 {
+		plain, err := decoded(body, codings)
+		switch {
+		case errors.Is(err, errBroken):
+			return true
+		case err != nil:
+			return false
+		}
+		body = plain
+	}
+	if !tables.SaysJSON(h) {
 		return false
 	}
 	text := bytes.TrimLeft(body, " \t\r\n")
@@ -61,13 +105,20 @@ func EndsWithin(h http.Header, body []byte) bool {
 
 const maxCodings = 4
 
-// decoded removes the codings of a body, the last first. It returns false for an unknown coding, for a body that does
-// not match its coding, and for a decoded body above the limit.
-func decoded(body []byte, codings []string) ([]byte, bool) {
+var (
+	errUnknownCoding = errors.New("a coding that is not known, or too many")
+	errBroken        = errors.New("the body ends within its coding, or has another one")
+	errTooLong       = errors.New("the decoded body is above the limit")
+)
+
+// decoded removes the codings of a body, the last first. With an error it returns the beginning of the decoded body, as
+// far as it can be read.
+func decoded(body []byte, codings []string) ([]byte, error) {
 	names := strings.Split(strings.ToLower(strings.Join(codings, ",")), ",")
 	if len(names) > maxCodings {
-		return nil, false
+		return nil, errUnknownCoding
 	}
+	var failed error
 	for i := len(names) - 1; i >= 0; i-- {
 		var err error
 		var r io.Reader
@@ -87,16 +138,19 @@ func decoded(body []byte, codings []string) ([]byte, bool) {
 				r = d
 			}
 		default:
-			return nil, false
+			return nil, errUnknownCoding
 		}
 		if err != nil {
-			return nil, false
+			return nil, errBroken
 		}
 		plain, err := ReadUpTo(r, tables.MaxAnswerBody, int64(len(body)))
-		if err != nil || len(plain) > tables.MaxAnswerBody {
-			return nil, false
+		switch {
+		case len(plain) > tables.MaxAnswerBody:
+			failed = errTooLong
+		case err != nil && failed == nil:
+			failed = errBroken
 		}
 		body = plain
 	}
-	return body, true
+	return body, failed
 }

@@ -193,8 +193,8 @@ func TestRefusalBeginsNoWindow(t *testing.T) {
 // A transport's answer without a body is one, as for net/http's own client.
 func TestAnswerWithoutABody(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		p := start(t, bodiless{}, onceward.Config{Journal: memory.New()})
-		out := p.Ask(named(t, invoice))
+		p := start(t, bodiless{}, onceward.Config{Providers: []providers.Provider{own()}})
+		out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
 		require.NoError(t, out.Err)
 		assert.Equal(t, 200, out.Status)
 		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: invoice}).State)
