@@ -5,13 +5,14 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/providers"
 )
 
 // fetch gets the object that an AlreadyDone answer points to, if the contract allows that, and makes it the attempt's
 // answer. It sends one request without a key, within the attempt's time; that is not an attempt itself. Unless it
-// gets a whole 2xx answer, the attempt's answer stays as it is.
+// gets a whole success, which the table takes for the provider's, the attempt's answer stays as it is.
 func (r *run) fetch() {
 	a := &r.attempt
 	if a.judged.Verdict != providers.AlreadyDone || !r.route.Endpoint.FetchPointer || a.cut != nil || a.partial {
@@ -43,6 +44,11 @@ func (r *run) fetch() {
 	}
 	body, err := wire.ReadUpTo(resp.Body, r.engine.MaxResponseBody, resp.ContentLength)
 	if err != nil || int64(len(body)) > r.engine.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
+		return
+	}
+	answer, read := wire.Legible(tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: true}, body, *r.route)
+	judged := r.route.Classify(answer)
+	if judged.Verdict != providers.Final || !read && r.route.Open(answer, judged.Verdict) {
 		return
 	}
 	resp.Body = http.NoBody

@@ -96,6 +96,46 @@ func TestFetchOfALocation(t *testing.T) {
 	}
 }
 
+// The fetched resource is read by the rules of any answer.
+func TestFetchOfAnotherServersAnswer(t *testing.T) {
+	const conflict, resource = `{"error":{"reason":"done","id":"PM1"}}`, `{"id":"PM1","amount":1}`
+	for _, row := range []struct {
+		name   string
+		answer reply
+		taken  bool
+	}{
+		{"the resource", says(200, resource), true},
+		{"the resource, in a coding", says(200, coded(t, "gzip", resource), "Content-Encoding", "gzip"), true},
+		{"a page", says(200, "<html>sign in</html>", "Content-Type", "text/html"), false},
+		{"a page of JSON's type", says(200, "<!DOCTYPE html>", "Content-Type", "application/json"), false},
+		{"a page, in a coding", says(203, coded(t, "zstd", "<html>"), "Content-Type", "", "Content-Encoding", "zstd"), false},
+		{"text", says(200, "ok", "Content-Type", "text/plain"), false},
+		{"nothing", says(200, "", "Content-Type", "application/json"), false},
+		{"a failure", says(200, `{"failed":true}`), false},
+		{"a failure, in a coding that is not known", says(200, "\x1b", "Content-Encoding", "br"), false},
+		{"a part of a coding", says(200, coded(t, "gzip that breaks off", resource), "Content-Encoding", "gzip"), false},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			l := (&line{}).Then(loses(), done("PM1"), row.answer)
+			table := donor(func(e *providers.Endpoint) {
+				e.Rules = append([]providers.Rule{{Status: 200, Field: "failed", Verdict: providers.Indeterminate}}, e.Rules...)
+			})
+			table.Answers = []string{"application/json"}
+			p := start(t, l, onceward.Config{Providers: []providers.Provider{table}})
+			out := p.Ask(named(t, "order-7"), to(http.MethodPost, orders), body(`{}`), jsonType, with("Accept-Encoding", "gzip, zstd, br"))
+			require.NoError(t, out.Err)
+			require.Len(t, l.Sent(), 3)
+			answer := p.Recorded(onceward.Ref{ID: "order-7"}).Answer
+			assert.Equal(t, "PM1", answer.Pointer)
+			assert.Equal(t, row.taken, answer.Status == 200)
+			if !row.taken {
+				assert.Equal(t, conflict, out.Body)
+				assert.Equal(t, conflict, string(answer.Body))
+			}
+		})
+	}
+}
+
 // A pointer that is no valid name is not fetched.
 func TestFetchIgnoresInvalidLocations(t *testing.T) {
 	for _, id := range []string{"..", ".", "../../admin", `a\\b`, "a;b"} {
