@@ -85,16 +85,18 @@ func NewSalt() []byte {
 // cookies, the key, and values that approve one request alone. It begins with its version and the salt.
 //
 // If keys are scoped to the credential, exact is set. Otherwise the credential stands for its account, and the digest
-// leaves out parts that change from request to request: the times of a token, and a signature beside the credential.
+// leaves out parts that change from request to request: the times of a token, and all of a signature but its key's id.
 func CredentialDigest(salt []byte, req *http.Request, key providers.Key, exact bool) string {
-	var parts, signatures []string
+	var parts []string
 	for name, values := range req.Header {
 		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !tables.Key(key).InHeader(name) {
+			value := strings.Join(values, "\n")
 			if !exact && secret.Signature(name) {
-				signatures = append(signatures, "header", name, strings.Join(values, "\n"))
-				continue
+				value = keyIDOf(value)
+			} else {
+				value = lasting(name, value, exact)
 			}
-			parts = append(parts, "header", name, lasting(name, strings.Join(values, "\n"), exact))
+			parts = append(parts, "header", name, value)
 		}
 	}
 	_, query, _ := secret.SplitQuery(req.URL.RawQuery)
@@ -103,9 +105,6 @@ func CredentialDigest(salt []byte, req *http.Request, key providers.Key, exact b
 		if name = unescaped(name); parameter != "" && (key.Place != providers.KeyQuery || name != key.Name) {
 			parts = append(parts, "query", name, unescaped(value))
 		}
-	}
-	if len(parts) == 0 { // nothing else shows whose the request is
-		parts = signatures
 	}
 	triples := slices.Collect(slices.Chunk(parts, 3))
 	slices.SortFunc(triples, slices.Compare[[]string])
@@ -137,6 +136,20 @@ func lasting(name, value string, exact bool) string {
 		}
 	}
 	return value
+}
+
+// keyIDOf returns the id of the key in a signature that names it, as by RFC 9421 section 2.3 or its drafts: keyid="a".
+func keyIDOf(signature string) string {
+	at := strings.Index(strings.ToLower(signature), "keyid=")
+	if at < 0 {
+		return ""
+	}
+	id := signature[at+len("keyid="):]
+	if quoted, is := strings.CutPrefix(id, `"`); is {
+		id, _, _ = strings.Cut(quoted, `"`)
+		return id
+	}
+	return id[:len(id)-len(strings.TrimLeft(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/"))]
 }
 
 // passingClaims are the claims of a JSON Web Token that are new in each: its times and its number (RFC 7519 section 4.1,

@@ -360,7 +360,13 @@ func TestCredentialMadeAnewForEachRequest(t *testing.T) {
 			[]option{with("X-Api-Key", "north"), with("X-Signature", "1")}, []option{with("X-Api-Key", "north"), with("X-Signature", "2")}, false, true},
 		{"a signature beside another key's id",
 			[]option{with("X-Api-Key", "north"), with("X-Signature", "1")}, []option{with("X-Api-Key", "south"), with("X-Signature", "2")}, false, false},
-		{"a signature alone", []option{with("X-Signature", "1")}, []option{with("X-Signature", "2")}, false, false},
+		{"a signature that does not name its key", []option{with("X-Signature", "1")}, []option{with("X-Signature", "2")}, false, true},
+		{"a signature by the same key",
+			[]option{with("Signature", `keyId="north",created=1,signature="a"`)}, []option{with("Signature", `keyId="north",created=2,signature="b"`)}, false, true},
+		{"a signature by another key",
+			[]option{with("Signature-Input", `sig1=();created=1;keyid="north"`)}, []option{with("Signature-Input", `sig1=();created=1;keyid="south"`)}, false, false},
+		{"a signature by another key, without quotes",
+			[]option{with("X-Signature", "t=1,KeyID=north,s=1")}, []option{with("X-Signature", "t=1,KeyID=south,s=1")}, false, false},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			table := own()
