@@ -55,18 +55,27 @@ func (c *console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = w.Write(out.Bytes())
 }
 
+// orNone is nil, which a template passes over, if nothing needs attention.
+func orNone(a shown.Attention) *shown.Attention {
+	if a == (shown.Attention{}) {
+		return nil
+	}
+	return &a
+}
+
 // functions returns the templates' functions.
 func (c *console) functions() template.FuncMap {
 	return template.FuncMap{
 		"text":          shown.Text,
 		"key":           shown.Key,
-		"attention":     func(op *journal.Operation) string { return op.NeedsAttention(c.now()) },
+		"attention":     func(op *journal.Operation) *shown.Attention { return orNone(shown.AttentionOf(op, c.now())) },
 		"failures":      func(f journal.Flow) []shown.Failure { return shown.Failures(&f) },
 		"inboundkey":    func(parent string) string { return shown.InboundKey(parent, false) },
 		"flowof":        flowOfStep,
 		"inboundof":     func(op *journal.Operation) string { return shown.Key(seam.InboundKeyOf(op)) },
 		"flowcause":     func(f journal.Flow) string { return shown.FlowCause(&f) },
-		"flowattention": func(f journal.Flow) string { return f.NeedsAttention(c.now()) },
+		"flowattention": func(f journal.Flow) *shown.Attention { return orNone(shown.AttentionOfFlow(&f, c.now())) },
+		"undone":        func(f journal.Flow) bool { return f.Undoing && !f.State.Ended() },
 		"id":            func(op *journal.Operation) string { return shown.ID(op) },
 		"short":         func(s string) string { return shown.Short(s, 64) },
 		"clip":          func(s string) string { return shown.Clip(s, 64) },

@@ -32,7 +32,7 @@ func (a *attention) table(t *table) {
 		return
 	}
 	if len(a.Operations) > 0 {
-		t.row("HANDLE", "STATE", "OPERATION", "SCOPE", "PROVIDER", "SINCE", "WHY")
+		t.row("HANDLE", "STATE", "OPERATION", "SCOPE", "PROVIDER", "SINCE", "WHAT HAPPENED")
 	}
 	for i := range a.Operations {
 		op := &a.Operations[i]
@@ -40,15 +40,17 @@ func (a *attention) table(t *table) {
 		if op.SettledAt != nil {
 			since = *op.SettledAt
 		}
-		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), shown.Short(op.NeedsAttention, 80))
+		t.row(op.Handle, op.State, op.title(), shown.Short(op.Scope, 20), shown.Text(op.Provider), t.time(since), op.Advice.what())
+		t.advice(op.Advice, op.NeedsAttention)
 	}
 	if len(a.Flows) > 0 {
 		t.flush()
-		t.row("FLOW", "STATE", "NAME", "SCOPE", "FUNCTION", "SINCE", "WHY")
+		t.row("FLOW", "STATE", "NAME", "SCOPE", "FUNCTION", "SINCE", "WHAT HAPPENED")
 	}
 	for i := range a.Flows {
 		f := &a.Flows[i]
-		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), shown.Short(f.NeedsAttention, 80))
+		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.UpdatedAt), f.Advice.what())
+		t.advice(f.Advice, f.NeedsAttention)
 	}
 	if len(a.Receipts) > 0 {
 		t.flush()
@@ -56,6 +58,47 @@ func (a *attention) table(t *table) {
 	}
 	if a.More {
 		t.line("and more")
+	}
+}
+
+// advice tells an operator about an operation or flow that needs attention.
+type advice struct {
+	What  string `json:"what" doc:"what happened"`
+	Check string `json:"check" doc:"what to look at first"`
+	Do    string `json:"do" doc:"what to do then"`
+}
+
+func adviceOf(a shown.Attention) *advice {
+	if a == (shown.Attention{}) {
+		return nil
+	}
+	return &advice{a.What, a.Check, a.Do}
+}
+
+func (a *advice) what() string {
+	if a == nil {
+		return ""
+	}
+	return a.What
+}
+
+// advice adds the rows below that of an operation or flow. Nothing of them is cut.
+func (t *table) advice(a *advice, reason string) {
+	if a == nil {
+		return
+	}
+	for _, text := range []string{"check: " + a.Check, "to do: " + a.Do, "reason: " + shown.Text(reason)} {
+		t.row("", "", "", "", "", "", text)
+	}
+}
+
+// needsAttention adds the facts of an operation or flow that needs attention.
+func (t *table) needsAttention(a *advice, reason string) {
+	if a != nil {
+		t.fact("needs attention", a.What)
+		t.fact("check", a.Check)
+		t.fact("to do", a.Do)
+		t.fact("reason", shown.Text(reason))
 	}
 }
 

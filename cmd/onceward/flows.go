@@ -23,7 +23,7 @@ type flow struct {
 	Function   string     `json:"function,omitempty"`
 	Version    int        `json:"version"`
 	State      string     `json:"state" doc:"running, waiting, finished, given_up or set_aside"`
-	Undoing    bool       `json:"undoing,omitempty" doc:"it is being given up, and its steps are undone"`
+	Undoing    bool       `json:"undoing,omitempty" doc:"it is given up: its steps are undone, or were if it has ended"`
 	GivenUpFor string     `json:"given_up_for,omitempty"`
 	Cause      string     `json:"cause,omitempty" doc:"why it waits or is set aside"`
 	WaitsFor   string     `json:"waits_for,omitempty" doc:"the operation without an outcome that it waits for"`
@@ -34,7 +34,8 @@ type flow struct {
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 	Tombstone  bool       `json:"tombstone,omitempty"`
 
-	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
+	NeedsAttention string  `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
+	Advice         *advice `json:"advice,omitempty" doc:"what to tell an operator of that"`
 }
 
 // flowDetail is a flow with its steps.
@@ -67,7 +68,7 @@ func (c *command) flowOf(f *journal.Flow) flow {
 		Handle: handleOf(f.Handle), Scope: f.Scope, Parent: f.Parent, ID: f.ID, Function: f.Function.Name, Version: f.Function.Version,
 		State: f.State.String(), Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause, WaitsFor: f.WaitsFor.ID, Failures: f.Failures,
 		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt, DueAt: moment(f.DueAt), EndedAt: moment(f.EndedAt), Tombstone: f.Tombstone,
-		NeedsAttention: f.NeedsAttention(c.now()), InboundKey: shown.InboundKey(f.Parent, c.fullKeys),
+		NeedsAttention: f.NeedsAttention(c.now()), Advice: adviceOf(shown.AttentionOfFlow(f, c.now())), InboundKey: shown.InboundKey(f.Parent, c.fullKeys),
 	}
 }
 
@@ -98,12 +99,10 @@ func (d *flowDetail) table(t *table) {
 	t.fact("inbound key", d.InboundKey)
 	t.fact("function", fmt.Sprintf("%s, version %d", shown.Text(d.Function), d.Version))
 	t.fact("state", d.State)
-	t.fact("undoing", yes(d.Undoing))
+	t.fact("undoing", yes(d.Undoing && d.EndedAt == nil))
 	t.fact("given up for", shown.Text(d.GivenUpFor))
 	t.fact("why", shown.Text(d.cause))
-	if d.NeedsAttention != d.Cause {
-		t.fact("needs attention", shown.Text(d.NeedsAttention))
-	}
+	t.needsAttention(d.Advice, d.NeedsAttention)
 	t.fact("waits for", shown.Text(d.WaitsFor))
 	t.fact("created", t.time(d.CreatedAt))
 	t.fact("due", t.moment(d.DueAt))

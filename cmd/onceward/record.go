@@ -34,7 +34,8 @@ type operation struct {
 	Attempts   int    `json:"attempts"`
 	Cause      string `json:"cause,omitempty" doc:"why it is pending, unknown or cancelled"`
 
-	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
+	NeedsAttention string  `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
+	Advice         *advice `json:"advice,omitempty" doc:"what to tell an operator of that"`
 
 	MayHaveRun    bool       `json:"may_have_run" doc:"something may have been sent"`
 	CreatedAt     time.Time  `json:"created_at"`
@@ -163,6 +164,7 @@ func (c *command) operationOf(op *journal.Operation) operation {
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
 		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Unwanted: wordOf(op.Unwanted), Resolved: wordOf(op.Resolved),
 	}
+	out.Advice = adviceOf(shown.AttentionOf(op, c.now()))
 	if kind, name := shown.Parent(op); kind == "flow" {
 		out.Flow = name
 	}

@@ -30,7 +30,7 @@ func (d *detail) table(t *table) {
 	t.fact("state", d.State)
 	t.fact("effect", d.Effect)
 	t.fact("why", shown.Text(d.Cause))
-	t.fact("needs attention", shown.Text(d.NeedsAttention))
+	t.needsAttention(d.Advice, d.NeedsAttention)
 	t.fact("seen", fmt.Sprintf("%d.%d  (generation and claim, for resolve --seen)", d.Generation, d.Claim))
 	t.fact("naming", d.Naming)
 	t.fact("provider", strings.TrimSpace(shown.Text(d.Provider)+"  "+shown.Text(d.Endpoint)))
