@@ -22,7 +22,10 @@ func (d *Driver) takeLane(ctx context.Context) (*lane, error) {
 	defer d.mu.Unlock()
 	for len(d.doubts) > 0 {
 		l := d.doubts[0]
-		if _, err := d.resolve(ctx, l); err != nil {
+		switch _, err := d.resolve(ctx, l); {
+		case errors.Is(err, rowstore.ErrFenced):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("%w: %w", rowstore.ErrUndecided, err)
 		}
 		d.doubts, d.lanes = d.doubts[1:], append(d.lanes, l)
@@ -60,7 +63,7 @@ func (d *Driver) resolve(ctx context.Context, l *lane) (landed bool, err error) 
 // resolvePatience is how long a commit whose answer was lost is looked for before it is in doubt.
 const resolvePatience = 2 * time.Second
 
-// fate returns what became of a commit. at is the statement that failed.
+// fate returns what became of a commit that failed with err. laneFailed says that the statement of the lane did.
 func (t *tx) fate(err error, laneFailed bool) error {
 	switch {
 	case laneFailed && pgerr.Code(err) == "22012":
