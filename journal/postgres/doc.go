@@ -69,8 +69,9 @@
 //
 // After a promotion all processes wait, a few seconds at most, until every live process has found its acknowledged
 // commits. If one of them is dead, that can't be known, and the journal counts as restored (but see Options.Failover).
-// A state on the same timeline that is put back while no process is alive can't be detected from inside: a copy of the
-// storage, a base backup started as it is, or the data alone of a dump in emptied tables. Use Options.Witness.
+// A state on the same timeline that is put back while no process is alive can't be detected from inside. Such states are
+// a copy of the storage, a base backup started as it is, and the data alone of a dump in emptied tables. Use
+// Options.Witness.
 //
 // Each new connection checks the server. As a pooler keeps its own connections, the guard and EnqueueTx check when the
 // server was started too. A read may come from a server that no process has checked yet.

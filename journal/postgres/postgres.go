@@ -69,9 +69,9 @@ type Options struct {
 	// once of the possible loss, unless this or Durability says otherwise.
 	Failover Failover
 
-	// Witness detects a state of the same timeline that was put back while no process was alive: a copy of the storage,
-	// a base backup started as it is, or the data alone of a dump in emptied tables. The database itself can't detect
-	// that. Nil means that there is none.
+	// Witness detects a state of the same timeline that was put back while no process was alive. Such states are a copy
+	// of the storage, a base backup started as it is, and the data alone of a dump in emptied tables. The database itself
+	// can't detect that. Nil means that there is none.
 	Witness Witness
 
 	// Unsafe accepts a server that may lose acknowledged commits (fsync off), and events of any time. It is for tests.
