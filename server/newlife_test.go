@@ -135,7 +135,7 @@ func live(t *testing.T, keep time.Duration, f func(l *lifetime)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		l.reaps = func() { running.Go(func() { _ = l.service.Run(ctx) }) }
-		running.Go(func() { _ = l.client.Run(seam.Seldom(ctx, time.Hour)) })
+		running.Go(func() { _ = l.client.Run(seam.Seldom(ctx, 6*time.Hour)) })
 		f(l)
 		cancel()
 		running.Wait()
