@@ -3,6 +3,7 @@ package rowstore
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -14,6 +15,7 @@ import (
 type prepared struct {
 	journal.Event
 	request, answer *Part
+	answered        journal.Answer // that answer encodes
 }
 
 // prepare encodes the parts of an event, so that the transaction need not.
@@ -29,9 +31,9 @@ func prepare(ev journal.Event) *prepared {
 		p.request = &Part{Head: format.EncodeRequest(ev.Intent.Request, compressed), Body: body}
 	}
 	if ev.Kind == journal.EventComplete && ev.Answer != nil {
-		answer := *ev.Answer
-		answer.Generation = ev.Generation
-		p.answer = encodeAnswer(&answer)
+		p.answered = *ev.Answer
+		p.answered.Generation = ev.Generation
+		p.answer = encodeAnswer(&p.answered)
 	}
 	return p
 }
@@ -263,7 +265,7 @@ func (it *item) after(next *journal.Operation) *item {
 
 // answerOf returns the encoded answer: the one that the caller has encoded, if Next took it as it is.
 func (p *prepared) answerOf(a *journal.Answer) *Part {
-	if p.answer != nil && !a.Found {
+	if p.answer != nil && reflect.DeepEqual(a, &p.answered) {
 		return p.answer
 	}
 	return encodeAnswer(a)
