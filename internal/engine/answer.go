@@ -39,8 +39,8 @@ func (r *run) answer(res *journal.Result) (Answer, error) {
 				return r.engine.replay(&whole), nil
 			}
 		}
-	case e.errKind != nil:
-		kind = e.errKind
+	case e.kindFor(op.State) != nil:
+		kind = e.kindFor(op.State)
 	case a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
 		r.op = *op // no code needs the record of the claim any more

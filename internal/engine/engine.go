@@ -147,8 +147,8 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 	var recorded journal.Result
 	r.work(&recorded)
 	cause := r.end.err
-	if r.end.errKind != nil {
-		cause = errors.Join(r.end.errKind, cause)
+	if kind := r.end.kindFor(recorded.Operation.State); kind != nil {
+		cause = errors.Join(kind, cause)
 	}
 	return recorded.Operation, cause
 }

@@ -110,8 +110,8 @@ func (r *run) recorded(res *journal.Result) {
 	var err error
 	if op.State != journal.StateCompleted {
 		err = core.KindOf(op.State)
-		if r.end.errKind != nil && res.Decision == journal.Recorded {
-			err = r.end.errKind
+		if kind := r.end.kindFor(op.State); kind != nil && res.Decision == journal.Recorded {
+			err = kind
 		}
 		err = errors.Join(err, r.end.err)
 	}

@@ -107,6 +107,15 @@ type ending struct {
 	answer  *journal.Answer
 }
 
+// kindFor returns the kind of the error instead of the response, or nil if the state gives it. An unknown operation may have
+// taken effect, so no other kind may tell its caller to use another key.
+func (e *ending) kindFor(state journal.State) error {
+	if state == journal.StateUnknown {
+		return nil
+	}
+	return e.errKind
+}
+
 // Pauses returns the run's pauses, for core.Lifecycle, as BreakOff is.
 func (r *run) Pauses() *core.PauseContext { return &r.pauses }
 

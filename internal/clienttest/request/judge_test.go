@@ -47,7 +47,7 @@ func TestOutcomesOfAnswers(t *testing.T) {
 		{"rejected after an ambiguous attempt: pending", []reply{loses(), wrongKey}, 2, 401, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 		{"rejected after one that was not executed: cancelled", []reply{limited, wrongKey}, 2, 401, nil, onceward.StateCancelled, nil},
 		{"misuse of a random key: cancelled", []reply{misused}, 1, 400, onceward.ErrKeyReused, onceward.StateCancelled, nil},
-		{"misuse after an ambiguous attempt: unknown", []reply{loses(), misused}, 2, 400, onceward.ErrKeyReused, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"misuse after an ambiguous attempt: unknown", []reply{loses(), misused}, 2, 400, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
 		{"out of attempts without an answer: pending", []reply{loses(), loses(), loses(), loses(), loses()}, 5, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 		{"out of attempts with an answer: pending", []reply{loses(), loses(), loses(), loses(), unavailable}, 5, 503, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 		{"out of attempts that did nothing: pending", []reply{limited, limited, limited, limited, limited}, 5, 429, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
@@ -102,6 +102,56 @@ func TestAnswerThatIsNotTheOutcome(t *testing.T) {
 		assert.Equal(t, 5, out.Op.Attempts)
 		assert.True(t, out.Op.DueAt.After(time.Now()))
 		assert.NotEmpty(t, out.Op.Cause)
+	})
+}
+
+// An operation that may have taken effect, and whose repeat the provider calls a misuse of the key, is unknown for every
+// asker. No error tells one to use another key.
+func TestMisuseOfTheKeyAfterAnEffect(t *testing.T) {
+	const secret = "sixteen bytes and more"
+	unknown := func(t *testing.T, err error) {
+		t.Helper()
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, onceward.ErrKeyReused)
+		var e *onceward.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, onceward.ErrOutcomeUnknown, e.Kind)
+	}
+	virtual(t, "for its caller, for one that waits, and for the next", func(t *testing.T) {
+		var ended error
+		l := (&line{}).Then(loses(), takes(5*time.Second, misused))
+		p := start(t, l, onceward.Config{Trace: &onceward.Trace{Ended: func(_ context.Context, _ onceward.Operation, err error) { ended = err }}})
+		waits := make(chan error, 1)
+		go func() {
+			time.Sleep(3 * time.Second)
+			waits <- p.Ask(named(t, invoice)).Err
+		}()
+		unknown(t, p.Ask(named(t, invoice)).Err)
+		unknown(t, <-waits)
+		unknown(t, p.Ask(named(t, invoice)).Err)
+		require.ErrorIs(t, ended, onceward.ErrOutcomeUnknown)
+		require.NotErrorIs(t, ended, onceward.ErrKeyReused)
+		assert.Len(t, l.Sent(), 2)
+	})
+	virtual(t, "for Resume", func(t *testing.T) {
+		l := (&line{}).Then(loses(), misused)
+		p := start(t, l, onceward.Config{Backoff: once})
+		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
+		pass(time.Hour)
+		report, err := p.Resume(t.Context())
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 1)
+		unknown(t, report.Problems[0])
+	})
+	virtual(t, "for a first attempt under a key that another process may have sent", func(t *testing.T) {
+		p := start(t, (&line{}).Then(misused), onceward.Config{Secret: []byte(secret)})
+		unknown(t, p.Ask(named(t, invoice)).Err)
+	})
+	virtual(t, "for a flow", func(t *testing.T) {
+		p := startFlows(t, (&line{}).Then(loses(), misused), onceward.Config{})
+		err := p.Flow(t.Context(), "order-1", nil, p.Sequence("charge"))
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		require.NotErrorIs(t, err, onceward.ErrKeyReused)
 	})
 }
 
@@ -345,10 +395,11 @@ func TestMisuseNeverCancelsADerivedKey(t *testing.T) {
 		key    string
 		parent onceward.Key
 		state  onceward.State
+		kind   error
 	}{
-		{"derived by a secret", []byte("0123456789abcdef"), "", "", onceward.StateUnknown},
-		{"a child key", nil, "", "parent-1", onceward.StateUnknown},
-		{"carried", nil, "sdk-1", "", onceward.StateCancelled},
+		{"derived by a secret", []byte("0123456789abcdef"), "", "", onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"a child key", nil, "", "parent-1", onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"carried", nil, "sdk-1", "", onceward.StateCancelled, onceward.ErrKeyReused},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			l := (&line{}).Then(misused)
@@ -362,7 +413,7 @@ func TestMisuseNeverCancelsADerivedKey(t *testing.T) {
 				options = append(options, carrying(row.key))
 			}
 			out := p.Ask(ctx, options...)
-			require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
+			require.ErrorIs(t, out.Err, row.kind)
 			assert.Equal(t, row.state, out.Op.State)
 		})
 	}
