@@ -66,11 +66,17 @@ func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 		return Flow{}, a.fail(onceward.ErrJournalRestored, err)
 	case err != nil:
 		return Flow{}, a.fail(onceward.ErrJournal, err)
-	case res.Decision != journal.Recorded && n.Parent != nil && n.Parent.Earlier != nil &&
-		n.Parent.Earlier(&journal.Operation{CreatedAt: res.Flow.CreatedAt, Tombstone: res.Flow.Tombstone}):
+	case res.Decision != journal.Recorded && isEarlier(ctx, &res.Flow):
 		return Flow{}, a.fail(onceward.ErrKeyReused, errEarlier) // another request learns nothing of it
 	case res.Decision == journal.Misuse, res.Decision == journal.Gone:
 		return Flow{}, &Error{Flow: flowOf(&res.Flow), Kind: kindOf(&res.Flow, res.Decision)}
 	}
 	return flowOf(&res.Flow), nil
+}
+
+// isEarlier reports whether a flow is of an earlier request with the same inbound key. If so, package server refuses the
+// present request.
+func isEarlier(ctx context.Context, f *journal.Flow) bool {
+	p := naming.Of(ctx).Parent
+	return p != nil && p.Earlier != nil && p.Earlier(&journal.Operation{CreatedAt: f.CreatedAt, Tombstone: f.Tombstone})
 }

@@ -340,6 +340,7 @@ func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
 	})
 	switch {
 	case err == nil:
+		_ = isEarlier(ctx, &res.Flow) // package server then refuses the inbound request
 		return res, nil
 	case left:
 		return res, a.fail(onceward.ErrInFlight, context.Cause(ctx))

@@ -79,12 +79,14 @@ const (
 	maxLimit  = 10 * time.Minute // the largest Endpoint.Limit
 )
 
-// refuseFor is the least Endpoint.RefuseFor by default.
-const refuseFor = 23 * 24 * time.Hour
+const (
+	retain    = 7 * 24 * time.Hour  // Endpoint.Retain by default
+	refuseFor = 23 * 24 * time.Hour // the least Endpoint.RefuseFor by default
+)
 
 // checked returns e with its defaults. It panics about a mistake of the program.
 func (s *Server) checked(name string, e Endpoint) Endpoint {
-	e.Retain = cmp.Or(e.Retain, 7*24*time.Hour)
+	e.Retain = cmp.Or(e.Retain, retain)
 	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, s.refuseFor))
 	e.Limit = cmp.Or(e.Limit, 30*time.Second)
 	e.Held = cmp.Or(e.Held, min(e.Limit, 5*time.Second))

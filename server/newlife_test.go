@@ -203,6 +203,74 @@ func TestKeyWithCallsHasNoNewLife(t *testing.T) {
 	}
 }
 
+// Under Atomic a call or a flow may come before the transaction. Such a key has no new life either. A request whose handler was
+// killed after its call has no receipt, and is booked when it comes again.
+func TestKeyWithCallsBeforeTheTransactionHasNoNewLife(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	once := server.Endpoint{Retain: day, RefuseFor: -1}
+	calls := func(l *lifetime) func(context.Context) error { return l.charges }
+	flows := func(l *lifetime) func(context.Context) error {
+		pays := flow.Define("pay", 1, func(ctx context.Context, _ string) (string, error) {
+			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.charges(ctx) })
+		})
+		runner, err := flow.New(l.client, flow.Config{Definitions: []flow.Definition{pays}})
+		require.NoError(t, err)
+		return func(ctx context.Context) error {
+			_, err := pays.Run(ctx, runner, "pay", "5")
+			return err
+		}
+	}
+	for name, row := range map[string]struct {
+		pays     func(*lifetime) func(context.Context) error
+		endpoint server.Endpoint
+		reaps    bool
+		fails    bool // the first run, after its call
+		after    time.Duration
+		wants    int
+	}{
+		"a call, and the receipt is there":            {pays: calls, endpoint: once, after: 3 * day, wants: http.StatusGone},
+		"a call, and the receipt was reaped":          {pays: calls, endpoint: once, reaps: true, after: 3 * day, wants: http.StatusGone},
+		"a flow, and the receipt was reaped":          {pays: flows, endpoint: once, reaps: true, after: 3 * day, wants: http.StatusGone},
+		"a call of a run that was killed":             {pays: calls, reaps: true, fails: true, after: 3 * day, wants: http.StatusCreated},
+		"a flow of a run that was killed":             {pays: flows, reaps: true, fails: true, after: 3 * day, wants: http.StatusCreated},
+		"a call of a run that was killed long before": {pays: calls, endpoint: once, fails: true, after: 3 * day, wants: http.StatusGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			live(t, 97*day, func(l *lifetime) {
+				if row.reaps {
+					l.reaps()
+				}
+				charge, fails := row.pays(l), row.fails
+				h := l.service.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if err := charge(r.Context()); err != nil || fails {
+						http.Error(w, "not yet", http.StatusServiceUnavailable)
+						return
+					}
+					book(r)
+					w.WriteHeader(http.StatusCreated)
+				}), row.endpoint)
+				first := ask(h, "POST", "/payments", "5", keyed(key)).Code
+				booked := 0
+				if !fails {
+					require.Equal(t, http.StatusCreated, first)
+					booked = 1
+				}
+				fails = false
+				booked += l.passes(row.after, l.service.Atomic("others.create", http.HandlerFunc(pay), server.Endpoint{}))
+				for range 2 {
+					assert.Equal(t, row.wants, ask(h, "POST", "/payments", "5", keyed(key)).Code)
+				}
+				if row.wants == http.StatusCreated {
+					booked++
+				}
+				assert.Equal(t, booked, l.rows())
+			})
+		})
+	}
+}
+
 // Once refuses such a key likewise.
 func TestOnceWithCallsHasNoNewLife(t *testing.T) {
 	t.Parallel()

@@ -356,6 +356,7 @@ type run struct {
 	timer   *time.Timer // calls cancel after held
 	receipt journal.Receipt
 	again   bool
+	oldest  time.Time // when the oldest operation was made that the handler has met so far; zero: it has met none
 	ended   bool
 	failed  error            // why there is no transaction
 	misused error            // why the handler asked for one in vain

@@ -160,6 +160,10 @@ func (r *run) decide(result journal.ReceiptResult, err error) error {
 	switch result.Decision {
 	case journal.Execute:
 		r.receipt, r.again = result.Receipt, result.Again
+		if r.isExpired() {
+			r.problem = &keyExpired
+			return ErrRefused
+		}
 		return nil
 	case journal.Replay:
 		r.replay = &result.Receipt
@@ -174,18 +178,39 @@ func (r *run) decide(result journal.ReceiptResult, err error) error {
 //
 // An earlier request began at least minRetain before the receipt, and ran for at most maxLimit. An operation of this request may
 // be older than the receipt too, if another release has served it by Repeatable. Repeatable has no receipt yet, and writes nothing
-// beside its operations. There, only an operation without its answer shows that the key has expired.
+// beside its operations. There, only an operation without its answer shows that the key has expired. Under Atomic, a direct call
+// comes before the receipt too: isExpired judges it later.
 func (r *run) isEarlier(op *journal.Operation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	begun := r.receipt.ExpiresAt.Add(-r.base.Keep)
-	if !op.Tombstone && (r.receipt.State == journal.ReceiptAbsent || !op.CreatedAt.Before(begun.Add(maxLimit-minRetain))) {
+	switch {
+	case op.Tombstone:
+	case r.receipt.State == journal.ReceiptAbsent:
+		if r.oldest.IsZero() || op.CreatedAt.Before(r.oldest) {
+			r.oldest = op.CreatedAt
+		}
+		return false
+	case !op.CreatedAt.Before(r.begun().Add(maxLimit - minRetain)):
 		return false
 	}
 	if !r.ended {
 		r.failed, r.problem = ErrRefused, &keyExpired
 	}
 	return true
+}
+
+// begun returns when the receipt was made. The caller holds r.mu.
+func (r *run) begun() time.Time { return r.receipt.ExpiresAt.Add(-r.base.Keep) }
+
+// isExpired reports whether an operation that the handler met before it asked for the transaction is of an earlier request with
+// the same key, whose receipt is over. A younger one is of a run that left no receipt: it was killed, or answered by a 5xx. The
+// caller holds r.mu.
+func (r *run) isExpired() bool {
+	life := min(r.base.Keep+r.base.Refuse, retain+refuseFor) // that of an earlier release may have been shorter
+	if r.again {
+		life = minRetain - maxLimit
+	}
+	return !r.oldest.IsZero() && !r.oldest.After(r.begun().Add(-life))
 }
 
 // refusals are the problems that answer a request which its receipt keeps from being served.

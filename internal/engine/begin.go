@@ -254,6 +254,7 @@ func (k *call) apply(res *journal.Result) error {
 		return k.failed(err)
 	}
 	k.engine.Idle.See(&res.Operation)
+	_ = k.isEarlier(&res.Operation) // package server then refuses the inbound request
 	return nil
 }
 
@@ -384,7 +385,6 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Ans
 		k.engine.deliveries.OnReturn(op)
 		return Answer{}, k.failWith(op, fault.ErrNotSent, errors.New(op.Cause))
 	case journal.Gone:
-		_ = k.isEarlier(op) // package server then refuses the inbound request
 		return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
 	case journal.Withdrawn:
 		return Answer{}, k.failWith(op, fault.ErrUnwanted, nil)
