@@ -64,8 +64,11 @@ type Operation struct {
 	Cause     string    // why it is pending, unknown or cancelled
 	Replayed  bool      // the answer was recorded before, in the journal or at the provider
 	Answer    *Answer   // the recorded answer of a completed operation; nil if it is left out
-	Resolved  *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
-	Unwanted  *Resolved // who withdrew it; nil if no one did
+	// LastAnswer is the provider's last answer to an operation that it left pending or unknown. Nil means that there was none,
+	// or that it is left out. A body that is a secret or longer than 16 KiB is omitted.
+	LastAnswer *Answer
+	Resolved   *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
+	Unwanted   *Resolved // who withdrew it; nil if no one did
 
 	// The results of looking for it: see Config.Reconcile.
 	Looks     int        // look-ups since it became unknown
@@ -84,7 +87,7 @@ type Operation struct {
 // operationOf returns the public form of a record, with an answer of its own.
 func operationOf(op *journal.Operation) Operation {
 	o := withoutAnswer(op)
-	o.Answer = ownAnswer(op.Answer)
+	o.Answer, o.LastAnswer = ownAnswer(op.Answer), ownAnswer(op.LastAnswer)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -43,7 +44,7 @@ func (c *console) reveal(w http.ResponseWriter, r *http.Request, actor string) e
 	}
 	c.Logger.InfoContext(r.Context(), "onceward console: bodies revealed", "actor", actor, "because", secret.Recorded(why), "operation", op.Handle)
 	bodies := &revealed{Request: shown.Masked(op.Request.Header.Get("Content-Type"), op.Request.Body)}
-	if a := op.Answer; a != nil {
+	if a := cmp.Or(op.Answer, op.LastAnswer); a != nil {
 		bodies.Answer = shown.Masked(a.Header.Get("Content-Type"), a.Body)
 	}
 	return c.showOperation(w, r, http.StatusOK, &op, &page{Revealed: bodies})

@@ -23,6 +23,7 @@ type operation struct {
 	HasWindow              bool
 	Bar                    template.HTML
 	Requested, Answered    *body
+	LastAnswered           *body // of an operation that it left pending or unknown
 	History                []moment
 	MayCancel, MayResolve  bool
 	MaySendAgain           bool
@@ -104,6 +105,9 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	}
 	if a := op.Answer; a != nil {
 		o.Answered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+	}
+	if a := op.LastAnswer; a != nil {
+		o.LastAnswered = bodyOf(a.Header.Get("Content-Type"), a.Body)
 	}
 	o.History = historyOf(op)
 	open := op.State == journal.StateUnknown || op.State == journal.StatePending

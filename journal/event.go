@@ -211,6 +211,7 @@ type Event struct {
 	Generation int   // Complete: the generation that was sent; Deliver: the one delivered
 	Outcome    State // Deliver: the delivered outcome; StateAbsent: any
 	Answer     *Answer
+	LastAnswer *Answer // Park, Doubt, Cancel: the provider's last answer, which decided nothing
 
 	// Due of a Park or Cancel is the earliest time to send it; zero means at once. Of a Doubt, or of a Complete by a
 	// refusal that does not stand, it is the earliest time to repeat it. Of a Claim it limits WakeAt of pending

@@ -385,6 +385,7 @@ func generation(op *Operation, key, reference string) {
 		op.Rounds = op.Rounds[max(len(op.Rounds)-maxRounds, 0):]
 	}
 	op.Generation++
+	op.LastAnswer = nil
 	if op.ReferenceOurs {
 		op.Reference = reference
 	}
@@ -748,6 +749,7 @@ func refused(op *Operation, ev *Event) (Decision, error) {
 	op.Attempts += ev.Attempts
 	sentAs(op, ev)
 	op.MayHaveRun, op.LastEndedAt = true, later(ev.At, ev.Last)
+	op.LastAnswer = lastAnswer(op, ev.Answer)
 	if weigh(op, ev) {
 		return Weighed, nil
 	}
@@ -774,6 +776,20 @@ func answered(op *Operation, ev *Event) {
 	}
 }
 
+// MaxLastAnswer is the largest body of Operation.LastAnswer, in bytes.
+const MaxLastAnswer = 16 << 10
+
+// lastAnswer returns a copy of an answer that decided nothing, as it is kept.
+func lastAnswer(op *Operation, a *Answer) *Answer {
+	kept := Answer{Generation: op.Generation, Status: a.Status, Header: a.Header.Clone(), Omitted: a.Omitted, Cut: a.Cut}
+	if len(a.Body) <= MaxLastAnswer {
+		kept.Body = slices.Clone(a.Body)
+	} else {
+		kept.Omitted = true
+	}
+	return &kept
+}
+
 // release ends a claim without an answer: park, doubt or cancel.
 func release(op *Operation, ev *Event) (Decision, error) {
 	current := op.State == StateInFlight && op.Holder == ev.Session && op.Claim == ev.Claim
@@ -787,6 +803,9 @@ func release(op *Operation, ev *Event) (Decision, error) {
 		return Replay, nil
 	case !current:
 		return Stale, nil
+	}
+	if ev.LastAnswer != nil {
+		op.LastAnswer = lastAnswer(op, ev.LastAnswer)
 	}
 	if ev.Retention != 0 {
 		op.Terms.Retention = min(op.Terms.Retention, max(ev.Retention, 0))
@@ -1005,6 +1024,9 @@ func settle(op *Operation, ev *Event, to State) {
 	op.WakeAt, op.ParkedSince = time.Time{}, time.Time{}
 	op.decided()
 	op.Evidence = withoutAnswers(op.Evidence)
+	if to != StateUnknown {
+		op.LastAnswer = nil
+	}
 	switch {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))

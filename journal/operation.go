@@ -161,6 +161,10 @@ type Operation struct {
 	Cause  string // why it is pending, unknown or cancelled; never a secret
 	Answer *Answer
 
+	// LastAnswer is the provider's last answer to an operation that it left pending or unknown. Nil means that there was none. A
+	// body that is a secret, or longer than MaxLastAnswer, is omitted.
+	LastAnswer *Answer
+
 	Told          bool // its caller received an error: unnamed, it is not sent in the background
 	ByHand        bool // a person cancelled it: the next Begin starts a generation
 	Delivered     bool // a caller or hook has its outcome

@@ -67,13 +67,14 @@ type word struct {
 // detail is an operation with all of its facts.
 type detail struct {
 	operation
-	Key      string         `json:"key,omitempty" doc:"on the wire, shortened unless --full-keys"`
-	Trace    string         `json:"trace,omitempty" doc:"the traceparent of the request that caused it"`
-	Terms    terms          `json:"terms" doc:"what its provider promised when it was begun"`
-	Request  *message       `json:"request,omitempty"`
-	Answer   *message       `json:"answer,omitempty"`
-	Evidence []evidence     `json:"evidence,omitempty" doc:"evidence from look-ups and webhooks, oldest first"`
-	Rounds   []earlierRound `json:"earlier_generations,omitempty"`
+	Key        string         `json:"key,omitempty" doc:"on the wire, shortened unless --full-keys"`
+	Trace      string         `json:"trace,omitempty" doc:"the traceparent of the request that caused it"`
+	Terms      terms          `json:"terms" doc:"what its provider promised when it was begun"`
+	Request    *message       `json:"request,omitempty"`
+	Answer     *message       `json:"answer,omitempty"`
+	LastAnswer *message       `json:"last_answer,omitempty" doc:"pending or unknown: the provider's last answer, which decided nothing"`
+	Evidence   []evidence     `json:"evidence,omitempty" doc:"evidence from look-ups and webhooks, oldest first"`
+	Rounds     []earlierRound `json:"earlier_generations,omitempty"`
 }
 
 type terms struct {
@@ -195,13 +196,7 @@ func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
 		d.Request.body(r.Header.Get("Content-Type"), r.Body, reveal)
 		d.Request.Omitted = op.BodyWithheld
 	}
-	if a := op.Answer; a != nil {
-		d.Answer = &message{
-			Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header)), Omitted: a.Omitted, Cut: a.Cut, Refused: a.Refused,
-			ByHand: a.ByHand, Found: a.Found, Pointer: secret.Text(a.Pointer),
-		}
-		d.Answer.body(a.Header.Get("Content-Type"), a.Body, reveal)
-	}
+	d.Answer, d.LastAnswer = messageOf(op.Answer, reveal), messageOf(op.LastAnswer, reveal)
 	for _, e := range op.Evidence {
 		d.Evidence = append(d.Evidence, evidence{
 			e.At, e.Generation, e.Source, e.Actor, e.Target, e.Status, e.Finding.String(), e.Basis.String(), e.Object, e.Rule, e.Why, shown.Evidence(&e),
@@ -211,6 +206,19 @@ func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
 		d.Rounds = append(d.Rounds, earlierRound{r.Generation, c.key(r.Key), r.Reference})
 	}
 	return d
+}
+
+// messageOf returns an answer that may be nil.
+func messageOf(a *journal.Answer, reveal bool) *message {
+	if a == nil {
+		return nil
+	}
+	m := &message{
+		Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header)), Omitted: a.Omitted, Cut: a.Cut, Refused: a.Refused,
+		ByHand: a.ByHand, Found: a.Found, Pointer: secret.Text(a.Pointer),
+	}
+	m.body(a.Header.Get("Content-Type"), a.Body, reveal)
+	return m
 }
 
 func (m *message) body(contentType string, body []byte, reveal bool) {

@@ -59,6 +59,7 @@ func (d *detail) table(t *table) {
 	t.said("unwanted", d.Unwanted)
 	t.message("request", d.Request)
 	t.message("answer", d.Answer)
+	t.message("last answer", d.LastAnswer)
 	for _, e := range d.Evidence {
 		t.fact("evidence", fmt.Sprintf("%s, generation %d: %s", t.time(e.At), e.Generation, e.says))
 	}

@@ -201,6 +201,24 @@ func (r *run) lastResponse() *Response {
 	return r.answered
 }
 
+// lastAnswer returns the last response of this run as the journal keeps it, or nil.
+func (r *run) lastAnswer() *journal.Answer {
+	last := r.lastResponse()
+	if last == nil {
+		return nil
+	}
+	a := &journal.Answer{Status: last.Status, Header: wire.RecordedHeader(last.Header), Body: last.Body, Cut: last.Cut}
+	if r.hides(last.Header, last.Body) {
+		a.Body, a.Omitted = nil, true
+	}
+	return a
+}
+
+// hides reports whether an answer may hold a secret.
+func (r *run) hides(header http.Header, body []byte) bool {
+	return r.route.Endpoint.SecretResponse || r.secrets != nil && r.secrets.Shown(header, body)
+}
+
 // discard closes the rest of an answer that is not handed over.
 func (a *attempt) discard() {
 	if a.partial && !a.closed {

@@ -414,7 +414,7 @@ func (r *run) complete() {
 	if a.judged.Verdict == providers.AlreadyDone {
 		answer.Refused = false
 	}
-	if a.partial || r.route.Endpoint.SecretResponse || r.secrets != nil && r.secrets.Shown(a.resp.Header, a.body) {
+	if a.partial || r.hides(a.resp.Header, a.body) {
 		answer.Body, answer.Omitted = nil, true
 	}
 	r.end = &end.ending

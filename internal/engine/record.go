@@ -56,6 +56,8 @@ func (r *run) record(result *journal.Result) {
 	}
 	if e.answer != nil {
 		ev.Object = r.answeredObject(e.answer)
+	} else {
+		ev.LastAnswer = r.lastAnswer()
 	}
 	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it

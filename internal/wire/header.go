@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -42,6 +43,10 @@ func RecordedHeader(h http.Header) http.Header {
 		if secret.Header(name) || secret.Propagated(name) || isMark(name) {
 			continue
 		}
+		if name == "Location" && slices.ContainsFunc(values, isMalformed) {
+			marked = append(marked, name)
+			continue
+		}
 		values, isCut := withoutCredentials(name, values)
 		if isCut {
 			marked = append(marked, name)
@@ -57,6 +62,12 @@ func RecordedHeader(h http.Header) http.Header {
 		kept[cutHeader] = []string{mark(slices.Compact(marked))}
 	}
 	return kept
+}
+
+// isMalformed reports whether a URL can't be read, so that its credentials can't be cut out either. No client can follow it.
+func isMalformed(location string) bool {
+	_, err := url.Parse(location)
+	return err != nil
 }
 
 func keptSize(name string, values []string) (size int) {

@@ -11,7 +11,7 @@ import (
 
 func copyOperation(op journal.Operation, bodies bool) journal.Operation {
 	op.Request = copyRequest(op.Request, bodies)
-	op.Answer = copyAnswer(op.Answer, bodies)
+	op.Answer, op.LastAnswer = copyAnswer(op.Answer, bodies), copyAnswer(op.LastAnswer, bodies)
 	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), copyEvidence(op.Evidence, bodies)
 	return op // the targets of Resolved and Unwanted never change
 }

@@ -31,6 +31,7 @@ func anOperation() journal.Operation {
 		Account:  "acct_1", Reference: "r-2", ReferenceName: "form metadata[onceward]", ReferenceOurs: true,
 		Compare: []journal.Field{{Name: "amount", Value: "4200"}}, Rounds: []journal.Round{{Generation: 1, Key: "k1", Reference: "r-1"}},
 		Object: "payment pay_1", Looks: 3, LookedAt: at, Attention: "ambiguous", Disputed: true, LeftFor: time.Hour, Row: "0a1b2c", Adopted: true,
+		LastAnswer: &journal.Answer{Status: 422, Header: http.Header{"A": {"b"}}, Body: []byte("why"), Cut: true},
 		Evidence: []journal.Evidence{
 			{At: at, Generation: 1, Source: journal.SourceLook, Actor: "host", Target: "GET /payments", Status: 403, Pages: 2,
 				Finding: journal.FindingInconclusive, Basis: journal.BasisKey, Digest: "d", Rule: "https://example.com/docs", Why: "403"},

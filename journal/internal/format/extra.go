@@ -26,9 +26,10 @@ const (
 	tagDisputed = 10
 	tagLeftFor  = 11
 	tagRow      = 12
+	tagAnswer   = 13
 )
 
-var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed, tagLeftFor, tagRow}
+var tags = [...]uint64{tagNotAfter, tagTrace, tagEnqueued, tagInbound, tagFlow, tagParked, tagDisputed, tagLeftFor, tagRow, tagAnswer}
 
 func hasExtra(tag uint64, op *journal.Operation) bool {
 	switch tag {
@@ -50,6 +51,8 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 		return op.LeftFor != 0
 	case tagRow:
 		return op.Row != ""
+	case tagAnswer:
+		return op.LastAnswer != nil
 	}
 	return false
 }
@@ -73,6 +76,9 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 		e.int(int64(op.LeftFor))
 	case tagRow:
 		e.buf = append(e.buf, op.Row...)
+	case tagAnswer:
+		e.bytes(EncodeAnswer(op.LastAnswer, false))
+		e.bytes(op.LastAnswer.Body)
 	}
 }
 
@@ -97,6 +103,11 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 		op.LeftFor = time.Duration(d.int())
 	case tagRow:
 		op.Row, d.buf = string(d.buf), nil
+	case tagAnswer:
+		var err error
+		if op.LastAnswer, err = DecodeAnswer(d.bytes(), d.bytes()); err != nil {
+			d.fail()
+		}
 	default:
 		return false
 	}
@@ -107,6 +118,7 @@ func clearExtras(op *journal.Operation) {
 	op.NotAfter, op.Trace, op.Enqueued = time.Time{}, "", false
 	op.InboundEndpoint, op.Flow, op.Newer = "", journal.FlowRef{}, nil
 	op.ParkedSince, op.Disputed, op.LeftFor, op.Row = time.Time{}, false, 0, ""
+	op.LastAnswer = nil
 }
 
 func hasExtras(op *journal.Operation) bool {
