@@ -3,6 +3,7 @@ package rowstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -99,6 +100,18 @@ const (
 	InFlight
 	// Settled has delivered rows that were settled at or before By and not reaped, by Settled and handle.
 	Settled
+	// Unknown has unknown operations, by handle.
+	Unknown
+	// Sought has unknown operations with a Wake after By and after Settled, by handle.
+	Sought
+	// Cancelled has cancelled operations, by handle.
+	Cancelled
+	// InFlightSince has operations in flight with Wake at or before By, by handle.
+	InFlightSince
+	// Untold has the rows with an outcome that is not delivered, held or not, by handle. Sought ones at 0 have none.
+	Untold
+	// Flagged has completed and cancelled operations with a Wake of 0, by handle.
+	Flagged
 )
 
 // Scan selects a page of an index.
@@ -111,6 +124,20 @@ type Scan struct {
 	Before    int64    // handle, exclusive; 0 means none. ByHandle
 	Newest    bool     // handles in descending order. ByHandle
 	Limit     int
+}
+
+// Count is how many rows a scan selects.
+type Count struct {
+	Rows    int64
+	Settled int64 // the earliest of them that is not 0; 0 means none
+}
+
+// Totals are what a database has as a whole.
+type Totals struct {
+	Begun               int64 // operations, as far as handles tell
+	Sessions            int64 // that were begun and not ended
+	Last                time.Time
+	FileBytes, WALBytes int64
 }
 
 // Position is a row's place in an index.
@@ -157,6 +184,9 @@ type Reader interface {
 	Find(ctx context.Context, keys Keys) (Found, error)
 	// Scan returns a page of an index. It locks nothing.
 	Scan(ctx context.Context, scan Scan) ([]Position, error)
+	// Count counts what each scan selects without its limit, all of them at one time.
+	Count(ctx context.Context, scans []Scan) ([]Count, error)
+	Totals(ctx context.Context) (Totals, error)
 	// Holders returns the sessions that hold anything.
 	Holders(ctx context.Context) ([]string, error)
 }

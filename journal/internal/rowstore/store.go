@@ -33,6 +33,7 @@ var (
 	_ journal.Journal       = (*Store)(nil)
 	_ journal.ClockResetter = (*Store)(nil)
 	_ journal.HookKeeper    = (*Store)(nil)
+	_ journal.StatsReader   = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.

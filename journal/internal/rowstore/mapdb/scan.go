@@ -26,6 +26,33 @@ func (v *view) Scan(_ context.Context, scan rowstore.Scan) (page []rowstore.Posi
 	return page[:min(len(page), scan.Limit)], nil
 }
 
+// Count implements rowstore.Reader.
+func (v *view) Count(_ context.Context, scans []rowstore.Scan) ([]rowstore.Count, error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	counts := make([]rowstore.Count, len(scans))
+	for _, row := range v.all() {
+		for i := range scans {
+			if at, is := place(row, &scans[i]); !is || !after(at, scans[i].After) {
+				continue
+			}
+			c := &counts[i]
+			c.Rows++
+			if row.Settled != 0 && (c.Settled == 0 || row.Settled < c.Settled) {
+				c.Settled = row.Settled
+			}
+		}
+	}
+	return counts, nil
+}
+
+// Totals implements rowstore.Reader.
+func (v *view) Totals(context.Context) (rowstore.Totals, error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	return rowstore.Totals{Begun: v.db.head.Newest, Sessions: int64(len(v.db.alive)), Last: v.db.head.Clock.Last}, nil
+}
+
 func (v *view) all() (rows []*rowstore.Row) {
 	for handle := range v.db.rows {
 		if row := v.row(handle); row != nil {
@@ -77,6 +104,18 @@ func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
 	case rowstore.Settled:
 		at.Key = r.Settled
 		return at, r.Settled != 0 && r.Settled <= s.By && r.Told && !r.Reaped
+	case rowstore.Unknown:
+		return at, state == journal.StateUnknown
+	case rowstore.Sought:
+		return at, state == journal.StateUnknown && r.Wake > max(r.Settled, s.By)
+	case rowstore.Cancelled:
+		return at, state == journal.StateCancelled
+	case rowstore.InFlightSince:
+		return at, state == journal.StateInFlight && r.Wake <= s.By
+	case rowstore.Untold:
+		return at, state > journal.StateInFlight && !r.Told && (state != journal.StateUnknown || r.Wake <= r.Settled)
+	case rowstore.Flagged:
+		return at, state > journal.StateInFlight && state != journal.StateUnknown && r.HasWake && r.Wake == 0
 	}
 	return at, false
 }

@@ -19,7 +19,7 @@ func NotYet() map[string]string {
 		"receipts":           "no method of journal.Receipts",
 		"outbox":             "no method of journal.Outbox",
 		"reconciliation":     "one needs a restored copy",
-		"stats":              "no method of journal.StatsReader",
+		"stats":              "one needs a restored copy",
 		"restored":           "no Adopt, and a driver tells of no restored copy",
 		"jumps of the clock": "some need flows",
 		"interruptions":      "the driver has no connections or server",

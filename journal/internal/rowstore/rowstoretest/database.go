@@ -115,6 +115,9 @@ func damagedRow(t *testing.T, db Database) {
 			assert.ErrorIs(t, err, format.ErrDamaged)
 		}
 	})
+	stats, err := p.ReadStats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(65), stats.InFlight, "it is counted, too")
 }
 
 func refusedRow(t *testing.T, db Database) {

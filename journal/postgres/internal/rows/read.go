@@ -2,9 +2,7 @@ package rows
 
 import (
 	"context"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -205,75 +203,4 @@ func (f *finding) result() (rowstore.Found, error) {
 		f.found.Rows = append(f.found.Rows, r)
 	}
 	return f.found, nil
-}
-
-// Scan implements rowstore.Reader.
-func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
-	p := &pipeline{d: r.d}
-	text, args := selection(&scan)
-	p.queue(func(rows pgx.Rows) error {
-		var at rowstore.Position
-		err := rows.Scan(&at.Key, &at.Handle)
-		page = append(page, at)
-		return err
-	}, text, args...)
-	_, err = p.send(ctx, r.c)
-	return page, meaning(err)
-}
-
-// selection returns the statement of a scan, and its arguments.
-func selection(s *rowstore.Scan) (string, []any) {
-	before := s.Before
-	if before == 0 {
-		before = math.MaxInt64
-	}
-	providers := make([][]byte, len(s.Providers))
-	for i, p := range s.Providers {
-		providers[i] = []byte(p)
-	}
-	all := s.Providers == nil
-	limit := int64(s.Limit)
-	const (
-		byHandle = "SELECT 0::bigint, handle FROM {{s}}.rows WHERE handle > $1 AND "
-		inOrder  = " ORDER BY handle LIMIT $2"
-	)
-	byKey := func(column, where string, args ...any) (string, []any) {
-		text := "SELECT COLUMN, handle FROM {{s}}.rows WHERE (COLUMN, handle) > ($1, $2) AND " + where + " ORDER BY COLUMN, handle LIMIT $3"
-		return strings.ReplaceAll(text, "COLUMN", column), append([]any{s.After.Key, s.After.Handle, limit}, args...)
-	}
-	switch s.Index {
-	case rowstore.Pending:
-		return byHandle + "state = 1 AND wake_at BETWEEN -$3::bigint AND $3 AND ($4 OR provider = ANY($5))" + inOrder, []any{s.After.Handle, limit, s.By, all, providers}
-	case rowstore.PendingByWake:
-		return byKey("wake_at", "state = 1 AND wake_at > 0")
-	case rowstore.HeldBy:
-		return byHandle + "holder = $3 AND ($4 OR state > 2 OR provider = ANY($5))" + inOrder, []any{s.After.Handle, limit, s.Holder, all, providers}
-	case rowstore.Undelivered:
-		return byHandle + "NOT told AND state > 2 AND holder IS NULL" + inOrder, []any{s.After.Handle, limit}
-	case rowstore.LookDue:
-		return byKey("wake_at", "state = 4 AND wake_at > 0 AND wake_at <= $4", s.By)
-	case rowstore.Unanswered:
-		return byHandle + "state <> 3" + inOrder, []any{s.After.Handle, limit}
-	case rowstore.InFlight:
-		return byHandle + "holder IS NOT NULL AND state = 2" + inOrder, []any{s.After.Handle, limit}
-	case rowstore.Settled:
-		return byKey("settled_at", "told AND NOT reaped AND settled_at IS NOT NULL AND settled_at <= $4", s.By)
-	}
-	if s.Newest {
-		return byHandle + "handle < $3 ORDER BY handle DESC LIMIT $2", []any{s.After.Handle, limit, before}
-	}
-	return byHandle + "handle < $3" + inOrder, []any{s.After.Handle, limit, before}
-}
-
-// Holders implements rowstore.Reader.
-func (r *reader) Holders(ctx context.Context) (all []string, err error) {
-	p := &pipeline{d: r.d}
-	p.queue(func(rows pgx.Rows) error {
-		var holder string
-		err := rows.Scan(&holder)
-		all = append(all, holder)
-		return err
-	}, "SELECT DISTINCT holder FROM {{s}}.rows WHERE holder IS NOT NULL ORDER BY holder")
-	_, err = p.send(ctx, r.c)
-	return all, meaning(err)
 }

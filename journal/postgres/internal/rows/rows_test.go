@@ -89,5 +89,5 @@ func TestConformance(t *testing.T) {
 			},
 			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
 		}
-	}, skips, 124)
+	}, skips, 125)
 }

@@ -30,6 +30,7 @@ CREATE INDEX rows_wake        ON {{s}}.rows (wake_at, handle)    WHERE state = 1
 CREATE INDEX rows_looks       ON {{s}}.rows (wake_at, handle)    WHERE state = 4;
 CREATE INDEX rows_unanswered  ON {{s}}.rows (handle)             WHERE state <> 3;
 CREATE INDEX rows_undelivered ON {{s}}.rows (handle)             WHERE NOT told AND state > 2 AND holder IS NULL;
+CREATE INDEX rows_flagged     ON {{s}}.rows (handle)             WHERE state > 2 AND state <> 4 AND wake_at = 0;
 CREATE INDEX rows_settled     ON {{s}}.rows (settled_at, handle) WHERE told AND NOT reaped AND settled_at IS NOT NULL;
 CREATE TABLE {{s}}.row_names    (digest bytea PRIMARY KEY, handle bigint NOT NULL);
 CREATE TABLE {{s}}.row_requests (handle bigint PRIMARY KEY, head bytea NOT NULL, body bytea);

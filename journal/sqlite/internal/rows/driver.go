@@ -69,7 +69,7 @@ func (d *Driver) open() (err error) {
 	if err := d.writer.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return err
 	}
-	if d.sql, err = newStatements(d.writer); err != nil {
+	if d.sql, err = newStatements(d.writer, d.path); err != nil {
 		return err
 	}
 	for range readers {
@@ -96,7 +96,7 @@ func dialReader(path string) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(c)
+	r, err := newReader(c, path)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

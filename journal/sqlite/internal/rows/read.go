@@ -5,7 +5,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"strings"
 
 	"github.com/onceward/onceward/journal/internal/format"
@@ -16,14 +18,15 @@ import (
 // reader is a connection that reads, and its statements.
 type reader struct {
 	c                                *conn.Conn
+	path                             string // of the file
 	name, light, whole, mark, holder *conn.Stmt
 	scans                            map[string]*conn.Stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
 
-func newReader(c *conn.Conn) (*reader, error) {
-	r := &reader{c: c, scans: make(map[string]*conn.Stmt)}
+func newReader(c *conn.Conn, path string) (*reader, error) {
+	r := &reader{c: c, path: path, scans: make(map[string]*conn.Stmt)}
 	return r, prepareAll(c, []toPrepare{
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
@@ -119,62 +122,95 @@ func part(head, body driver.Value) *rowstore.Part {
 // Scan implements rowstore.Reader.
 func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
 	text, args := selection(&scan)
+	err = r.each(ctx, text, args, func(v []driver.Value) error {
+		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64)})
+		return nil
+	})
+	return page, err
+}
+
+// each runs a statement that is prepared once.
+func (r *reader) each(ctx context.Context, text string, args []any, f func([]driver.Value) error) (err error) {
 	s := r.scans[text]
 	if s == nil {
 		if s, err = r.c.Prepare(text); err != nil {
-			return nil, err
+			return err
 		}
 		r.scans[text] = s
 	}
-	err = s.EachContext(ctx, func(v []driver.Value) error {
-		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64)})
-		return nil
-	}, args...)
-	return page, err
+	return s.EachContext(ctx, f, args...)
 }
 
 // selection returns the statement of a scan, and its arguments.
 func selection(s *rowstore.Scan) (text string, args []any) {
-	byKey := func(column, where string) string {
-		args = append(args, s.After.Key, s.After.Handle)
-		return "SELECT " + column + ", handle FROM onceward_rows WHERE " + where + " AND (" + column + ", handle) > (?, ?) ORDER BY " + column + ", handle"
+	column, order := "0", "handle"
+	if by := orderOf(s.Index); by != "" {
+		column, order = by, by+", handle"
 	}
-	by := func(where string, own ...any) string {
-		args = append(own, s.After.Handle)
-		return "SELECT 0, handle FROM onceward_rows WHERE " + where + " AND handle > ? ORDER BY handle"
+	if s.Newest {
+		order += " DESC"
 	}
-	switch s.Index {
-	case rowstore.ByHandle:
-		text = by("true")
-		if s.Newest {
-			args = append(args, before(s.Before))
-			text = "SELECT 0, handle FROM onceward_rows WHERE handle > ? AND handle < ? ORDER BY handle DESC"
-		} else if s.Before != 0 {
-			text = by("handle < ?", s.Before)
-		}
-	case rowstore.Pending:
-		where, own := of(s.Providers, "")
-		text = by("state = 1 AND wake_at BETWEEN ? AND ?"+where, append([]any{-s.By, s.By}, own...)...)
-	case rowstore.PendingByWake:
-		text = byKey("wake_at", "state = 1 AND wake_at > 0")
-	case rowstore.HeldBy:
-		where, own := of(s.Providers, "state > 2 OR ")
-		text = by("holder = ?"+where, append([]any{s.Holder}, own...)...)
-	case rowstore.Undelivered:
-		text = by("told = 0 AND state > 2 AND holder IS NULL")
-	case rowstore.LookDue:
-		args = []any{s.By}
-		text = byKey("wake_at", "state = 4 AND wake_at > 0 AND wake_at <= ?")
-	case rowstore.Unanswered:
-		text = by(`handle IN (SELECT handle FROM onceward_rows WHERE state = 1 UNION ALL SELECT handle FROM onceward_rows WHERE state > 3
-			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2)`)
-	case rowstore.InFlight:
-		text = by("holder IS NOT NULL AND state = 2")
+	where, args := condition(s)
+	return "SELECT " + column + ", handle FROM onceward_rows WHERE " + where + " ORDER BY " + order + " LIMIT ?", append(args, int64(s.Limit))
+}
+
+// orderOf returns the column by which an index is ordered, "" for the handle alone.
+func orderOf(i rowstore.Index) string {
+	switch i {
+	case rowstore.PendingByWake, rowstore.LookDue:
+		return "wake_at"
 	case rowstore.Settled:
-		args = []any{s.By}
-		text = byKey("settled_at", "told = 1 AND reaped = 0 AND settled_at IS NOT NULL AND settled_at <= ?")
+		return "settled_at"
 	}
-	return text + " LIMIT ?", append(args, int64(s.Limit))
+	return ""
+}
+
+// condition is what a scan selects after its last place.
+func condition(s *rowstore.Scan) (where string, args []any) {
+	where, args = conditionOf(s)
+	if by := orderOf(s.Index); by != "" {
+		return where + " AND (" + by + ", handle) > (?, ?)", append(args, s.After.Key, s.After.Handle)
+	}
+	return where + " AND handle > ?", append(args, s.After.Handle)
+}
+
+func conditionOf(s *rowstore.Scan) (where string, args []any) {
+	switch s.Index {
+	case rowstore.Pending:
+		where, args = of(s.Providers, "")
+		return "state = 1 AND wake_at BETWEEN ? AND ?" + where, append([]any{-s.By, s.By}, args...)
+	case rowstore.PendingByWake:
+		return "state = 1 AND wake_at > 0", nil
+	case rowstore.HeldBy:
+		where, args = of(s.Providers, "state > 2 OR ")
+		return "holder = ?" + where, append([]any{s.Holder}, args...)
+	case rowstore.Undelivered:
+		return "told = 0 AND state > 2 AND holder IS NULL", nil
+	case rowstore.LookDue:
+		return "state = 4 AND wake_at > 0 AND wake_at <= ?", []any{s.By}
+	case rowstore.Unanswered:
+		return `handle IN (SELECT handle FROM onceward_rows WHERE state = 1 UNION ALL SELECT handle FROM onceward_rows WHERE state > 3
+			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2)`, nil
+	case rowstore.InFlight:
+		return "holder IS NOT NULL AND state = 2", nil
+	case rowstore.Settled:
+		return "told = 1 AND reaped = 0 AND settled_at IS NOT NULL AND settled_at <= ?", []any{s.By}
+	case rowstore.Unknown:
+		return "state = 4", nil
+	case rowstore.Sought:
+		return "state = 4 AND wake_at > ? AND wake_at > settled_at", []any{s.By}
+	case rowstore.Cancelled:
+		return "state > 3 AND state = 5", nil
+	case rowstore.InFlightSince:
+		return "holder IS NOT NULL AND state = 2 AND wake_at <= ?", []any{s.By}
+	case rowstore.Untold:
+		return `handle IN (SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state > 2 AND told = 0
+			UNION ALL SELECT handle FROM onceward_rows WHERE told = 0 AND state > 2 AND holder IS NULL)
+			AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)`, nil
+	case rowstore.Flagged:
+		return "state > 2 AND state <> 4 AND wake_at = 0", nil
+	}
+	return "handle < ?", []any{before(s.Before)}
 }
 
 func before(handle int64) int64 {
@@ -193,6 +229,44 @@ func of(providers []string, or string) (where string, args []any) {
 		args = append(args, p)
 	}
 	return " AND (" + or + "provider IN (" + strings.TrimPrefix(strings.Repeat(", ?", len(providers)), ", ") + "))", args
+}
+
+// Count implements rowstore.Reader.
+func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) (counts []rowstore.Count, err error) {
+	var texts []string
+	var args []any
+	for i := range scans {
+		where, own := condition(&scans[i])
+		texts, args = append(texts, "SELECT count(*), min(settled_at) FROM onceward_rows WHERE "+where), append(args, own...)
+	}
+	err = r.each(ctx, strings.Join(texts, " UNION ALL "), args, func(v []driver.Value) error {
+		c := rowstore.Count{Rows: v[0].(int64)}
+		c.Settled, _ = v[1].(int64)
+		counts = append(counts, c)
+		return nil
+	})
+	return counts, err
+}
+
+const totals = `SELECT newest, last_at, (SELECT count(*) FROM onceward_members),
+	(SELECT page_size FROM pragma_page_size) * (SELECT page_count FROM pragma_page_count) FROM onceward_head`
+
+// Totals implements rowstore.Reader.
+func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
+	err = r.each(ctx, totals, nil, func(v []driver.Value) error {
+		t = rowstore.Totals{Begun: v[0].(int64), Last: fromColumn(v[1].(int64)), Sessions: v[2].(int64), FileBytes: v[3].(int64)}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	switch wal, err := os.Stat(r.path + "-wal"); {
+	case err == nil:
+		t.WALBytes = wal.Size()
+	case !errors.Is(err, fs.ErrNotExist):
+		return t, err
+	}
+	return t, nil
 }
 
 // Holders implements rowstore.Reader.

@@ -72,7 +72,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 126)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 127)
 }
 
 func TestLongHistory(t *testing.T) {

@@ -19,8 +19,8 @@ type statements struct {
 	request, noRequest, answer, noAnswer, hear, forget               *conn.Stmt
 }
 
-func newStatements(c *conn.Conn) (*statements, error) {
-	r, err := newReader(c)
+func newStatements(c *conn.Conn, path string) (*statements, error) {
+	r, err := newReader(c, path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,168 @@
+package rows
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// Scan implements rowstore.Reader.
+func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
+	p := &pipeline{d: r.d}
+	text, args := selection(&scan)
+	p.queue(func(rows pgx.Rows) error {
+		var at rowstore.Position
+		err := rows.Scan(&at.Key, &at.Handle)
+		page = append(page, at)
+		return err
+	}, text, args...)
+	_, err = p.send(ctx, r.c)
+	return page, meaning(err)
+}
+
+// params are the arguments of a statement.
+type params []any
+
+// add returns the parameter of an argument.
+func (p *params) add(arg any) string {
+	*p = append(*p, arg)
+	return fmt.Sprint("$", len(*p))
+}
+
+// selection returns the statement of a scan, and its arguments.
+func selection(s *rowstore.Scan) (string, []any) {
+	var args params
+	column, order := "0::bigint", "handle"
+	if by := orderOf(s.Index); by != "" {
+		column, order = by, by+", handle"
+	}
+	if s.Newest {
+		order += " DESC"
+	}
+	where := condition(s, &args)
+	return "SELECT " + column + ", handle FROM {{s}}.rows WHERE " + where + " ORDER BY " + order + " LIMIT " + args.add(int64(s.Limit)), args
+}
+
+// orderOf returns the column by which an index is ordered, "" for the handle alone.
+func orderOf(i rowstore.Index) string {
+	switch i {
+	case rowstore.PendingByWake, rowstore.LookDue:
+		return "wake_at"
+	case rowstore.Settled:
+		return "settled_at"
+	}
+	return ""
+}
+
+// condition is what a scan selects after its last place.
+func condition(s *rowstore.Scan, args *params) string {
+	where := conditionOf(s, args)
+	if by := orderOf(s.Index); by != "" {
+		return where + " AND (" + by + ", handle) > (" + args.add(s.After.Key) + ", " + args.add(s.After.Handle) + ")"
+	}
+	return where + " AND handle > " + args.add(s.After.Handle)
+}
+
+func conditionOf(s *rowstore.Scan, args *params) string {
+	by := func() string { return args.add(s.By) + "::bigint" }
+	switch s.Index {
+	case rowstore.Pending:
+		return "state = 1 AND wake_at BETWEEN -" + by() + " AND " + by() + of(s.Providers, "", args)
+	case rowstore.PendingByWake:
+		return "state = 1 AND wake_at > 0"
+	case rowstore.HeldBy:
+		return "holder = " + args.add(s.Holder) + of(s.Providers, "state > 2 OR ", args)
+	case rowstore.Undelivered:
+		return "NOT told AND state > 2 AND holder IS NULL"
+	case rowstore.LookDue:
+		return "state = 4 AND wake_at > 0 AND wake_at <= " + by()
+	case rowstore.Unanswered:
+		return "state <> 3"
+	case rowstore.InFlight:
+		return "holder IS NOT NULL AND state = 2"
+	case rowstore.Settled:
+		return "told AND NOT reaped AND settled_at IS NOT NULL AND settled_at <= " + by()
+	case rowstore.Unknown:
+		return "state = 4"
+	case rowstore.Sought:
+		return "state = 4 AND wake_at > " + by() + " AND wake_at > settled_at"
+	case rowstore.Cancelled:
+		return "state <> 3 AND state = 5"
+	case rowstore.InFlightSince:
+		return "holder IS NOT NULL AND state = 2 AND wake_at <= " + by()
+	case rowstore.Untold:
+		return `handle IN (SELECT handle FROM {{s}}.rows WHERE holder IS NOT NULL AND state > 2 AND NOT told
+			UNION ALL SELECT handle FROM {{s}}.rows WHERE NOT told AND state > 2 AND holder IS NULL)
+			AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)`
+	case rowstore.Flagged:
+		return "state > 2 AND state <> 4 AND wake_at = 0"
+	}
+	before := s.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return "handle < " + args.add(before)
+}
+
+// of is a condition that selects providers, or else what or says. No providers select nothing else.
+func of(providers []string, or string, args *params) string {
+	if providers == nil {
+		return ""
+	}
+	all := make([][]byte, len(providers))
+	for i, p := range providers {
+		all[i] = []byte(p)
+	}
+	return " AND (" + or + "provider = ANY(" + args.add(all) + "))"
+}
+
+// Count implements rowstore.Reader. It is one statement, which sees one state of the database.
+func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.Count, error) {
+	var args params
+	texts := make([]string, len(scans))
+	for i := range scans {
+		texts[i] = fmt.Sprint("SELECT ", i, ", count(*), coalesce(min(settled_at), 0) FROM {{s}}.rows WHERE ", condition(&scans[i], &args))
+	}
+	counts := make([]rowstore.Count, len(scans))
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		var i int
+		var c rowstore.Count
+		err := rows.Scan(&i, &c.Rows, &c.Settled)
+		counts[i] = c
+		return err
+	}, strings.Join(texts, " UNION ALL "), args...)
+	_, err := p.send(ctx, r.c)
+	return counts, meaning(err)
+}
+
+// totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
+const totals = `SELECT greatest((SELECT max(handle) FROM {{s}}.rows), (SELECT CASE WHEN is_called THEN last_value - 1 ELSE 0 END FROM {{s}}.row_handles)),
+	(SELECT count(*) FROM {{s}}.row_members), coalesce((SELECT max(last_at) FROM {{s}}.row_lanes), 0),
+	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM unnest(ARRAY['rows', 'row_names', 'row_requests', 'row_answers', 'row_marks', 'row_heard']) t)`
+
+// Totals implements rowstore.Reader.
+func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
+	var last int64
+	err = r.c.QueryRow(ctx, r.d.in(totals), r.d.schema).Scan(&t.Begun, &t.Sessions, &last, &t.FileBytes)
+	t.Last = fromColumn(last)
+	return t, meaning(err)
+}
+
+// Holders implements rowstore.Reader.
+func (r *reader) Holders(ctx context.Context) (all []string, err error) {
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		var holder string
+		err := rows.Scan(&holder)
+		all = append(all, holder)
+		return err
+	}, "SELECT DISTINCT holder FROM {{s}}.rows WHERE holder IS NOT NULL ORDER BY holder")
+	_, err = p.send(ctx, r.c)
+	return all, meaning(err)
+}
