@@ -53,7 +53,7 @@ func (s *Session) Joined(ctx context.Context) (journal.Session, error) {
 }
 
 func (s *Session) join(ctx context.Context) (now, lost journal.Session, err error) {
-	if now, lost, err = s.alive(); now != nil || err != nil {
+	if now, _, err = s.alive(); now != nil || err != nil {
 		return now, nil, err
 	}
 	select {
