@@ -30,7 +30,8 @@ type Provider struct {
 	Hosts []string
 
 	// AccountHeaders name the request headers that select the account, such as Stripe-Account. They are part
-	// of a request's fingerprint.
+	// of a request's fingerprint. An operation that may have run is sent again only with the same values of them, even if
+	// Config.Authorize adds them.
 	AccountHeaders []string
 
 	// CredentialScoped says that keys belong to the credential. After the credential changes, nothing is sent

@@ -52,7 +52,7 @@ func (r *run) admit(req *http.Request, to *url.URL, err error) (*http.Request, e
 // If nothing may have run, the attempt has the credential of the day, which is recorded first.
 func (r *run) checkCredential(req *http.Request, to *url.URL) error {
 	scoped := keysAreScoped(r.route)
-	same := wire.SameCredential(r.op.Credential, wire.BeyondQuery(req, to), r.route.Endpoint.Key, scoped)
+	same := wire.SameCredential(r.op.Credential, wire.BeyondQuery(req, to), wire.OwnerOf(r.route))
 	signed := r.op.Credential != "" && r.op.Credential != journal.Unsigned
 	if !same && scoped && signed {
 		return wire.ErrCredentialChanged
@@ -113,7 +113,7 @@ func keysAreScoped(route *tables.Route) bool { return route.Listed && route.Prov
 
 // digestOf returns a digest of a request's credential, for the journal.
 func digestOf(req *http.Request, route *tables.Route) string {
-	return wire.CredentialDigest(wire.NewSalt(), req, route.Endpoint.Key, keysAreScoped(route))
+	return wire.CredentialDigest(wire.NewSalt(), req, wire.OwnerOf(route))
 }
 
 // checkMode returns an error if the operation's credential has changed its mode, such as "test" or "live". It returns

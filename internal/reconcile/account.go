@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
@@ -70,7 +69,7 @@ func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables
 		return identity{}, describeLook(err)
 	}
 	whose := l.finder.identities.whose(req, route.Provider, u)
-	same := op.Credential != "" && wire.SameCredential(op.Credential, req, route.Endpoint.Key, route.Provider.CredentialScoped)
+	same := op.Credential != "" && wire.SameCredential(op.Credential, req, wire.OwnerOf(&route))
 	var why string
 	if route.Provider.Identity.Path != "" {
 		whose.named, why = l.finder.identities.of(ctx, l, op, route, u, whose)
@@ -115,13 +114,14 @@ const (
 
 // keyOf identifies a credential together with the account that it acts for.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
-	return strings.Join([]string{p.Name, req.URL.Host, core.AccountHeaders(p, req.Header), wire.CredentialDigest(is.salted(), req, providers.Key{}, p.CredentialScoped)}, "\n")
+	owner := wire.Owner{Exact: p.CredentialScoped, AccountHeaders: p.AccountHeaders}
+	return strings.Join([]string{p.Name, req.URL.Host, wire.CredentialDigest(is.salted(), req, owner)}, "\n")
 }
 
 // credentialOf identifies a credential that is added to requests to several places. to is the place of req before the
 // credential was added.
 func (is *identities) credentialOf(req *http.Request, p *providers.Provider, to *url.URL) string {
-	return wire.CredentialDigest(is.salted(), wire.BeyondQuery(req, to), providers.Key{}, p.CredentialScoped)
+	return wire.CredentialDigest(is.salted(), wire.BeyondQuery(req, to), wire.Owner{Exact: p.CredentialScoped})
 }
 
 // whose returns the cached owner of a credential.

@@ -51,6 +51,9 @@ func Dated(h http.Header) (names []string) {
 // does not show whose the key is.
 func Signature(name string) bool { return judgedOf(name)&signing != 0 }
 
+// Signs reports whether a header with that value is a signature over the request.
+func Signs(name, value string) bool { return signs(name, []string{value}) }
+
 // Signed reports whether a request with header h and an encoded query was signed by its caller, or carries its body's
 // digest. A server rejects such a request if it is changed afterwards.
 func Signed(h http.Header, query string) bool {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -81,29 +82,60 @@ func NewSalt() []byte {
 	return salt
 }
 
-// CredentialDigest returns a salted SHA-256 over the names and values of the credentials in req. It leaves out
-// cookies, the key, and values that approve one request alone. It begins with its version and the salt.
+// Owner says which parts of a request show whose it is.
+type Owner struct {
+	// Key is where the key stands, which is no credential.
+	Key providers.Key
+	// Exact is set if keys are scoped to the credential. Otherwise the credential stands for its account. Then the parts
+	// that change from request to request do not count: the times of a token, and all of a signature but its key's id.
+	Exact bool
+	// AccountHeaders are those of the provider's table.
+	AccountHeaders []string
+}
+
+// OwnerOf returns what a route's table says of it.
+func OwnerOf(route *tables.Route) Owner {
+	o := Owner{Key: route.Endpoint.Key}
+	if route.Listed {
+		o.Exact, o.AccountHeaders = route.Provider.CredentialScoped, route.Provider.AccountHeaders
+	}
+	return o
+}
+
+// CredentialDigest returns a salted SHA-256 over the names and values of the credentials in req, and of the headers that
+// select its account. It leaves out cookies, the key, and values that approve one request alone. It begins with its version
+// and the salt.
 //
-// If keys are scoped to the credential, exact is set. Otherwise the credential stands for its account, and the digest
-// leaves out parts that change from request to request: the times of a token, and all of a signature but its key's id.
-func CredentialDigest(salt []byte, req *http.Request, key providers.Key, exact bool) string {
+// A signature alone does not show whose its key is. If req has no other credential, the headers that name an owner count too.
+func CredentialDigest(salt []byte, req *http.Request, o Owner) string {
 	var parts []string
+	shown := false // whose the credentials are
+	add := func(kind, name, value string, signature bool) {
+		if signature && !o.Exact {
+			value = keyIDOf(value)
+		}
+		shown = shown || value != ""
+		parts = append(parts, kind, name, value)
+	}
+	selects := func(name string) bool {
+		return slices.ContainsFunc(o.AccountHeaders, func(h string) bool { return strings.EqualFold(h, name) })
+	}
 	for name, values := range req.Header {
-		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !tables.Key(key).InHeader(name) {
-			value := strings.Join(values, "\n")
-			if !exact && secret.Signature(name) {
-				value = keyIDOf(value)
-			} else {
-				value = lasting(name, value, exact)
-			}
-			parts = append(parts, "header", name, value)
+		if name = http.CanonicalHeaderKey(name); secret.Header(name) && name != "Cookie" && !secret.OneTime(name) && !secret.Propagated(name) && !tables.Key(o.Key).InHeader(name) {
+			add("header", name, lasting(name, strings.Join(values, "\n"), o.Exact), secret.Signature(name))
 		}
 	}
 	_, query, _ := secret.SplitQuery(req.URL.RawQuery)
 	for parameter := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(parameter, "=")
-		if name = unescaped(name); parameter != "" && (key.Place != providers.KeyQuery || name != key.Name) {
-			parts = append(parts, "query", name, unescaped(value))
+		if name = unescaped(name); parameter != "" && (o.Key.Place != providers.KeyQuery || name != o.Key.Name) {
+			add("query", name, unescaped(value), secret.Signature(name))
+		}
+	}
+	unnamed := len(parts) > 0 && !shown
+	for name, values := range req.Header {
+		if name = http.CanonicalHeaderKey(name); !secret.Header(name) && (selects(name) || unnamed && namesOwner(name)) {
+			add("header", name, strings.Join(values, "\n"), false)
 		}
 	}
 	triples := slices.Collect(slices.Chunk(parts, 3))
@@ -117,39 +149,89 @@ func CredentialDigest(salt []byte, req *http.Request, key providers.Key, exact b
 	return digestVersion + digestText.EncodeToString(salt) + ":" + digestText.EncodeToString(h.Sum(nil))
 }
 
+// ownerWords are the words in the names of headers that say whose a request is.
+var ownerWords = []string{"client", "merchant", "account", "partner", "tenant", "member", "vendor", "seller", "shop", "store", "company",
+	"organization", "organisation", "org", "team", "project", "user", "username", "app", "application", "customer", "consumer", "entity", "wallet"}
+
+// namesOwner reports whether a header of this name, which is no credential, says whose the request is: X-Merchant-Id.
+func namesOwner(name string) bool {
+	return name != "User-Agent" && slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return c == '-' || c == '_' }), func(word string) bool {
+		return slices.Contains(ownerWords, strings.TrimSuffix(word, "id"))
+	})
+}
+
 // lasting returns the part of a credential that stays the same from request to request. Of a signature of AWS's
-// Signature Version 4, that is the id of the key that made it. Of a JSON Web Token, it is the claims, unless the
-// credential is wanted exactly.
+// Signature Version 4, that is the id of the key that made it. Unless the credential is wanted exactly, it is the claims of a
+// JSON Web Token, and the id of the key of any signature that names it.
 func lasting(name, value string, exact bool) string {
 	if name != "Authorization" {
 		return value
 	}
-	if signed, is := strings.CutPrefix(value, "AWS4-HMAC-SHA256 "); is {
-		if _, key, is := strings.Cut(signed, "Credential="); is {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
+	if scheme == "AWS4-HMAC-SHA256" {
+		if _, key, is := strings.Cut(rest, "Credential="); is {
 			key, _, _ = strings.Cut(key, "/")
 			return "AWS4 " + key
 		}
 	}
-	if token, is := strings.CutPrefix(value, "Bearer "); is && !exact {
-		if claims := claimsOf(token); claims != "" {
+	switch {
+	case exact:
+	case strings.EqualFold(scheme, "Bearer"):
+		if claims := claimsOf(rest); claims != "" {
 			return "JWT " + claims
+		}
+	case secret.Signs(name, value):
+		if id := cmp.Or(keyIDOf(rest), keyBefore(rest)); id != "" {
+			return scheme + " " + id
 		}
 	}
 	return value
 }
 
-// keyIDOf returns the id of the key in a signature that names it, as by RFC 9421 section 2.3 or its drafts: keyid="a".
+// keyNames are the parameters of a signature that name its key: keyid by RFC 9421 section 2.3 and its drafts, id by Hawk,
+// username by RFC 7616 section 3.4. Credential is that of AWS's scheme and of those like it, which add a date behind "/".
+var keyNames = []string{"keyid", "credential", "id", "username"}
+
+// keyIDOf returns the id of the key in a signature that names it: keyid="a".
 func keyIDOf(signature string) string {
-	at := strings.Index(strings.ToLower(signature), "keyid=")
-	if at < 0 {
-		return ""
-	}
-	id := signature[at+len("keyid="):]
-	if quoted, is := strings.CutPrefix(id, `"`); is {
-		id, _, _ = strings.Cut(quoted, `"`)
+	for signature != "" {
+		var parameter string
+		parameter, signature = nextParameter(signature)
+		name, id, is := strings.Cut(parameter, "=")
+		if !is || !slices.Contains(keyNames, strings.ToLower(name)) {
+			continue
+		}
+		if id = strings.Trim(id, `"`); strings.EqualFold(name, "credential") {
+			id, _, _ = strings.Cut(id, "/")
+		}
 		return id
 	}
-	return id[:len(id)-len(strings.TrimLeft(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/"))]
+	return ""
+}
+
+// nextParameter cuts a list of parameters after the first one. A quoted value ends with its quotation mark.
+func nextParameter(list string) (parameter, rest string) {
+	quoted := false
+	for i := range len(list) {
+		switch list[i] {
+		case '"':
+			quoted = !quoted
+		case ',', ';', ' ':
+			if !quoted {
+				return list[:i], list[i+1:]
+			}
+		}
+	}
+	return list, ""
+}
+
+// keyBefore returns the id of the key in a signature that begins with it, as Azure's SharedKey does: "a:signature".
+func keyBefore(signature string) string {
+	id, _, is := strings.Cut(signature, ":")
+	if !is || strings.ContainsAny(id, `=,;" `) {
+		return ""
+	}
+	return id
 }
 
 // passingClaims are the claims of a JSON Web Token that are new in each: its times and its number (RFC 7519 section 4.1,
@@ -184,10 +266,10 @@ func claimsOf(token string) string {
 
 // SameCredential reports whether req carries what a digest was made of. One that
 // can't be read is of another.
-func SameCredential(digest string, req *http.Request, key providers.Key, exact bool) bool {
+func SameCredential(digest string, req *http.Request, o Owner) bool {
 	text, _, _ := strings.Cut(strings.TrimPrefix(digest, digestVersion), ":")
 	salt, _ := digestText.DecodeString(text)
-	return subtle.ConstantTimeCompare([]byte(CredentialDigest(salt, req, key, exact)), []byte(digest)) == 1
+	return subtle.ConstantTimeCompare([]byte(CredentialDigest(salt, req, o)), []byte(digest)) == 1
 }
 
 func unescaped(s string) string {

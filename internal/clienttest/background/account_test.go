@@ -299,3 +299,54 @@ func TestAPaymentBegunWithoutACredential(t *testing.T) {
 		assert.Len(t, o.box.Effects(), 1)
 	})
 }
+
+// The next release adds other headers in Authorize. It sends a payment again only if they are of the same owner.
+func TestAPaymentStaysWithTheOwnerThatItsHeadersName(t *testing.T) {
+	type headers map[string]string
+	const platform = "Bearer platform"
+	for _, row := range []struct {
+		name  string
+		a, b  headers
+		state onceward.State
+	}{
+		{"another account by the table's header", headers{"Authorization": platform, "Bank-Account": "a"}, headers{"Authorization": platform, "Bank-Account": "b"}, onceward.StateUnknown},
+		{"the same account by the table's header", headers{"Authorization": platform, "Bank-Account": "a"}, headers{"Authorization": platform, "Bank-Account": "a"}, onceward.StateCompleted},
+		{"a signature for another client", headers{"X-Client-Id": "a", "X-Signature": "1"}, headers{"X-Client-Id": "b", "X-Signature": "2"}, onceward.StateUnknown},
+		{"a signature for another merchant", headers{"Merchantid": "a", "X-Sign": "1"}, headers{"Merchantid": "b", "X-Sign": "2"}, onceward.StateUnknown},
+		{"another signature for the same client", headers{"X-Client-Id": "a", "X-Signature": "1", "X-Timestamp": "1"}, headers{"X-Client-Id": "a", "X-Signature": "2", "X-Timestamp": "2"}, onceward.StateCompleted},
+		{"another signature by the same key", headers{"Authorization": `Signature keyId="a",signature="1"`}, headers{"Authorization": `Signature keyId="a",signature="2"`}, onceward.StateCompleted},
+		{"a signature by another key", headers{"Authorization": `Signature keyId="a",signature="1"`}, headers{"Authorization": `Signature keyId="b",signature="2"`}, onceward.StateUnknown},
+		{"a signature by the key of another certificate", headers{"Signature": `keyId="SN=1,CA=CN=a",signature="1"`}, headers{"Signature": `keyId="SN=1,CA=CN=b",signature="2"`}, onceward.StateUnknown},
+		{"Hawk, the same id", headers{"Authorization": `Hawk id="a", ts="1", mac="1="`}, headers{"Authorization": `Hawk id="a", ts="2", mac="2="`}, onceward.StateCompleted},
+		{"Hawk, another id", headers{"Authorization": `Hawk id="a", ts="1", mac="1="`}, headers{"Authorization": `Hawk id="b", ts="2", mac="2="`}, onceward.StateUnknown},
+		{"SharedKey, the same account", headers{"Authorization": "SharedKey a:1="}, headers{"Authorization": "SharedKey a:2="}, onceward.StateCompleted},
+		{"SharedKey, another account", headers{"Authorization": "SharedKey a:1="}, headers{"Authorization": "SharedKey b:2="}, onceward.StateUnknown},
+		{"a scheme with a date behind its key", headers{"Authorization": "TC3-HMAC-SHA256 Credential=a/2000-01-01/tc3_request, Signature=1"}, headers{"Authorization": "TC3-HMAC-SHA256 Credential=a/2000-01-02/tc3_request, Signature=2"}, onceward.StateCompleted},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			o := openOffice(t, onceward.Config{}, unidentified, func(p *providers.Provider) { p.AccountHeaders = []string{"Bank-Account"} })
+			o.box.Account = func(providertest.Request) string { return "the bank's" }
+			release := func(h headers) *process {
+				via, cfg := o.of("")
+				cfg.Authorize = func(r *http.Request) error {
+					for name, value := range h {
+						r.Header.Set(name, value)
+					}
+					return nil
+				}
+				return start(t, via, cfg)
+			}
+			first := release(row.a)
+			o.box.Script(providertest.DropAfter())
+			require.ErrorIs(t, first.Ask(named(t, invoice), o.payment()...).Err, onceward.ErrPending)
+			require.NoError(t, first.Shutdown(t.Context()))
+			pass(time.Hour)
+			second := release(row.b)
+			_, err := second.Resume(t.Context())
+			require.NoError(t, err)
+			op := second.Recorded(onceward.Ref{ID: invoice})
+			assert.Equal(t, row.state, op.State, op.Cause)
+			assert.Equal(t, row.state == onceward.StateCompleted, strings.Count(o.box.Ledger(), "POST") == 2)
+		})
+	}
+}
