@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -98,6 +99,15 @@ func (p *Print) Diff(stored string) ([]string, error) {
 		return nil, ErrKey // under another one nothing is alike
 	}
 	return differ, nil
+}
+
+// OnAnothersBehalf reports whether two stored fingerprints are known to be of requests on behalf of different accounts.
+// Those with salts can't be compared.
+func OnAnothersBehalf(a, b string) bool {
+	one, err := parse(a)
+	other, failed := parse(b)
+	at := slices.Index(parts[:], "account")
+	return err == nil && failed == nil && one.version == plainVersion && other.version == plainVersion && one.digests[at] != other.digests[at]
 }
 
 // fingerprint is one that is taken apart.

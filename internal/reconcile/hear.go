@@ -139,7 +139,8 @@ func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) journal.Heard {
 }
 
 // apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
-// none, the event settles none of them, and all are looked for.
+// none, or they are of several accounts, the event settles none of them, and all are looked for. Of several accounts, only
+// the one operation that the event settles is returned.
 func (c *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
@@ -150,18 +151,27 @@ func (c *Finder) apart(fit []concerned) []concerned {
 			}
 		}
 	}
-	switch {
-	case len(rivals) < 2:
-		return fit
-	case len(known) > 0:
+	several := slices.ContainsFunc(fit, func(o concerned) bool { return inAnotherAccount(&fit[0].op, &o.op) })
+	if len(rivals) > 1 && len(known) > 0 && !several {
 		return known
 	}
-	for i := range rivals {
-		o := &rivals[i]
-		c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
-		o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
+	for i := range fit {
+		o := &fit[i]
+		if o.ev.Kind == journal.EventEvidence {
+			if len(rivals) == 1 {
+				continue
+			}
+			c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
+			o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
+		}
+		o.hidden = o.hidden || several
 	}
-	return rivals
+	return fit
+}
+
+// inAnotherAccount reports whether two operations are known to be of different accounts.
+func inAnotherAccount(a, b *journal.Operation) bool {
+	return !a.MayBeIn(b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.

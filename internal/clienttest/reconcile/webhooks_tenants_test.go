@@ -234,6 +234,38 @@ func TestWebhookOfALabelledAccount(t *testing.T) {
 	}
 }
 
+// Accounts that only a label tells apart gave the same id to an object. An endpoint that is of neither settles and shows neither.
+func TestWebhookOfOneOfSeveralAccounts(t *testing.T) {
+	for name, row := range map[string]struct {
+		labels   [2]string
+		evidence bool
+		alike    bool // the event may be about both
+	}{
+		"two labels":                 {labels: [2]string{"seller-1", "seller-2"}, evidence: true},
+		"a label and none":           {labels: [2]string{"seller-1", ""}, evidence: true},
+		"an unsigned event":          {labels: [2]string{"seller-1", "seller-2"}},
+		"two requests of an account": {labels: [2]string{"seller-1", "seller-1"}, evidence: true, alike: true},
+	} {
+		each(t, name, func(t *testing.T, j journal.Journal) {
+			l := atBank(t, onceward.Config{Journal: j}, unlooked, perTenant, func(p *providers.Provider) { p.KeysPerScope = false })
+			l.Fakes(sameObject)
+			var refs []onceward.Ref
+			for i, label := range row.labels {
+				refs = append(refs, paysAs(t, l, onceward.WithAccount(t.Context(), label), fmt.Sprint(i), with("Authorization", "Bearer "+label)))
+			}
+			e := refunded("evt_1", "obj_7")
+			e.Evidence = row.evidence
+			ops, err := l.Hear(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Equal(t, row.alike, len(ops) == 2)
+			assert.Equal(t, row.alike, len(ops) > 0, "shown")
+			for _, ref := range refs {
+				assert.Equal(t, row.alike, len(findings(t, l, ref)) == 1)
+			}
+		})
+	}
+}
+
 // The handler of a tenant's endpoint gets the operations of that tenant alone.
 func TestWebhooksHandlerOfATenant(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
