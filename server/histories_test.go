@@ -92,6 +92,27 @@ func TestHistories(t *testing.T) {
 			assert.Equal(t, 1, runs, "the decline is recorded")
 			assert.Zero(t, s.rows())
 		}},
+		{"a decline breaks a deferred constraint", func(t *testing.T, s *shop) {
+			runs := 0
+			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				runs++
+				tx, err := server.Tx(r.Context())
+				assert.NoError(t, err)
+				for _, statement := range []string{
+					"INSERT INTO ledger (payee) VALUES ('ann')", "CREATE TABLE lines (payment REFERENCES payments (id) DEFERRABLE INITIALLY DEFERRED)",
+					"CREATE TABLE payments (id PRIMARY KEY)", "INSERT INTO lines VALUES (7)",
+				} {
+					_, err = tx.Exec(statement)
+					assert.NoError(t, err)
+				}
+				w.WriteHeader(http.StatusConflict)
+			}), server.Endpoint{})
+			for range 2 {
+				assert.Equal(t, http.StatusConflict, ask(h, "POST", "/", "1", keyed(key)).Code)
+			}
+			assert.Equal(t, 1, runs, "the decline is recorded")
+			assert.Zero(t, s.rows())
+		}},
 		{"the handler rolls back and begins anew by SQL", func(t *testing.T, s *shop) {
 			h := s.server.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				book(r)

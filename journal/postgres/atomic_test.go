@@ -428,6 +428,27 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			}
 			assert.Equal(t, 1, rows())
 		}},
+		{"a decline breaks a deferred constraint", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
+			cluster.Exec(t, "ALTER TABLE "+ledger+" ADD UNIQUE (payee) DEFERRABLE INITIALLY DEFERRED")
+			for name, begin := range map[string]func(context.Context) (journal.Tx, error){
+				"journal": nil, "application": begins(poolAt(t, cluster.URL(), 2)), "beginner": postgres.Begin(poolAt(t, cluster.URL(), 2)),
+			} {
+				runs := 0
+				h := atomicOn(t, j, begin, nil, func(w http.ResponseWriter, r *http.Request) {
+					runs++
+					tx, err := server.TxAs[pgx.Tx](r.Context())
+					assert.NoError(t, err)
+					_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('eve'), ('eve')")
+					assert.NoError(t, err)
+					w.WriteHeader(http.StatusConflict)
+				})
+				for _, key := range []string{"key-0001-" + name, "key-0001-" + name, ""} {
+					assert.Equal(t, http.StatusConflict, asks(h, key), name)
+				}
+				assert.Equal(t, 2, runs, "the decline is recorded")
+			}
+			assert.Zero(t, rows())
+		}},
 		{"a statement follows a ROLLBACK that is a statement", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "beginner": postgres.Begin(poolAt(t, cluster.URL(), 2))} {
 				for _, ends := range []string{"ROLLBACK", "rollback /* all */"} {

@@ -31,9 +31,13 @@ func Tx(tx *sql.Tx) journal.Tx { return localTx{tx: tx} }
 func (t localTx) Driver() any                    { return t.tx }
 func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// Commit fails, like the writer's, if the file is not in its place any more.
+// Commit fails, like the writer's, if the file is not in its place any more. SQLite checks deferred foreign keys there.
 func (t localTx) Commit(context.Context) error {
-	if err := t.tx.Commit(); err != nil || t.files == nil {
+	err := t.tx.Commit()
+	if conn.OfOneStatement(err) {
+		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, err)
+	}
+	if err != nil || t.files == nil {
 		return err
 	}
 	return t.files.StillInPlace()

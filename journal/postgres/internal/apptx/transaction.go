@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,10 +63,10 @@ func (t *Own) Commit(ctx context.Context) error {
 }
 
 // committed returns the error of a COMMIT. The server answers that of an aborted transaction by ROLLBACK, and refuses a
-// statement before it.
+// statement before it. It checks deferred constraints there, and rolls back if a row breaks one (class 23).
 func committed(err error) error {
 	switch {
-	case errors.Is(err, pgx.ErrTxCommitRollback):
+	case errors.Is(err, pgx.ErrTxCommitRollback), strings.HasPrefix(pgerr.Code(err), "23"):
 		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, err)
 	case pgerr.Code(err) == pgerr.FailedTransaction:
 		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, pgx.ErrTxCommitRollback)
