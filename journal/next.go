@@ -159,9 +159,9 @@ func closer(t, from, to time.Time) time.Time {
 }
 
 // closeWindow closes the window of an operation whose stamp came from a clock that ran ahead. The present clock is
-// behind it by more than the margin, and is believed.
+// behind it by more than the margin, and is believed. An operation that has its answer is not sent again.
 func closeWindow(op *Operation, ev *Event) {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && op.State != StateCompleted {
+	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && (op.State != StateCompleted || op.AnswerMissing()) {
 		op.WindowClosed = true
 	}
 }

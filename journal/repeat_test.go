@@ -85,3 +85,23 @@ func TestTheAnswersFirstLookUpIsNotDelayed(t *testing.T) {
 	_, decision = next(t, op, false, ask)
 	assert.Equal(t, journal.Ignored, decision, "no process looks for an answer unasked")
 }
+
+// A clock ran 20 days ahead when the operation was first sent and completed, and was set back. The window that the record
+// shows is no longer than the provider's memory of the key, which ended long before.
+func TestNoRepeatInTheWindowOfAClockThatRanAhead(t *testing.T) {
+	op, ahead := found(), noon.Add(20*24*time.Hour)
+	op.FirstSentAt, op.LastEndedAt, op.SettledAt, op.UpdatedAt = ahead, ahead, ahead, ahead
+	today := journal.Today{Terms: op.Terms, Form: op.Form}
+	later := ahead.Add(time.Hour)
+	assert.Equal(t, journal.SendNow, journal.MayRepeat(&op, today, later, later, time.Time{}).Answer, "if the clock was right")
+
+	op, decision := next(t, op, false, journal.Event{Kind: journal.EventLook, At: noon, Last: ahead, Due: noon.Add(time.Minute), Asked: true})
+	assert.Equal(t, journal.Look, decision)
+	assert.True(t, op.WindowClosed)
+	assert.Equal(t, journal.Never, journal.MayRepeat(&op, today, later, later, time.Time{}).Answer)
+
+	whole := found()
+	whole.FirstSentAt, whole.Answer = ahead, &journal.Answer{Status: 200}
+	whole, _ = next(t, whole, false, journal.Event{Kind: journal.EventClock, At: noon, Last: ahead})
+	assert.False(t, whole.WindowClosed, "with its answer, it is not sent again")
+}
