@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrTxAborted means that a statement of the transaction has failed, or a deferred constraint at its commit, so that the
-// database commits nothing of it. PostgreSQL aborts a transaction after a failed statement, and SQLite does not.
+// ErrTxAborted means that the database commits nothing of the transaction: a statement has failed, or a deferred constraint
+// at the commit. PostgreSQL aborts a transaction after a failed statement, and SQLite does not.
 var ErrTxAborted = errors.New("journal: a statement of the transaction has failed before, so nothing of it can be committed: roll it back, and begin another")
 
 // Tx is a transaction of a journal's database. Only the packages of stores make one, from their driver's transaction
