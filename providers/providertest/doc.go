@@ -86,8 +86,8 @@
 // for an API of your own.
 //
 // Every execution that ends with a status below 400 is an effect, which [Server.Effects] lists. A refusal has none, and
-// neither has an error in a 200 of an API with such errors. [Server.AssertOneEffect] and similar methods fail a test with a
-// table of the results of all requests.
+// neither has an error in a 200 of an API with such errors. A decline by a 2xx (Declines of the table) makes an object whose
+// state is Refused. [Server.AssertOneEffect] and similar methods fail a test with a table of the results of all requests.
 //
 // Faults (lost, cut, late, false and malformed answers) come from [Server.Script], one for each request, or from
 // [Server.Seed], repeatably. A net/http client may itself repeat a request with an Idempotency-Key if a reused connection

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -46,7 +47,8 @@ type Effect struct {
 	// table's ObjectID names. It may be of the answer's object itself or of the first object in it.
 	Object string
 
-	// State is the object's state after [Server.Turn]. Zero means that Turn did not change it.
+	// State is the object's state after [Server.Turn]. It is Refused from the start if the handler's answer is a decline
+	// by the table (Declines): nothing took effect then. Zero means neither.
 	State providers.Outcome
 }
 
@@ -78,6 +80,10 @@ func (s *Server) leave(c *call, came string) {
 func (s *Server) enter(c *call, a Answer) []*event {
 	c.entry.effect = len(s.effects) + 1
 	o := s.create(c, c.entry.effect, a)
+	what := providers.TookEffect
+	if tables.Declined(&s.provider, a.seen(false)) {
+		what, o.state = providers.Refused, providers.Refused
+	}
 	s.effects = append(s.effects, Effect{
 		Seq:     c.entry.effect,
 		Request: c.entry.number,
@@ -91,9 +97,10 @@ func (s *Server) enter(c *call, a Answer) []*event {
 		Account: o.world.account,
 		Mode:    o.world.mode,
 		Object:  o.id,
+		State:   o.state,
 	})
 	s.made = append(s.made, o)
-	return s.happens(o, providers.TookEffect)
+	return s.happens(o, what)
 }
 
 // Effects returns the ledger in the order of the effects. The caller must not change its headers and bodies.

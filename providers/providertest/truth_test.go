@@ -113,6 +113,17 @@ func TestSettlementMatchesTheLedger(t *testing.T) {
 		held, said := b.holds()
 		assert.True(t, held, said)
 	})
+	t.Run("a decline by a 200 has no effect", func(t *testing.T) {
+		b := keeping(t, providers.Adyen(""), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"pspReference":"993617895215577D","resultCode":"Refused"}`)
+		}), nil)
+		require.Equal(t, journal.EffectRefused, b.pays("a", "/v71/payments", `{}`).Effect)
+		held, said := b.holds()
+		assert.True(t, held, said)
+		require.Len(t, b.Effects(), 1)
+		assert.Equal(t, providers.Refused, b.Effects()[0].State)
+	})
 	t.Run("completed, and never made", func(t *testing.T) {
 		b := keeping(t, keyless(), providertest.Objects("obj_"), nil)
 		b.Script(providertest.DropBefore())
