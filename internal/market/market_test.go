@@ -1,0 +1,77 @@
+package market_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/market"
+	"github.com/onceward/onceward/internal/tempfiles"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+func TestMain(m *testing.M) {
+	plan, is, err := market.Planned()
+	if !is {
+		os.Exit(tempfiles.InMemory(m.Run))
+	}
+	if err == nil {
+		var db market.Database
+		if db, err = openSQLite(context.Background(), plan.Database); err == nil {
+			err = plan.Serve(context.Background(), db)
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func openSQLite(_ context.Context, path string) (market.Database, error) {
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
+	if err != nil {
+		return market.Database{}, err
+	}
+	dialect := strings.NewReplacer("$", "?", "{", "", "}", "").Replace
+	return market.Database{
+		Journal: j,
+		Exec: func(ctx context.Context, tx any, statement string, args ...any) error {
+			_, err := tx.(*sql.Tx).ExecContext(ctx, dialect(statement), args...)
+			return err
+		},
+		Texts: func(ctx context.Context, tx any, query string) (all []string, err error) {
+			rows, err := tx.(*sql.Tx).QueryContext(ctx, dialect(query))
+			if err != nil {
+				return nil, err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var text string
+				if err := rows.Scan(&text); err != nil {
+					return nil, err
+				}
+				all = append(all, text)
+			}
+			return all, rows.Err()
+		},
+	}, nil
+}
+
+// Every order of a marketplace on SQLite ends by itself, or needs attention, though its processes are killed.
+func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
+	t.Parallel()
+	market.EveryOrderEndsOrNeedsAttention(t, market.Store{
+		Database: filepath.Join(t.TempDir(), "market.db"),
+		Open: func(ctx context.Context, path string) (market.Database, error) {
+			db, err := openSQLite(ctx, path)
+			if err == nil {
+				t.Cleanup(func() { require.NoError(t, db.Journal.(*sqlite.Journal).Close()) })
+			}
+			return db, err
+		},
+	})
+}
