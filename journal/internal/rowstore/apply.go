@@ -121,7 +121,7 @@ func (b *batch) misuse(holder *entry, p *prepared) *outcome {
 	if holder == nil {
 		return nil
 	}
-	out := b.s.clock.outcome(p.At)
+	out := b.clock.outcome(p.At)
 	out.decision, out.it = journal.Misuse, holder.now
 	return out
 }
@@ -132,7 +132,7 @@ func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := b.s.clock.outcome(p.At)
+	out := b.clock.outcome(p.At)
 	ev := p.Event
 	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
 	if ev.Taken, err = b.taken(&op, &ev); err != nil {

@@ -218,10 +218,10 @@ func (b *batch) commit() error {
 	changes := b.changes()
 	for _, e := range b.order {
 		if e.now != nil && e.now != e.base {
-			b.s.clock.margin(e.now.op.Terms) // another process's clock may have replaced it since
+			b.clock.margin(e.now.op.Terms) // another process's clock may have replaced it since
 		}
 	}
-	now := b.s.clock.kept()
+	now := b.clock.kept()
 	if b.undone || len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
 		return nil
 	}
@@ -231,6 +231,6 @@ func (b *batch) commit() error {
 	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {
 		return err
 	}
-	b.s.clock.committed(&b.head)
+	b.clock.committed(&b.head)
 	return nil
 }

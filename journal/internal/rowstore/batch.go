@@ -20,6 +20,9 @@ type batch struct {
 	lock Lock
 	sure bool // look up new names too: one of them was taken
 
+	clock  *clock
+	theirs bool // the transaction is the application's: the clock is this batch's own, and moves nothing
+
 	entries map[int64]*entry
 	order   []*entry
 	names   map[Digest]int64  // the handle of each name that was looked up or added; 0 means none
@@ -54,7 +57,7 @@ var errHeld = errors.New("rowstore: another transaction holds the operation")
 
 func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure bool) *batch {
 	return &batch{
-		s: s, ctx: ctx, tx: tx, head: head, lock: lock, sure: sure,
+		s: s, ctx: ctx, tx: tx, head: head, lock: lock, sure: sure, clock: &s.clock,
 		entries: make(map[int64]*entry), names: make(map[Digest]int64), marks: make(map[int64][]int64), added: make(map[int64][]int64),
 	}
 }
@@ -216,7 +219,7 @@ func (b *batch) replace(e *entry, now *item) {
 		b.added[mark] = append(b.added[mark], e.handle)
 	}
 	if now != nil {
-		b.s.clock.margin(now.op.Terms)
+		b.clock.margin(now.op.Terms)
 	}
 	e.now = now
 }

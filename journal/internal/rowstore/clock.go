@@ -16,7 +16,8 @@ type clock struct {
 	owed   []journal.Event // sweeps of transactions that failed
 }
 
-// take adds what other processes have recorded. A head that is older than this process's own commits has no news.
+// take adds what other processes have recorded. A head that is older than this process's own commits has no news, but
+// for the least margin: transactions of the application's lower that, without a number.
 func (c *clock) take(head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,6 +25,19 @@ func (c *clock) take(head *Head) {
 		c.is.Take(head.Clock)
 		c.number = head.Number
 	}
+	if least := head.Clock.LeastMargin; least != 0 && (c.is.LeastMargin == 0 || least < c.is.LeastMargin) {
+		c.is.LeastMargin = least
+		c.is.Forget()
+	}
+}
+
+// glance returns a clock as a transaction of the application's sees it. What that sees of a caller's clock moves nothing.
+func (c *clock) glance(head *Head) *clock {
+	c.mu.Lock()
+	own := &clock{is: c.is, number: c.number}
+	c.mu.Unlock()
+	own.take(head)
+	return own
 }
 
 // committed notes that this process has recorded the clock.
@@ -103,7 +117,7 @@ func isNews(now, recorded store.Clock) bool {
 
 // see notes the caller's clock, and gives each operation without an answer the event that is due.
 func (b *batch) see(at time.Time) error {
-	if sweep, due := b.s.clock.see(at); due {
+	if sweep, due := b.clock.see(at); due && !b.theirs {
 		return b.sweep(sweep)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -165,6 +166,13 @@ type Driver interface {
 	// Begin also proves that this process may still write, even if the transaction writes nothing. After ErrUndecided,
 	// it first finds out whether that commit landed.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
+
+	// BeginTx starts a transaction for the application.
+	BeginTx(ctx context.Context) (journal.Tx, error)
+	// Within returns the journal's part of a transaction of the application's, and the head and what keys select as that
+	// transaction sees them. It locks the rows, and waits for each. Commit writes all of the changes, the newest handle
+	// and the least margin, or nothing. The application commits them.
+	Within(ctx context.Context, theirs journal.Tx, keys Keys) (Tx, Head, Found, error)
 
 	// Read calls f with a reader of committed rows. Nothing stays open after f.
 	Read(ctx context.Context, f func(Reader) error) error

@@ -183,7 +183,7 @@ func (g *group) finish() {
 		(<-g.queue).done <- journal.ErrClosed
 	}
 	last := newRequest(context.Background(), &request{run: func(b *batch) error {
-		b.keep = !b.s.clock.kept().Last.Equal(b.head.Clock.Last)
+		b.keep = !b.clock.kept().Last.Equal(b.head.Clock.Last)
 		return nil
 	}})
 	g.commit(append(g.takeRiders(), last))

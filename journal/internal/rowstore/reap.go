@@ -49,7 +49,7 @@ func (r *reap) page(b *batch) error {
 	if err := b.see(r.p.At); err != nil {
 		return err
 	}
-	passed := b.s.clock.passed(r.p.At)
+	passed := b.clock.passed(r.p.At)
 	places, err := b.tx.Scan(b.ctx, Scan{Index: Settled, By: passed.Add(-r.p.Keep).UnixMilli(), After: r.after, Limit: reapPage})
 	if err != nil {
 		return b.fail(err)

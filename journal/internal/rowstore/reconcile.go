@@ -117,7 +117,7 @@ func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool
 			return nil, false, err
 		}
 	}
-	if first, err = b.tx.Hear(b.ctx, digest, b.s.clock.kept().Last.UnixMilli()); err != nil || !first {
+	if first, err = b.tx.Hear(b.ctx, digest, b.clock.kept().Last.UnixMilli()); err != nil || !first {
 		return nil, first, err
 	}
 	if b.undone = len(ps) == 0; b.undone {

@@ -34,6 +34,7 @@ var (
 	_ journal.ClockResetter = (*Store)(nil)
 	_ journal.HookKeeper    = (*Store)(nil)
 	_ journal.StatsReader   = (*Store)(nil)
+	_ journal.Outbox        = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
@@ -121,7 +122,7 @@ func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 	}
 	return s.alone(ctx, &request{run: func(b *batch) error {
 		b.reset = true
-		return b.sweep(b.s.clock.reset(now))
+		return b.sweep(b.clock.reset(now))
 	}})
 }
 

@@ -37,7 +37,7 @@ func harness(t *testing.T) journaltest.Harness {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 127)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 140)
 }
 
 func TestHistories(t *testing.T) {
@@ -45,6 +45,7 @@ func TestHistories(t *testing.T) {
 		db := mapdb.New()
 		return rowstoretest.Database{
 			Open:   func(t *testing.T) *rowstore.Store { return open(t, db) },
+			Driver: func(*testing.T) rowstore.Driver { return db.Open() },
 			Damage: func(_ *testing.T, handle int64) { db.Damage(handle) },
 			Refuse: func(_ *testing.T, provider string, handle int64) {
 				db.Refuse(func(r *rowstore.Row) bool { return r.Provider == provider || r.Handle == handle })

@@ -282,8 +282,25 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	return nil
 }
 
-// apply makes the changes of a transaction visible.
+// apply makes the changes of a transaction visible, and its head.
 func (db *Database) apply(t *tx, head *rowstore.Head) {
+	db.applyRows(t)
+	if db.head.Number != t.began { // another commit came between: neither clock is lost
+		if db.head.Clock.Last.After(head.Clock.Last) {
+			head.Clock.Last = db.head.Clock.Last
+		}
+		if least := db.head.Clock.LeastMargin; least != 0 && (head.Clock.LeastMargin == 0 || least < head.Clock.LeastMargin) {
+			head.Clock.LeastMargin = least
+		}
+	}
+	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
+	if head.Hook != t.hook {
+		db.head.Hook = head.Hook
+	}
+}
+
+// applyRows makes the changes of a transaction visible.
+func (db *Database) applyRows(t *tx) {
 	for handle, row := range t.rows {
 		if row == nil {
 			delete(db.rows, handle)
@@ -310,17 +327,5 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 		} else {
 			db.heard[digest] = at
 		}
-	}
-	if db.head.Number != t.began { // another commit came between: neither clock is lost
-		if db.head.Clock.Last.After(head.Clock.Last) {
-			head.Clock.Last = db.head.Clock.Last
-		}
-		if least := db.head.Clock.LeastMargin; least != 0 && (head.Clock.LeastMargin == 0 || least < head.Clock.LeastMargin) {
-			head.Clock.LeastMargin = least
-		}
-	}
-	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
-	if head.Hook != t.hook {
-		db.head.Hook = head.Hook
 	}
 }

@@ -17,7 +17,7 @@ func NotYet() map[string]string {
 	return map[string]string{
 		"flows":              "no method of journal.Flows",
 		"receipts":           "no method of journal.Receipts",
-		"outbox":             "no method of journal.Outbox",
+		"outbox":             "one needs a restored copy",
 		"reconciliation":     "one needs a restored copy",
 		"stats":              "one needs a restored copy",
 		"restored":           "no Adopt, and a driver tells of no restored copy",

@@ -19,6 +19,8 @@ import (
 type Database struct {
 	// Open returns a store on the database, as in another process.
 	Open func(t *testing.T) *rowstore.Store
+	// Driver returns another process's driver.
+	Driver func(t *testing.T) rowstore.Driver
 	// Damage changes a bit of an operation's record.
 	Damage func(t *testing.T, handle int64)
 	// Refuse has the database refuse new rows of a provider, and changes of the row with this handle.
@@ -41,6 +43,10 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 		"a name and a second name at several processes are one":     oneSecondName,
 		"an object proves one operation, whichever process sees it": oneProof,
 		"a session's end leaves its operations to other processes":  takeover,
+		"an enqueue keeps the least margin of the clock":            enqueuedMargin,
+		"a refused enqueue writes no part of its row":               refusedEnqueue,
+		"a damaged row fails the enqueue of its name alone":         damagedEnqueue,
+		"an enqueue that is not committed yet delays no others":     openEnqueue,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

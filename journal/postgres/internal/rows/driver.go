@@ -22,9 +22,13 @@ import (
 // connections is how many connections a driver has at most: for the group, waiters, scans, readers and sessions.
 const connections = 12
 
+// appConnections is how many transactions of BeginTx are open at once. Further callers wait.
+const appConnections = 8
+
 // Driver is a rowstore.Driver on one schema. Open makes one.
 type Driver struct {
 	pool     *pgxpool.Pool
+	apps     *pgxpool.Pool // for the application's transactions
 	schema   string
 	identity string
 	key      format.HashKey
@@ -50,9 +54,8 @@ func Open(ctx context.Context, url, schema string) (*Driver, error) {
 	}
 	cfg.MaxConns = connections
 	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	cfg.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
 	d := &Driver{schema: pgx.Identifier{schema}.Sanitize(), own: make(map[string]bool)}
-	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+	if err := d.connect(ctx, cfg); err != nil {
 		return nil, err
 	}
 	var sealed []byte
@@ -64,10 +67,23 @@ func Open(ctx context.Context, url, schema string) (*Driver, error) {
 		err = ErrLayout
 	}
 	if err != nil {
-		d.pool.Close()
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// connect makes the pools.
+func (d *Driver) connect(ctx context.Context, cfg *pgxpool.Config) (err error) {
+	theirs := cfg.Copy()
+	theirs.MaxConns = appConnections
+	if d.apps, err = pgxpool.NewWithConfig(ctx, theirs); err != nil {
+		return err
+	}
+	cfg.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
+	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		d.apps.Close()
+	}
+	return err
 }
 
 // in is a statement with the schema's name.
@@ -118,10 +134,26 @@ func (d *Driver) Alive(id string) (live bool, err error) {
 	return live, err
 }
 
+// closePatience is how long Close waits for transactions that the application has left open.
+const closePatience = 5 * time.Second
+
+// errStillOpen means that the application has left a transaction open.
+var errStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
+
 // Close implements rowstore.Driver.
 func (d *Driver) Close() error {
 	d.pool.Close()
-	return nil
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		d.apps.Close() // it waits for them
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-time.After(closePatience):
+		return errStillOpen
+	}
 }
 
 // meaning maps an error of the server to one of package rowstore.

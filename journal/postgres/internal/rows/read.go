@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 )
 
-// reader reads on a connection.
+// reader reads on a connection, or in a transaction of the application's.
 type reader struct {
 	d *Driver
-	c *pgx.Conn
+	c apptx.Runner
 }
 
 // answer is what a queued statement's rows are read by. Nil reads none.
@@ -31,7 +32,7 @@ func (p *pipeline) queue(f answer, text string, args ...any) {
 }
 
 // send returns the first error, and the number of the statement that failed.
-func (p *pipeline) send(ctx context.Context, c *pgx.Conn) (failed int, err error) {
+func (p *pipeline) send(ctx context.Context, c apptx.Runner) (failed int, err error) {
 	results := c.SendBatch(ctx, &p.b)
 	for i, f := range p.answers {
 		if f == nil {

@@ -18,12 +18,17 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-func open(t *testing.T, server *postgrestest.Cluster, schema string) *rowstore.Store {
+func driver(t *testing.T, server *postgrestest.Cluster, schema string) *rows.Driver {
 	t.Helper()
 	require.NoError(t, rows.Migrate(t.Context(), server.URL(), schema))
 	d, err := rows.Open(t.Context(), server.URL(), schema)
 	require.NoError(t, err)
-	s, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	return d
+}
+
+func open(t *testing.T, server *postgrestest.Cluster, schema string) *rowstore.Store {
+	t.Helper()
+	s, err := rowstore.Open(t.Context(), driver(t, server, schema), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -37,7 +42,8 @@ func TestHistories(t *testing.T) {
 			return strings.ReplaceAll(text, "{{s}}", pgx.Identifier{schema}.Sanitize())
 		}
 		return rowstoretest.Database{
-			Open: func(t *testing.T) *rowstore.Store { return open(t, server, schema) },
+			Open:   func(t *testing.T) *rowstore.Store { return open(t, server, schema) },
+			Driver: func(t *testing.T) rowstore.Driver { return driver(t, server, schema) },
 			Damage: func(t *testing.T, handle int64) {
 				server.Exec(t, in("UPDATE {{s}}.rows SET record = set_byte(record, 20, get_byte(record, 20) # 1) WHERE handle = $1"), handle)
 			},
@@ -89,5 +95,5 @@ func TestConformance(t *testing.T) {
 			},
 			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
 		}
-	}, skips, 125)
+	}, skips, 137)
 }

@@ -58,14 +58,11 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 	p.queue(nil, "SET LOCAL lock_timeout = '"+wait+"'")
 	fenced := false
 	p.queue(func(rows pgx.Rows) error {
-		var number, last, jumped, margin int64
-		if err := rows.Scan(&number, &head.Number, &last, &jumped, &margin, &head.Hook); err != nil {
-			return err
-		}
+		var number int64
+		err := scanClocks(rows, head, &number)
 		t.hook = head.Hook
 		fenced = number != t.lane.number
-		head.Clock.Last, head.Clock.Jumped, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), time.Duration(margin)
-		return nil
+		return err
 	}, readHead, t.lane.id)
 	f := newFinding(keys)
 	f.queue(p)
@@ -80,8 +77,19 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 
 // readHead is the lane's number, and the clock of all lanes: the latest time, the jump that was seen last, and the
 // least margin.
-const readHead = `SELECT (SELECT number FROM {{s}}.row_lanes WHERE id = $1), max(seq), max(last_at), (array_agg(jumped_at ORDER BY seq DESC))[1],
+const (
+	readHead = "SELECT (SELECT number FROM {{s}}.row_lanes WHERE id = $1), " + clocks
+	clocks   = `coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hook FROM {{s}}.row_head) FROM {{s}}.row_lanes`
+)
+
+// scanClocks reads one value and then clocks.
+func scanClocks(rows pgx.Rows, head *rowstore.Head, first any) error {
+	var last, jumped, margin int64
+	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &head.Hook)
+	head.Clock.Last, head.Clock.Jumped, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), time.Duration(margin)
+	return err
+}
 
 // Handle implements rowstore.Tx. Handles are taken from the sequence in blocks, which are lost with their process.
 func (t *tx) Handle(ctx context.Context) (int64, error) {
@@ -149,7 +157,7 @@ func (t *tx) Rollback() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if _, err := t.c.Exec(ctx, "ROLLBACK"); err != nil {
-		_ = t.c.Close(ctx) // the pool makes another
+		_ = t.pooled.Conn().Close(ctx) // the pool makes another
 	}
 	t.end()
 }
@@ -158,7 +166,7 @@ func (t *tx) Rollback() {
 func (t *tx) lose() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = t.c.Close(ctx)
+	_ = t.pooled.Conn().Close(ctx)
 }
 
 // end gives the connection and the lane back.

@@ -35,8 +35,9 @@ type Driver struct {
 	number int64     // of the latest commit that this process has seen
 	shared time.Time // when another process was last seen to have written
 
-	reads chan *reader
+	reads chan *readConn
 	wal   *checkpointer
+	local *local // the application's connections
 
 	mu     sync.Mutex
 	own    map[string]*flock.Flock // of this process's sessions
@@ -51,7 +52,7 @@ var settings = []conn.Pragma{conn.Patience, {"journal_mode", "WAL", "wal"}, {"sy
 
 // Open opens the journal in a file, and makes it if there is none.
 func Open(path string) (*Driver, error) {
-	d := &Driver{path: path, turn: make(chan struct{}, 1), reads: make(chan *reader, readers), own: make(map[string]*flock.Flock)}
+	d := &Driver{path: path, turn: make(chan struct{}, 1), reads: make(chan *readConn, readers), own: make(map[string]*flock.Flock)}
 	if err := d.open(); err != nil {
 		return nil, conn.Explain(path, "open", errors.Join(err, d.close()))
 	}
@@ -69,7 +70,7 @@ func (d *Driver) open() (err error) {
 	if err := d.writer.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return err
 	}
-	if d.sql, err = newStatements(d.writer, d.path); err != nil {
+	if d.sql, err = newStatements(on(d.writer), d.path); err != nil {
 		return err
 	}
 	for range readers {
@@ -88,19 +89,28 @@ func (d *Driver) open() (err error) {
 	if d.wal, err = newCheckpointer(d.path); err != nil {
 		return err
 	}
+	if d.local, err = newLocal(d); err != nil {
+		return err
+	}
 	return d.removeDead()
 }
 
-func dialReader(path string) (*reader, error) {
+// readConn is a connection that reads.
+type readConn struct {
+	*reader
+	c *conn.Conn
+}
+
+func dialReader(path string) (*readConn, error) {
 	c, err := conn.Dial(path, []conn.Pragma{conn.Patience})
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(c, path)
+	r, err := newReader(on(c), path)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return r, nil
+	return &readConn{r, c}, nil
 }
 
 // Begin implements rowstore.Driver. Transactions of this process wait for each other until ctx ends.
@@ -117,17 +127,25 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	return t, t.head, found, nil
 }
 
-func (d *Driver) begin(ctx context.Context) (*tx, error) {
+// takeTurn waits for the transactions of this process that came before, those of the application too.
+func (d *Driver) takeTurn(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	if d.sql == nil { // it was closed
 		<-d.turn
-		return nil, journal.ErrClosed
+		return journal.ErrClosed
 	}
 	d.wal.restart(d.writer)
+	return nil
+}
+
+func (d *Driver) begin(ctx context.Context) (*tx, error) {
+	if err := d.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	begin := func() error { _, err := d.sql.begin.Exec(); return err }
 	err := conn.InTurn(timeout, begin)
 	if err != nil && !conn.IsBusy(err) {
@@ -138,7 +156,7 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 		<-d.turn
 		return nil, conn.Explain(d.path, "begin", err)
 	}
-	t := &tx{d: d, reader: &d.sql.reader}
+	t := &tx{d: d, sql: d.sql, reader: &d.sql.reader}
 	if t.head, err = readHead(d.sql.head); err != nil {
 		t.Rollback()
 		return nil, conn.Explain(d.path, "read the head", err)
@@ -169,28 +187,33 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 			return journal.ErrClosed
 		}
 		defer func() { d.reads <- r }()
-		return conn.Explain(d.path, "read", f(r))
+		return conn.Explain(d.path, "read", f(r.reader))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Close implements rowstore.Driver. It waits for readers and for a transaction that is open.
+// Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open.
 func (d *Driver) Close() error { return conn.Explain(d.path, "close", d.close()) }
 
+// errStillOpen means that the application has left a transaction open.
+var errStillOpen = errors.New("a transaction of the application's is still open, so the file was not closed: end it before the journal")
+
 func (d *Driver) close() error {
-	d.turn <- struct{}{}
+	errs := []error{d.leaveAll()}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errStillOpen)
+	defer cancel()
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return errors.Join(append(errs, context.Cause(ctx))...)
+	}
 	defer func() { <-d.turn }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.sql == nil && d.writer == nil {
-		return nil
+	if d.local != nil {
+		errs = append(errs, d.local.db.Close())
 	}
-	var errs []error
-	for _, lock := range d.own {
-		errs = append(errs, lock.Close()) // its session is dead from now on
-	}
-	clear(d.own)
 	if d.wal != nil {
 		errs = append(errs, d.wal.close())
 		for range readers {
@@ -203,6 +226,18 @@ func (d *Driver) close() error {
 			errs = append(errs, c.Close())
 		}
 	}
-	d.sql, d.writer = nil, nil
+	d.sql, d.writer, d.looks, d.wal, d.local = nil, nil, nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// leaveAll ends the sessions of this process as its death does.
+func (d *Driver) leaveAll() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, lock := range d.own {
+		errs = append(errs, lock.Close())
+	}
+	clear(d.own)
 	return errors.Join(errs...)
 }

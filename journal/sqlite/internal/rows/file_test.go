@@ -65,7 +65,8 @@ func TestHistories(t *testing.T) {
 	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		return rowstoretest.Database{
-			Open: func(t *testing.T) *rowstore.Store { return open(t, path) },
+			Open:   func(t *testing.T) *rowstore.Store { return open(t, path) },
+			Driver: func(t *testing.T) rowstore.Driver { return driver(t, path) },
 			Damage: func(t *testing.T, handle int64) {
 				execute(t, path, fmt.Sprint("UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = ", handle))
 			},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -12,22 +11,21 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// reader is a connection that reads, and its statements.
+// reader is the statements that read, on one connection or in one transaction.
 type reader struct {
-	c                                *conn.Conn
+	prepare                          preparer
 	path                             string // of the file
-	name, light, whole, mark, holder *conn.Stmt
-	scans                            map[string]*conn.Stmt
+	name, light, whole, mark, holder stmt
+	scans                            map[string]stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
 
-func newReader(c *conn.Conn, path string) (*reader, error) {
-	r := &reader{c: c, path: path, scans: make(map[string]*conn.Stmt)}
-	return r, prepareAll(c, []toPrepare{
+func newReader(prepare preparer, path string) (*reader, error) {
+	r := &reader{prepare: prepare, path: path, scans: make(map[string]stmt)}
+	return r, prepareAll(prepare, []toPrepare{
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
 		{&r.whole, "SELECT " + columns + `, q.head, q.body, a.head, a.body FROM onceward_rows o
@@ -35,20 +33,6 @@ func newReader(c *conn.Conn, path string) (*reader, error) {
 		{&r.mark, "SELECT handle FROM onceward_marks WHERE mark = ?"},
 		{&r.holder, "SELECT holder FROM onceward_rows INDEXED BY onceward_rows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 	})
-}
-
-type toPrepare struct {
-	to   **conn.Stmt
-	text string
-}
-
-func prepareAll(c *conn.Conn, all []toPrepare) (err error) {
-	for _, p := range all {
-		if *p.to, err = c.Prepare(p.text); err != nil {
-			return fmt.Errorf("%s: %w", p.text, err)
-		}
-	}
-	return nil
 }
 
 // Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
@@ -133,7 +117,7 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 func (r *reader) each(ctx context.Context, text string, args []any, f func([]driver.Value) error) (err error) {
 	s := r.scans[text]
 	if s == nil {
-		if s, err = r.c.Prepare(text); err != nil {
+		if s, err = r.prepare(text); err != nil {
 			return err
 		}
 		r.scans[text] = s

@@ -136,7 +136,7 @@ func changing(h *rowstore.Head) []any {
 const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, hook, sum"
 
 // readHead reads headColumns.
-func readHead(s *conn.Stmt) (h rowstore.Head, err error) {
+func readHead(s stmt) (h rowstore.Head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.Identity, h.Newest, h.Number = v[0].(string), v[2].(int64), v[3].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[4].(int64)), fromColumn(v[5].(int64)), time.Duration(v[6].(int64))

@@ -13,20 +13,21 @@ import (
 // statements are those of the connection that writes.
 type statements struct {
 	reader
-	begin, commit, rollback, head, setHead, join, leave, members *conn.Stmt
+	begin, commit, rollback, save, release, undo, head, setHead, join, leave, members stmt
 
-	insert, update, remove, addName, removeName, addMark, removeMark *conn.Stmt
-	request, noRequest, answer, noAnswer, hear, forget               *conn.Stmt
+	insert, update, remove, addName, removeName, addMark, removeMark stmt
+	request, noRequest, answer, noAnswer, hear, forget               stmt
 }
 
-func newStatements(c *conn.Conn, path string) (*statements, error) {
-	r, err := newReader(c, path)
+func newStatements(prepare preparer, path string) (*statements, error) {
+	r, err := newReader(prepare, path)
 	if err != nil {
 		return nil, err
 	}
 	s := &statements{reader: *r}
-	return s, prepareAll(c, []toPrepare{
+	return s, prepareAll(prepare, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
+		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.head, "SELECT " + headColumns + " FROM onceward_head"},
 		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, sum = ?"},
 		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
@@ -52,6 +53,7 @@ func newStatements(c *conn.Conn, path string) (*statements, error) {
 type tx struct {
 	*reader
 	d     *Driver
+	sql   *statements
 	head  rowstore.Head
 	rows  int // that were written
 	ended bool
@@ -65,13 +67,13 @@ func (t *tx) Handle(context.Context) (int64, error) {
 
 // Hear implements rowstore.Tx.
 func (t *tx) Hear(_ context.Context, digest []byte, at int64) (bool, error) {
-	n, err := t.d.sql.hear.Exec(digest, at)
+	n, err := t.sql.hear.Exec(digest, at)
 	return n == 1, conn.Explain(t.d.path, "write", err)
 }
 
 // Forget implements rowstore.Tx.
 func (t *tx) Forget(_ context.Context, before int64, limit int) error {
-	_, err := t.d.sql.forget.Exec(before, limit)
+	_, err := t.sql.forget.Exec(before, limit)
 	return conn.Explain(t.d.path, "write", err)
 }
 
@@ -93,7 +95,7 @@ func (t *tx) put(c *rowstore.Change) error {
 	if err := t.putRow(c); err != nil {
 		return err
 	}
-	s, handle := t.d.sql, c.Row.Handle
+	s, handle := t.sql, c.Row.Handle
 	for _, name := range c.RemoveNames {
 		if _, err := s.removeName.Exec(name[:], handle); err != nil {
 			return err
@@ -115,7 +117,7 @@ func (t *tx) put(c *rowstore.Change) error {
 
 // putRow writes the row and its parts.
 func (t *tx) putRow(c *rowstore.Change) error {
-	s, r := t.d.sql, c.Row
+	s, r := t.sql, c.Row
 	if c.Remove {
 		if err := one(s.remove.Exec(r.Handle)); err != nil {
 			return err
@@ -149,7 +151,7 @@ func (t *tx) putRow(c *rowstore.Change) error {
 	return nil
 }
 
-func putPart(put, remove *conn.Stmt, handle int64, p *rowstore.Part) (err error) {
+func putPart(put, remove stmt, handle int64, p *rowstore.Part) (err error) {
 	if p == nil {
 		_, err = remove.Exec(handle)
 	} else {
@@ -158,7 +160,7 @@ func putPart(put, remove *conn.Stmt, handle int64, p *rowstore.Part) (err error)
 	return err
 }
 
-func each(s *conn.Stmt, marks []int64, handle int64) error {
+func each(s stmt, marks []int64, handle int64) error {
 	for _, mark := range marks {
 		if _, err := s.Exec(mark, handle); err != nil {
 			return err
@@ -182,10 +184,10 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		return err
 	}
 	head.Newest = max(head.Newest, t.head.Newest)
-	if _, err := t.d.sql.setHead.Exec(changing(&head)...); err != nil {
+	if _, err := t.sql.setHead.Exec(changing(&head)...); err != nil {
 		return conn.Explain(t.d.path, "write the head", err)
 	}
-	if _, err := t.d.sql.commit.Exec(); err != nil {
+	if _, err := t.sql.commit.Exec(); err != nil {
 		return t.fate(head.Number, err)
 	}
 	t.d.number = head.Number
@@ -197,8 +199,8 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 
 // fate finds out what became of a commit that reported an error.
 func (t *tx) fate(number int64, failed error) error {
-	_, _ = t.d.sql.rollback.Exec()
-	switch is, err := readHead(t.d.sql.head); {
+	_, _ = t.sql.rollback.Exec()
+	switch is, err := readHead(t.sql.head); {
 	case err != nil:
 		return conn.Explain(t.d.path, "commit", errors.Join(rowstore.ErrUndecided, failed))
 	case is.Number == number && number != t.head.Number:
@@ -213,6 +215,6 @@ func (t *tx) Rollback() {
 		return
 	}
 	t.ended = true
-	_, _ = t.d.sql.rollback.Exec()
+	_, _ = t.sql.rollback.Exec()
 	t.d.pass()
 }

@@ -1,0 +1,101 @@
+package rowstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// BeginTx implements journal.Outbox.
+func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s.driver.BeginTx(ctx)
+}
+
+// EnqueueTx implements journal.Outbox.
+func (s *Store) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+	if err := s.open(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := store.CheckEnqueue(ev); err != nil {
+		return journal.Result{}, err
+	}
+	return s.applyIn(ctx, tx, ev)
+}
+
+// DeliverTx implements journal.Outbox.
+func (s *Store) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	if err := s.open(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := store.CheckDeliver(ev); err != nil {
+		return journal.Result{}, err
+	}
+	tx, err := s.driver.BeginTx(ctx)
+	if err != nil {
+		return journal.Result{}, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
+	result, err := s.applyIn(ctx, tx, ev)
+	if err != nil || result.Decision != journal.Recorded {
+		return result, err
+	}
+	if err := f(ctx, tx); err != nil {
+		return journal.Result{}, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return journal.Result{}, err
+	}
+	return result, nil
+}
+
+// applyIn applies an event in a transaction of the application's. After an error of Next nothing was written.
+func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event) (journal.Result, error) {
+	p := prepare(ev)
+	var out *outcome
+	err := s.decideIn(ctx, theirs, p, func(b *batch) (err error) {
+		out, err = b.apply(p)
+		return err
+	})
+	if err != nil {
+		return journal.Result{}, err
+	}
+	return out.result()
+}
+
+// decideIn decides in a transaction of the application's. It decides anew if another transaction was faster.
+func (s *Store) decideIn(ctx context.Context, theirs journal.Tx, p *prepared, run func(*batch) error) error {
+	keys := Keys{Lock: WaitLock}
+	p.keys(&s.key, true, &keys)
+	for try := 0; ; try++ {
+		if err := s.tryIn(ctx, theirs, keys, run); !errors.Is(err, ErrMissed) || try == tries {
+			return err
+		}
+	}
+}
+
+func (s *Store) tryIn(ctx context.Context, theirs journal.Tx, keys Keys, run func(*batch) error) error {
+	tx, head, found, err := s.driver.Within(ctx, theirs, keys)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	b := newBatch(ctx, s, tx, head, WaitLock, true)
+	b.clock, b.theirs = s.clock.glance(&head), true
+	b.take(keys, found)
+	if err := run(b); err != nil || b.broken != nil {
+		return cmp.Or(b.broken, err)
+	}
+	changes := b.changes()
+	if len(changes) == 0 {
+		return nil
+	}
+	// Without it, a journal into which the application only enqueues would not notice a clock that is set back.
+	b.head.Clock.LeastMargin = b.clock.kept().LeastMargin
+	return tx.Commit(ctx, b.head, changes)
+}

@@ -1,0 +1,130 @@
+package rowstoretest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+func (p *process) enqueue(id string) journal.Event {
+	ev := p.begin(id)
+	ev.Kind, ev.Session, ev.Intent.Naming = journal.EventEnqueue, "", journal.Named
+	return ev
+}
+
+func (p *process) beginTx(t *testing.T) journal.Tx {
+	t.Helper()
+	tx, err := p.BeginTx(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(t.Context()) })
+	return tx
+}
+
+func (p *process) decides(t *testing.T, tx journal.Tx, ev journal.Event, want journal.Decision) {
+	t.Helper()
+	result, err := p.EnqueueTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.Equal(t, want, result.Decision)
+}
+
+// A service that only enqueues notices a clock that is set back, too.
+func enqueuedMargin(t *testing.T, db Database) {
+	p := db.join(t)
+	least := func() time.Duration {
+		d := db.Driver(t)
+		defer func() { assert.NoError(t, d.Close()) }()
+		tx, head, _, err := d.Begin(t.Context(), rowstore.Keys{})
+		require.NoError(t, err)
+		tx.Rollback()
+		return head.Clock.LeastMargin
+	}
+	enqueue := func(id string, retention time.Duration) journal.Tx {
+		ev := p.enqueue(id)
+		ev.Intent.Terms.Retention = retention
+		tx := p.beginTx(t)
+		p.decides(t, tx, ev, journal.Recorded)
+		return tx
+	}
+	require.NoError(t, enqueue("rolled back", 12*time.Hour).Rollback(t.Context()))
+	assert.Zero(t, least())
+	var lowest time.Duration
+	for i, retention := range []time.Duration{48 * time.Hour, 24 * time.Hour, 72 * time.Hour} {
+		require.NoError(t, enqueue(fmt.Sprint("a-", i), retention).Commit(t.Context()))
+		terms := p.enqueue("").Intent.Terms
+		terms.Retention = retention
+		if margin := terms.Margin(); lowest == 0 || margin < lowest {
+			lowest = margin
+		}
+		assert.Equal(t, lowest, least(), i)
+	}
+	p.do(t, p.begin("b"))
+	assert.Equal(t, lowest, least(), "another commit keeps it")
+}
+
+// The application may commit all the same, where its database lets it.
+func refusedEnqueue(t *testing.T, db Database) {
+	p := db.join(t)
+	db.Refuse(t, "refused", 0)
+	ev := p.enqueue("refused")
+	ev.Intent.Provider, ev.Intent.Alias = "refused", journal.Ref{ID: "its second name"}
+	tx := p.beginTx(t)
+	p.decides(t, tx, p.enqueue("before"), journal.Recorded)
+	_, err := p.EnqueueTx(t.Context(), tx, ev)
+	require.Error(t, err)
+	committed := tx.Commit(t.Context())
+	for _, id := range []string{"refused", "its second name"} {
+		_, err = p.Get(t.Context(), journal.Ref{ID: id})
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+	}
+	_, err = p.Get(t.Context(), journal.Ref{ID: "before"})
+	if committed == nil {
+		assert.NoError(t, err)
+	} else {
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+	}
+}
+
+func damagedEnqueue(t *testing.T, db Database) {
+	p := db.join(t)
+	op := p.do(t, p.begin("damaged"))
+	db.Damage(t, op.Handle)
+	tx := p.beginTx(t)
+	_, err := p.EnqueueTx(t.Context(), tx, p.enqueue("damaged"))
+	assert.ErrorIs(t, err, format.ErrDamaged)
+	p.decides(t, tx, p.enqueue("sound"), journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+	_, err = p.Get(t.Context(), journal.Ref{ID: "sound"})
+	assert.NoError(t, err)
+}
+
+func openEnqueue(t *testing.T, db Database) {
+	if db.Hold == nil {
+		t.Skip("the database has one writer, and no locks of rows")
+	}
+	p := db.join(t)
+	tx := p.beginTx(t)
+	p.decides(t, tx, p.enqueue("enqueued"), journal.Recorded)
+	begun := make(chan journal.Result, 10)
+	for range cap(begun) {
+		go func() {
+			result, err := p.Apply(t.Context(), p.begin("enqueued"))
+			assert.NoError(t, err)
+			begun <- result
+		}()
+	}
+	p.beside(t, func() {})
+	assert.Empty(t, begun, "none is decided before the transaction ends")
+	require.NoError(t, tx.Commit(t.Context()))
+	decisions := make(map[journal.Decision]int)
+	for range cap(begun) {
+		decisions[(<-begun).Decision]++
+	}
+	assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 9}, decisions)
+}

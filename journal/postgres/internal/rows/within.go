@@ -1,0 +1,104 @@
+package rows
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
+
+// forget resets the session after a transaction of the application's. The next one on that connection may be another
+// tenant's, and begins as the first did.
+const forget = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
+
+// BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction is durable once it commits, regardless of
+// its settings.
+func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
+	tx, err := d.apps.BeginTx(ctx, pgx.TxOptions{
+		BeginQuery:  connection.BeginSQL + "; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')",
+		CommitQuery: forget + connection.SoundCommit + "; COMMIT"})
+	if err != nil {
+		return nil, err
+	}
+	return apptx.NewOwn(tx), nil
+}
+
+// within is the journal's part of a transaction of the application's.
+type within struct {
+	*tx
+	read rowstore.Head
+}
+
+var errElsewhere = errors.New("the transaction is not one of the journal's database")
+
+// Within implements rowstore.Driver. The server may refuse a transaction that is serializable, or of repeatable reads
+// (SQLSTATE 40001). The application then repeats it as a whole.
+func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
+	c, err := apptx.RunnerOf(theirs)
+	if err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
+	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Key: d.key}}
+	p := &pipeline{d: d}
+	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &t.read.Identity) }, "SELECT (SELECT identity FROM {{s}}.row_head), "+clocks)
+	f := newFinding(keys)
+	f.queue(p)
+	_, err = p.send(ctx, c)
+	if err == nil && t.read.Identity != d.identity {
+		err = errElsewhere
+	}
+	if err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
+	found, err := f.result()
+	return t, t.read, found, err
+}
+
+// theirError is the server's error as it is. After it, the transaction can only be rolled back.
+func theirError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg
+	}
+	return err
+}
+
+// Find implements rowstore.Reader.
+func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	found, err := t.tx.Find(ctx, keys)
+	return found, theirError(err)
+}
+
+const savepoint = "onceward_rows"
+
+// Commit implements rowstore.Tx. If another transaction was faster, the application's goes on as it was.
+func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+	p := &pipeline{d: t.d}
+	p.queue(nil, "SAVEPOINT "+savepoint)
+	queueChanges(p, changes)
+	if margin := head.Clock.LeastMargin; margin != t.read.Clock.LeastMargin {
+		// A lane that no transaction uses: an update of another one would make other transactions wait.
+		p.queue(nil, "INSERT INTO {{s}}.row_lanes VALUES ($1, 0, 0, 0, 0, $2)", newID(), int64(margin))
+	}
+	p.queue(nil, "RELEASE SAVEPOINT "+savepoint)
+	_, err := p.send(ctx, t.c)
+	if pgerr.Code(err) != pgerr.DivisionByZero {
+		return theirError(err)
+	}
+	for _, text := range []string{"ROLLBACK TO SAVEPOINT " + savepoint, "RELEASE SAVEPOINT " + savepoint} {
+		if _, err := t.c.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return rowstore.ErrMissed
+}
+
+// Rollback leaves the transaction to the application.
+func (t *within) Rollback() {}

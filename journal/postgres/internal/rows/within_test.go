@@ -1,0 +1,124 @@
+package rows_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+func enqueue(id string) journal.Event {
+	return journal.Event{
+		Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
+		Intent: &journal.Intent{
+			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Naming: journal.Named,
+			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+		},
+	}
+}
+
+// An application may enqueue in a transaction of any of its drivers, and find its own operation there again.
+func TestEnqueueByTheApplicationsDrivers(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, server.Schema(t))
+	db, err := sql.Open("pgx", server.URL())
+	require.NoError(t, err)
+	defer db.Close()
+	ways := map[string]func() journal.Tx{
+		"pgx": func() journal.Tx {
+			tx, err := server.Conn(t).Begin(t.Context())
+			require.NoError(t, err)
+			return apptx.FromPgx(tx)
+		},
+		"simple protocol": func() journal.Tx {
+			cfg, err := pgx.ParseConfig(server.URL())
+			require.NoError(t, err)
+			cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+			c, err := pgx.ConnectConfig(t.Context(), cfg)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close(context.Background()) })
+			tx, err := c.Begin(t.Context())
+			require.NoError(t, err)
+			return apptx.FromPgx(tx)
+		},
+		"database/sql": func() journal.Tx {
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			return apptx.FromSQL(tx)
+		},
+	}
+	for way, begin := range ways {
+		t.Run(way, func(t *testing.T) {
+			tx := begin()
+			for _, want := range []journal.Decision{journal.Recorded, journal.Ignored} {
+				result, err := j.EnqueueTx(t.Context(), tx, enqueue(way))
+				require.NoError(t, err)
+				require.Equal(t, want, result.Decision)
+			}
+			require.NoError(t, tx.Commit(t.Context()))
+			got, err := j.Get(t.Context(), journal.Ref{ID: way})
+			require.NoError(t, err)
+			assert.Equal(t, []byte(way), got.Request.Body)
+		})
+	}
+}
+
+// The server refuses a transaction of repeatable reads whose name another one has taken since. Nothing is recorded twice.
+func TestEnqueueInARepeatableRead(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, server.Schema(t))
+	for _, id := range []string{"new", "there before"} {
+		first, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		if id == "there before" {
+			_, err = j.EnqueueTx(t.Context(), first, enqueue(id))
+			require.NoError(t, err)
+			require.NoError(t, first.Commit(t.Context()))
+			first, err = j.BeginTx(t.Context())
+			require.NoError(t, err)
+		}
+		theirs, err := server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		require.NoError(t, err)
+		_, err = theirs.Exec(t.Context(), "SELECT 1 FROM pg_class LIMIT 1") // it has its snapshot now
+		require.NoError(t, err)
+		changed := enqueue(id)
+		if id == "there before" {
+			require.NoError(t, first.Rollback(t.Context()))
+			op, err := j.Get(t.Context(), journal.Ref{ID: id})
+			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, At: time.Now(), Ref: op.Ref, Handle: op.Handle, Resolution: journal.NotExecuted, Cause: "a test"})
+			require.NoError(t, err)
+		} else {
+			_, err = j.EnqueueTx(t.Context(), first, changed)
+			require.NoError(t, err)
+			require.NoError(t, first.Commit(t.Context()))
+		}
+		_, err = j.EnqueueTx(t.Context(), apptx.FromPgx(theirs), changed)
+		require.Equal(t, pgerr.SerializationFailure, pgerr.Code(err), "%v", err)
+		require.NoError(t, theirs.Rollback(t.Context()))
+	}
+}
+
+func TestTransactionsOfOtherDatabasesAreRefused(t *testing.T) {
+	server, other := postgrestest.Shared(t), postgrestest.Start(t, postgrestest.Setting("fsync", "off"))
+	schema := server.Schema(t)
+	j := open(t, server, schema)
+	_ = open(t, other, schema)
+	tx, err := other.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), apptx.FromPgx(tx), enqueue("a"))
+	require.ErrorContains(t, err, "not one of the journal's database")
+	require.NoError(t, tx.Rollback(t.Context()))
+}

@@ -1,0 +1,103 @@
+package rows
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// stmt is a statement: of a connection of the journal's, which is prepared, or of a transaction of the application's.
+type stmt interface {
+	Exec(args ...any) (int64, error)
+	Each(f func(row []driver.Value) error, args ...any) error
+	EachContext(ctx context.Context, f func(row []driver.Value) error, args ...any) error
+	First(f func(row []driver.Value) error, args ...any) (bool, error)
+}
+
+type preparer func(text string) (stmt, error)
+
+// on prepares statements of a connection.
+func on(c *conn.Conn) preparer {
+	return func(text string) (stmt, error) { return c.Prepare(text) }
+}
+
+type toPrepare struct {
+	to   *stmt
+	text string
+}
+
+func prepareAll(prepare preparer, all []toPrepare) (err error) {
+	for _, p := range all {
+		if *p.to, err = prepare(p.text); err != nil {
+			return fmt.Errorf("%s: %w", p.text, err)
+		}
+	}
+	return nil
+}
+
+// theirStmt is a statement in a transaction of the application's.
+type theirStmt struct {
+	ctx  context.Context
+	tx   *sql.Tx
+	text string
+}
+
+// in returns the preparer of a transaction of the application's.
+func in(ctx context.Context, tx *sql.Tx) preparer {
+	return func(text string) (stmt, error) { return &theirStmt{ctx, tx, text}, nil }
+}
+
+func (s *theirStmt) Exec(args ...any) (int64, error) {
+	result, err := s.tx.ExecContext(s.ctx, s.text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (s *theirStmt) Each(f func([]driver.Value) error, args ...any) error {
+	return s.EachContext(s.ctx, f, args...)
+}
+
+// EachContext ends with the statement's own context.
+func (s *theirStmt) EachContext(_ context.Context, f func([]driver.Value) error, args ...any) error {
+	rows, err := s.tx.QueryContext(s.ctx, s.text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	row, values, to := make([]driver.Value, len(columns)), make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		to[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+		for i, v := range values {
+			row[i] = v
+		}
+		if err := conn.Take(f, row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (s *theirStmt) First(f func([]driver.Value) error, args ...any) (found bool, err error) {
+	err = s.Each(func(row []driver.Value) error {
+		if found {
+			return nil
+		}
+		found = true
+		return f(row)
+	}, args...)
+	return found, err
+}
