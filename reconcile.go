@@ -107,7 +107,8 @@ type Finding struct {
 	Found journal.Finding
 
 	// Object is the id of the found object, alone or after its kind (providers.Endpoint.Object) and a space. Another
-	// kind means another object. FindingTookEffect requires it.
+	// kind means another object, but a name without a kind is of any (journal.SameObject). An object proves one
+	// operation. FindingTookEffect requires it.
 	Object string
 	Answer *Answer // the answer to the request; nil if not known
 	Why    string  // the reason, kept with the evidence; never a secret

@@ -152,7 +152,7 @@ func took(op *Operation, ev *Event) (Decision, error) {
 		return elsewhere(op, ev)
 	case !ev.Evidence.marks():
 		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
-	case ev.Taken && !(op.State == StateCompleted && sameObject(op.Object, ev.Object)): // it keeps the object that it has
+	case ev.Taken && !(op.State == StateCompleted && SameObject(op.Object, ev.Object)): // it keeps the object that it has
 		return undecided(op, ev, FindingAmbiguous)
 	case op.State == StateCompleted:
 		return beside(op, ev)
@@ -212,7 +212,7 @@ func hasEffect(op *Operation) bool { return op.SecondEffects > 0 || disagrees(op
 // disagrees reports whether kept evidence says that the present generation made another object.
 func disagrees(op *Operation, object string) bool {
 	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
-		return e.Generation == op.Generation && e.Finding.TookEffect() && !sameObject(e.Object, object)
+		return e.Generation == op.Generation && e.Finding.TookEffect() && !SameObject(e.Object, object)
 	})
 }
 

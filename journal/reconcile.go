@@ -186,7 +186,7 @@ type Reconciler interface {
 	Hear(ctx context.Context, heard Heard, evs []Event) (results []Result, first bool, err error)
 
 	// FindBy returns the operations of the provider that have the value, in any state, tombstones included, those
-	// created first coming first. It finds by key, reference and object every unsettled operation, and every one with
+	// created first coming first. An object is the value of every name of it ([SameObject]). It finds by key, reference and object every unsettled operation, and every one with
 	// a reference, an object or evidence. It need not find others.
 	FindBy(ctx context.Context, provider string, by By, value string) ([]Match, error)
 }
@@ -221,12 +221,12 @@ func (op *Operation) RoundBy(by By, value string) (generation int, found bool) {
 
 func (op *Operation) roundOfObject(object string) (int, bool) {
 	for _, e := range slices.Backward(op.Evidence) {
-		if slices.Contains(e.Objects(), object) {
+		if slices.ContainsFunc(e.Objects(), func(o string) bool { return SameObject(o, object) }) {
 			return e.Generation, true
 		}
 	}
 	switch {
-	case op.Object != object:
+	case op.Object == "" || !SameObject(op.Object, object):
 		return 0, false
 	case op.Answer != nil:
 		return op.Answer.Generation, true
@@ -248,7 +248,7 @@ func isName(account string) bool { return account != "" && account != OwnCredent
 // Proves reports whether this object, in this account, proves the operation, or will once its claim has ended. An
 // unknown account matches every account.
 func (op *Operation) Proves(account, object string) bool {
-	return op.MayBeIn(account) && (sameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && sameObject(e.Object, object) }))
+	return op.MayBeIn(account) && (SameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Finding.TookEffect() && SameObject(e.Object, object) }))
 }
 
 // MayBeIn reports whether the operation may belong to the account. An unknown account may be any.
@@ -259,13 +259,23 @@ func (op *Operation) MayBeIn(account string) bool {
 // NoKind is the word before the id of an object without a known kind.
 const NoKind = "object"
 
-// sameObject compares two names of an operation's objects. If one has no kind it compares only the ids. An answer
-// names no kind if its table has none, and the program's own look-up may name one.
-func sameObject(a, b string) bool {
+// SameObject reports whether two names are of one object of a provider: a kind, a space and an id each. Both have the same
+// id, and the same kind unless one has none ([NoKind]). An answer names no kind if its table has none, and the program's
+// own look-up may name one.
+func SameObject(a, b string) bool {
 	if a == b {
 		return true
 	}
-	kind, id, _ := strings.Cut(a, " ")
-	other, otherID, _ := strings.Cut(b, " ")
+	kind, id := kindOf(a)
+	other, otherID := kindOf(b)
 	return (kind == NoKind || other == NoKind) && id == otherID
+}
+
+// kindOf returns the parts of an object's name. A bare id has no kind.
+func kindOf(object string) (kind, id string) {
+	kind, id, found := strings.Cut(object, " ")
+	if !found {
+		return NoKind, object
+	}
+	return kind, id
 }

@@ -110,16 +110,11 @@ func NamesAccount(account string) bool { return account != "" && account != ownC
 // is asked once more in the commit.
 func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
-		// Its name in records, now and before the table stated its kind.
-		for _, object := range []string{objectOf(route.Endpoint, id), objectOf(&providers.Endpoint{}, id)} {
-			matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
-			*unread = cmp.Or(*unread, err)
-			if slices.ContainsFunc(matches, func(m journal.Match) bool {
-				return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
-			}) {
-				return true
-			}
-		}
-		return false
+		object := objectOf(route.Endpoint, id)
+		matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
+		*unread = cmp.Or(*unread, err)
+		return slices.ContainsFunc(matches, func(m journal.Match) bool {
+			return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -254,6 +255,44 @@ var reconcileTests = []test{
 		}
 		assert.Equal(t, []string{"dead"}, claim(true))
 		assert.Equal(t, []string{"alive"}, claim(false), "who does not look is offered it at once")
+	}),
+	reconciling("an object with a kind and one without are one object, and prove one operation", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
+		for i, row := range []struct {
+			first, second string
+			one           bool
+		}{
+			{"object ch_1", "charge ch_1", true}, {"charge ch_2", "object ch_2", true}, {"charge ch_3", "charge ch_3", true},
+			{"charge 4", "refund 4", false}, {"object ch 5", "charge ch 5", true}, {"object 6", "object 7", false},
+		} {
+			for _, answered := range []bool{true, false} {
+				name := fmt.Sprintf("%d %t ", i, answered)
+				first, second := fmt.Sprint(row.first, answered), fmt.Sprint(row.second, answered)
+				if answered { // by its own answer
+					begin := c.beginEvent(named(name + "first"))
+					complete := c.completeEvent(c.decide(begin, journal.Execute))
+					complete.Object, complete.Account, complete.Delivered = first, "acct_1", true
+					c.decide(complete, journal.Recorded)
+				} else { // by evidence
+					c.hear(r, name+"a", c.took(c.unknown(name+"first"), first))
+				}
+				for _, filled := range []bool{false, true} {
+					if filled && h.Reopen != nil {
+						require.NoError(t, c.session.End(t.Context()))
+						h.Journal = h.Reopen(t)
+						c, r = newCaller(t, h.Journal), h.Journal.(journal.Reconciler)
+					}
+					found := c.found(r, journal.ByObject, second)
+					assert.Equal(t, row.one, found != nil && len(found) == 1, "%s is found by %s", first, second)
+				}
+				op := c.unknown(name + "second")
+				c.hear(r, name+"b", c.took(op, second))
+				state := journal.StateUnknown
+				if !row.one {
+					state = journal.StateCompleted
+				}
+				assert.Equal(t, state, c.get(op.Ref).State, "%s after %s", second, first)
+			}
+		}
 	}),
 	reconciling("evidence of an effect completes an unknown operation, with its answer", func(t *testing.T, h Harness, c *caller, r journal.Reconciler) {
 		op := c.unknown("one")

@@ -215,7 +215,7 @@ func (j *Journal) remove(op *journal.Operation) {
 	j.rows[op.Handle-1] = nil
 	delete(j.byRef, op.Ref)
 	delete(j.byRef, op.Alias)
-	for _, m := range store.Marks(op) {
+	for _, m := range store.AllMarks(op) {
 		if m.By == journal.ByObject {
 			j.byObject[m.Value] = slices.DeleteFunc(j.byObject[m.Value], func(handle int64) bool { return handle == op.Handle })
 		}

@@ -90,7 +90,7 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, va
 
 // taken reports whether the object that ev names proves another operation.
 func (j *Journal) taken(op *journal.Operation, ev *journal.Event) bool {
-	return slices.ContainsFunc(j.byObject[ev.Object], func(handle int64) bool {
+	return slices.ContainsFunc(j.byObject[store.MarkValue(journal.ByObject, ev.Object)], func(handle int64) bool {
 		other := j.at(handle)
 		return other != nil && store.Takes(other, op, *ev)
 	})
@@ -112,7 +112,7 @@ func (j *Journal) sole(op *journal.Operation, ev *journal.Event) bool {
 
 // mark has the operation be found by its objects.
 func (j *Journal) mark(op *journal.Operation) {
-	for _, m := range store.Marks(op) {
+	for _, m := range store.AllMarks(op) {
 		if handles := j.byObject[m.Value]; m.By == journal.ByObject && !slices.Contains(handles, op.Handle) {
 			j.byObject[m.Value] = append(handles, op.Handle)
 		}

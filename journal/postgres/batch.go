@@ -403,8 +403,8 @@ func (j *Journal) decided(ev journal.Event) *batching.Write {
 	case len(add)+len(remove) > 0 || ev.Object != "":
 		w.Marks = &batching.MarkChange{Add: add, Remove: remove}
 		if ev.Object != "" {
-			w.Object = record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
-			w.Marks.Taken = record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object})
+			w.Object = record.Sought(journal.ByObject, ev.Object)
+			w.Marks.Taken = record.Sought(store.TakenBy(ev), ev.Object)
 		}
 	case !w.Answered || before.Sum == 0:
 		w.Like = batching.LikeFollowed

@@ -57,7 +57,7 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 	if !store.NamesObject(ev) {
 		return false, nil
 	}
-	object := record.MarkHash(store.Mark{By: journal.ByObject, Value: ev.Object})
+	object := record.Sought(journal.ByObject, ev.Object)
 	if _, err := t.do(addObject, object); err != nil {
 		return false, err
 	}
@@ -72,7 +72,7 @@ func (t *tx) takes(op *journal.Operation, ev journal.Event) (bool, error) {
 		}
 		return err
 	}, "SELECT "+record.Columns+t.j.fromOperations()+"WHERE o.handle IN (SELECT handle FROM {{schema}}.marks WHERE hash = $1) AND o.handle <> $2",
-		record.MarkHash(store.Mark{By: store.TakenBy(ev), Value: ev.Object}), op.Handle)
+		record.Sought(store.TakenBy(ev), ev.Object), op.Handle)
 	return taken, err
 }
 

@@ -14,10 +14,10 @@ import (
 func (b *batch) remark(before, after *journal.Operation) error {
 	var had, has []store.Mark
 	if store.Marked(before) {
-		had = store.Marks(before)
+		had = store.AllMarks(before)
 	}
 	if store.Marked(after) {
-		has = store.Marks(after)
+		has = store.AllMarks(after)
 	}
 	for _, m := range has {
 		if slices.Contains(had, m) {
@@ -40,17 +40,29 @@ func (b *batch) remark(before, after *journal.Operation) error {
 
 // markedBy lists the operations that may be found so, by handle.
 func (b *batch) markedBy(by journal.By, value string) ([]int64, error) {
-	find, args := b.sql.FindMarks, []any{b.segments.Key.OfMark(byte(by), value)}
-	if by == store.ByFound {
-		find, args = b.sql.FindFound, []any{int64(sealed.FoundBucket), args[0]}
+	sought := store.MarkValue(by, value)
+	handles := b.memtable.MarkedBy(by, sought, b.folded)
+	for _, hash := range hashes(&b.segments.Key, by, sought, value) {
+		find, args := b.sql.FindMarks, []any{hash}
+		if by == store.ByFound {
+			find, args = b.sql.FindFound, []any{int64(sealed.FoundBucket), hash}
+		}
+		found, err := b.handles(find, args...)
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, found...)
 	}
-	handles, err := b.handles(find, args...)
-	if err != nil {
-		return nil, err
-	}
-	handles = append(handles, b.memtable.MarkedBy(by, value, b.folded)...)
 	slices.Sort(handles)
 	return slices.Compact(handles), nil
+}
+
+// hashes returns the hashes of the values, each once. A file of before has the second alone.
+func hashes(key *format.HashKey, by journal.By, values ...string) (all []int64) {
+	for _, value := range slices.Compact(values) {
+		all = append(all, key.OfMark(byte(by), value))
+	}
+	return all
 }
 
 // takes reports whether the object that ev names for op proves another operation.

@@ -4,6 +4,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,7 +87,11 @@ func TestMemtableOfObjects(t *testing.T) {
 	require.Less(t, len(kept.Evidence), 20)
 	for _, e := range kept.Evidence {
 		for _, object := range e.Objects() {
-			want[object] = []int64{op.Handle}
+			_, id, named := strings.Cut(object, " ")
+			if !named {
+				id = object
+			}
+			want["object "+id] = []int64{op.Handle}
 		}
 	}
 	nothing := doubted(t, j, s, "invoice-2")
@@ -97,7 +102,7 @@ func TestMemtableOfObjects(t *testing.T) {
 	done.Object = "ch_100"
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
-	want["ch_100"] = []int64{begun.Operation.Handle}
+	want["object ch_100"] = []int64{begun.Operation.Handle}
 	assert.Equal(t, want, sqlite.Objects(j))
 
 	stop := refuse(t, path, "INSERT ON onceward_log")

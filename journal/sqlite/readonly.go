@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -113,14 +114,17 @@ func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By
 				return err
 			}
 			var handles []int64
-			query, args := sealed.FindMarks, []any{j.file.writer.segments.Key.OfMark(byte(by), value)}
-			if by == store.ByFound {
-				query, args = "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?", []any{int64(sealed.FoundBucket), args[0]}
+			var err error
+			for _, hash := range hashes(&j.file.writer.segments.Key, by, store.MarkValue(by, value), value) {
+				query, args := sealed.FindMarks, []any{hash}
+				if by == store.ByFound {
+					query, args = "SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?", []any{int64(sealed.FoundBucket), hash}
+				}
+				err = cmp.Or(err, r.Each(query, func(v []driver.Value) error {
+					handles = append(handles, v[0].(int64))
+					return nil
+				}, args...))
 			}
-			err := r.Each(query, func(v []driver.Value) error {
-				handles = append(handles, v[0].(int64))
-				return nil
-			}, args...)
 			slices.Sort(handles)
 			for _, handle := range slices.Compact(handles) {
 				if err == nil {

@@ -190,7 +190,7 @@ func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	assert.Equal(t, 2, marks(), "its key and its reference")
 	_, _, err = j.Hear(t.Context(), journal.Heard{ID: "evt_1"}, []journal.Event{tookEffect(op, "charge ch_1")})
 	require.NoError(t, err)
-	assert.Equal(t, 4, marks(), "and its object, twice: as one that was found too")
+	assert.Equal(t, 6, marks(), "and its object, with and without its kind, each twice: as one that was found too")
 	require.Empty(t, verify(t, j))
 }
 

@@ -63,7 +63,7 @@ func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
 		}
 	}
 	if store.NamesObject(p.Event) {
-		k.Marks = append(k.Marks, key.OfMark(byte(store.TakenBy(p.Event)), p.Object))
+		k.Marks = append(k.Marks, key.OfMark(byte(store.TakenBy(p.Event)), store.MarkValue(store.TakenBy(p.Event), p.Object)))
 	}
 }
 

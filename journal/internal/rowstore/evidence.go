@@ -33,7 +33,7 @@ func (b *batch) sole(op *journal.Operation, ev *journal.Event) (bool, error) {
 
 // anyMarked reports whether is holds for any operation that may have this mark.
 func (b *batch) anyMarked(by journal.By, value string, is func(*journal.Operation) bool) (bool, error) {
-	handles, err := b.marked(b.s.key.OfMark(byte(by), value))
+	handles, err := b.marked(b.s.key.OfMark(byte(by), store.MarkValue(by, value)))
 	if err != nil {
 		return false, err
 	}

@@ -140,7 +140,7 @@ func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, valu
 		return nil, err
 	}
 	err = s.driver.Read(ctx, func(r Reader) error {
-		handles, err := marked(ctx, r, s.key.OfMark(byte(by), value))
+		handles, err := marked(ctx, r, s.key.OfMark(byte(by), store.MarkValue(by, value)))
 		if err == nil && by == journal.ByKey {
 			err = inFlight(ctx, r, func(page []int64) { handles = append(handles, page...) })
 		}

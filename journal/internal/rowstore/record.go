@@ -48,7 +48,7 @@ func (it *item) marks(key *format.HashKey) (marks []int64) {
 	if it == nil || !store.Marked(&it.op) || onlyKeyInFlight(&it.op) {
 		return nil
 	}
-	for _, m := range store.Marks(&it.op) {
+	for _, m := range store.AllMarks(&it.op) {
 		marks = append(marks, key.OfMark(byte(m.By), m.Value))
 	}
 	return marks

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -65,7 +66,7 @@ func Takes(other, op *journal.Operation, ev journal.Event) bool {
 		return false
 	}
 	return ev.Kind != journal.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
-		return e.Finding.TookEffect() && e.Object == ev.Object
+		return e.Finding.TookEffect() && journal.SameObject(e.Object, ev.Object)
 	})
 }
 
@@ -100,6 +101,28 @@ func Shares(other, op *journal.Operation, ev journal.Event) bool {
 type Mark struct {
 	By    journal.By
 	Value string
+}
+
+// MarkValue returns the value by which marks are looked for. All names of one object have the same: its id, without a kind.
+func MarkValue(by journal.By, value string) string {
+	if by != journal.ByObject && by != ByFound {
+		return value
+	}
+	if _, id, found := strings.Cut(value, " "); found {
+		value = id
+	}
+	return journal.NoKind + " " + value
+}
+
+// AllMarks are Marks, and MarkValue of each object. A journal of before has only the others.
+func AllMarks(op *journal.Operation) []Mark {
+	marks := Marks(op)
+	for _, m := range marks {
+		if m.Value = MarkValue(m.By, m.Value); !slices.Contains(marks, m) {
+			marks = append(marks, m)
+		}
+	}
+	return marks
 }
 
 // Marks are what the operation can be found by: in all its generations, each once.

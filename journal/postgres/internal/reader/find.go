@@ -44,7 +44,7 @@ func (read Reader) FindBy(ctx context.Context, provider string, by journal.By, v
 		op, err := record.WithoutBodies(r, head)
 		matches = append(matches, store.Match(op, by, value))
 		return err
-	}, FindBySQL, record.MarkHash(store.Mark{By: by, Value: value}), by == journal.ByKey, []byte(provider), LengthAndKey(value), []byte(value))
+	}, FindBySQL, record.Sought(by, value), by == journal.ByKey, []byte(provider), LengthAndKey(value), []byte(value))
 	if err != nil {
 		return nil, err
 	}

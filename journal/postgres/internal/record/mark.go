@@ -15,6 +15,11 @@ func MarkHash(m store.Mark) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
+// Sought returns the hash of the marks by which an operation with this value is found.
+func Sought(by journal.By, value string) int64 {
+	return MarkHash(store.Mark{By: by, Value: store.MarkValue(by, value)})
+}
+
 // Marked reports whether the operation has marks in the table. An operation that is sent for the first time has none,
 // unless it has more than a key. Most have their answer right after, and would write and remove a row for nothing.
 // FindBy scans the operations in flight instead. They are no more than are sent at a time.
@@ -29,7 +34,7 @@ func Remarked(before, after *journal.Operation) (add, remove []int64) {
 		if !Marked(op) {
 			return nil
 		}
-		for _, m := range store.Marks(op) {
+		for _, m := range store.AllMarks(op) {
 			all = append(all, MarkHash(m))
 		}
 		return all

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // Table holds the operations that only the log has: those with a handle above the log's folded. The writer
@@ -61,7 +62,11 @@ func (r *Table) MarkedBy(by journal.By, value string, folded int64) (handles []i
 // noteObjects has the operation be found by its objects.
 func (r *Table) noteObjects(op *journal.Operation) {
 	note := func(object string) {
-		if handles := r.ByObject[object]; object != "" && !slices.Contains(handles, op.Handle) {
+		if object == "" {
+			return
+		}
+		object = store.MarkValue(journal.ByObject, object)
+		if handles := r.ByObject[object]; !slices.Contains(handles, op.Handle) {
 			r.ByObject[object] = append(handles, op.Handle)
 		}
 	}
@@ -79,6 +84,7 @@ func (r *Table) forgetObjects(op *journal.Operation) {
 		if object == "" {
 			return
 		}
+		object = store.MarkValue(journal.ByObject, object)
 		handles := slices.DeleteFunc(r.ByObject[object], func(handle int64) bool { return handle == op.Handle })
 		if r.ByObject[object] = handles; len(handles) == 0 {
 			delete(r.ByObject, object)

@@ -53,7 +53,9 @@ func (s *verifiedSegment) checkMarks() error {
 		for _, m := range store.Marks(&k.Op) {
 			of := mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle}
 			s.must(&k.Op, there[of], "its marks find it")
-			delete(there, of)
+		}
+		for _, m := range store.AllMarks(&k.Op) {
+			delete(there, mark{s.key.OfMark(byte(m.By), m.Value), k.Op.Handle})
 		}
 	}
 	for stray := range there {
