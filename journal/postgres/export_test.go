@@ -35,6 +35,19 @@ func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
 	return by.bury(ctx, []string{s.ID(), j.member.Load().ID}, nil)
 }
 
+// BuryOthers makes j find all other processes dead.
+func BuryOthers(ctx context.Context, j *Journal) error {
+	rows, err := j.pool.Query(ctx, "SELECT id FROM "+j.schema+".sessions WHERE process <> $1 AND buried_at IS NULL", j.member.Load().ID)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	return j.bury(ctx, ids, nil)
+}
+
 // Kill makes a session die, as by kill -9 of its process, and be found dead.
 func Kill(ctx context.Context, s journal.Session) error {
 	own := s.(*session)

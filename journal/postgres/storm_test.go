@@ -30,6 +30,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/market"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
@@ -71,6 +72,17 @@ func TestMain(m *testing.M) {
 	}
 	if name := os.Getenv(crasherVariable); name != "" {
 		fmt.Fprintln(os.Stderr, beginAndHang(context.Background(), name))
+		os.Exit(1)
+	}
+	if plan, is, err := market.Planned(); is {
+		var db market.Database
+		if err == nil {
+			db, err = openMarket(context.Background(), plan.Database)
+		}
+		if err == nil {
+			err = plan.Serve(context.Background(), db)
+		}
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(tempfiles.InMemory(m.Run))
