@@ -26,10 +26,11 @@ var ErrCredentialChanged = errors.New("the credential is another one than the op
 
 // ErrAccountUnproven: in another account it would be another effect.
 var ErrAccountUnproven error = otherCredential("the credential is another one than the operation was sent with, and it is not proven to be of the same account: " +
-	"bring the first one back, or resolve the operation (Client.Resolve)")
+	"ask again with the first one, so that a look-up may find it, or resolve the operation (Client.Resolve)")
 
 // ErrAnotherAccount is of a credential that its provider says to be of another account.
-var ErrAnotherAccount error = otherCredential("the credential's account is not the operation's: ask again with the credential that the operation was begun with")
+var ErrAnotherAccount error = otherCredential("the credential's account is not the operation's: " +
+	"ask again with the credential of that account, so that a look-up may find it, or resolve the operation (Client.Resolve)")
 
 // ErrCredentialUnrecorded: the credential that was sent is not recorded, and may be another one.
 var ErrCredentialUnrecorded error = otherCredential("no credential was recorded when the operation was sent, and this may be another one: " +
