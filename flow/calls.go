@@ -290,7 +290,8 @@ func (st *step) broken(err error) *fault {
 	case st.calls.refused: // before it was begun
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.core.Now().Add(lookAgain)}
 	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
-		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain)}
+		// A run that lacks a record would leave its step as it is when it gives the flow up.
+		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain), final: st.doubted}
 	}
 	return nil
 }

@@ -118,8 +118,11 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 		}
 		return tx.Commit(ctx)
 	}
-	if err := commit(); err != nil {
-		// The commit may have landed: the next run will see.
+	switch err := commit(); {
+	case errors.Is(err, journal.ErrTxAborted):
+		return nil, err // write overlooked the error of its statement, and the next run would again
+	case err != nil:
+		st.doubted = true // the next run reads whether it landed
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}
 	}
 	st.recorded = true

@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -309,6 +312,96 @@ func TestALocalStepInTheDriversTransaction(t *testing.T) {
 	})
 	require.ErrorIs(t, err, flow.ErrStep)
 	require.ErrorContains(t, err, "are *sql.Tx, and no *sql.Conn")
+}
+
+// A LocalStep whose writes the database can't commit fails, by the function's mistake. Another run would make it again.
+func TestALocalStepWhoseTransactionIsAborted(t *testing.T) {
+	for name, statements := range map[string][]string{
+		"a statement that failed, and was overlooked": {"CREATE TABLE once (id UNIQUE ON CONFLICT ROLLBACK)", "INSERT INTO once VALUES (1)", "INSERT INTO once VALUES (1)"},
+		"a deferred constraint":                       {"CREATE TABLE lines (id REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)", "CREATE TABLE orders (id PRIMARY KEY)", "INSERT INTO lines VALUES (1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
+			err := a.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+				_, err := flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) {
+					for _, statement := range append([]string{"INSERT INTO entries VALUES ('booked')", "PRAGMA defer_foreign_keys = on"}, statements...) {
+						_, _ = tx.ExecContext(ctx, statement)
+					}
+					return 1, nil
+				})
+				if errors.Is(err, journal.ErrTxAborted) && !errors.Is(err, onceward.ErrPending) {
+					return flow.GiveUp(err)
+				}
+				return err
+			})
+			require.ErrorIs(t, err, flow.ErrGivenUp)
+			assert.Empty(t, a.entries())
+		})
+	}
+}
+
+// lossy is a journal some of whose transactions lose the answer of their commit.
+type lossy struct{ *sqlite.Journal }
+
+type lost struct{ journal.Tx }
+
+func (l lost) Commit(ctx context.Context) error {
+	return errors.Join(l.Tx.Commit(ctx), errors.New("connection reset by peer"))
+}
+
+func (l lossy) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	if t, ok := tx.(lost); ok {
+		tx = t.Tx
+	}
+	return l.Journal.ApplyFlowTx(ctx, tx, ev)
+}
+
+// A LocalStep has committed, and its answer is lost. Its function gives the flow up for that. The next run undoes the step.
+func TestAFlowGivenUpForACommitInDoubt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal.db")
+	synctest.Test(t, func(t *testing.T) { givesUpInDoubt(t, file) })
+}
+
+func givesUpInDoubt(t *testing.T, file string) {
+	j, err := sqlite.Open(file, sqlite.Options{Volatile: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s := newCheckout(t, lossy{j}, onceward.Config{})
+	var loses bool
+	ledger := func(statement string) (n int) {
+		tx, err := j.BeginSQL(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, tx.QueryRow(statement).Scan(&n))
+		require.NoError(t, tx.Commit())
+		return n
+	}
+	ledger("CREATE TABLE entries (amount INTEGER); SELECT 0")
+	order := func() error {
+		return s.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
+			_, err := flow.LocalStep(ctx, "book", func(ctx context.Context, tx *sql.Tx) (int, error) {
+				_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES (5)")
+				return 1, err
+			}, flow.WithLocalUndo(func(ctx context.Context, tx *sql.Tx, _ int) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES (-5)")
+				return err
+			}), flow.WithTransaction[int](func(ctx context.Context) (journal.Tx, error) {
+				tx, err := j.BeginTx(ctx)
+				if loses {
+					return lost{tx}, err
+				}
+				return tx, err
+			}))
+			return flow.GiveUp(cmp.Or(err, errors.New("the order is not wanted")))
+		})
+	}
+	loses = true
+	require.ErrorIs(t, order(), onceward.ErrPending)
+	assert.Equal(t, 5, ledger("SELECT sum(amount) FROM entries"))
+	loses = false
+	time.Sleep(2 * time.Second)
+	require.ErrorIs(t, order(), flow.ErrGivenUp)
+	assert.Zero(t, ledger("SELECT sum(amount) FROM entries"))
+	assert.Equal(t, 2, ledger("SELECT count(*) FROM entries"))
 }
 
 // The writes of a local undo and its record are one commit. It undoes a step of any kind, and runs again after an error.

@@ -28,6 +28,7 @@ type step struct {
 	result   []byte         // recorded before
 	stated   bool           // a person stated the result
 	recorded bool           // its record was committed with its own writes
+	doubted  bool           // it is not known whether that commit landed
 	undoes   bool           // it is a step's undo
 	spare    bool           // the flow goes on, and is undone, though an operation of it stays unknown
 	onlyTold bool           // calls are answered from the journal, and no other is made
