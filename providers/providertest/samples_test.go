@@ -138,7 +138,7 @@ func samples() []sample {
 		{name: "Mangopay", adapter: "Mangopay", provider: providers.Mangopay(), path: "/v2.01/client/transfers", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "TrueLayer", adapter: "TrueLayer", provider: providers.TrueLayer(), path: "/v3/payments", made: outcome{201, `{"id":"1"}`}, meanwhile: inFlight, mismatch: indeterminate, resent: true},
 		{name: "Worldline", adapter: "Worldline", provider: providers.Worldline(), path: "/v2/shop/payments", made: outcome{201, `{"payment":{"id":"1"}}`}, meanwhile: inFlight, mismatch: final, resent: true},
-		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", repeat: answerGone, repeatStatus: 409, meanwhile: retry, mismatch: answerGone, resent: true},
+		{name: "Moov", adapter: "Moov", provider: providers.Moov(), path: "/accounts/1/transfers", made: outcome{200, `{"id":"PM123"}`}, repeat: alreadyDone, repeatStatus: 409, meanwhile: retry, mismatch: alreadyDone, resent: true},
 		{name: "Mercado Pago", adapter: "MercadoPago", provider: providers.MercadoPago(day), path: "/v1/payments", made: outcome{201, `{"id":1}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "Plaid", adapter: "Plaid", provider: providers.Plaid(), path: "/bank_transfer/create", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "ACP", adapter: "ACP", provider: providers.ACP("any.example.com"), path: "/checkout_sessions/1/complete", meanwhile: inFlight, mismatch: misuse, resent: true},
