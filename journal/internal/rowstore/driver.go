@@ -154,8 +154,9 @@ type Head struct {
 	Newest   int64 // the latest handle
 	Number   int64 // rises with each commit whose clock others may not know
 	Clock    store.Clock
-	Hook     bool // see journal.HookKeeper. Commit records it if it differs from what Begin returned
-	Reset    bool // Commit: the clock was set back, and replaces what other transactions have recorded
+	Hook     bool   // see journal.HookKeeper. Commit records it if it differs from what Begin returned
+	Naming   string // of receipts' keys, likewise; "" means that none was made
+	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 }
 
 // Driver is a database. Its methods are safe for concurrent use.
@@ -197,6 +198,7 @@ type Reader interface {
 	Totals(ctx context.Context) (Totals, error)
 	// Holders returns the sessions that hold anything.
 	Holders(ctx context.Context) ([]string, error)
+	ReceiptReader
 }
 
 // Tx is a transaction that writes. One goroutine uses it. It sees its own changes.
@@ -210,6 +212,7 @@ type Tx interface {
 	Hear(ctx context.Context, digest []byte, at int64) (first bool, err error)
 	// Forget forgets at most limit events that were heard before.
 	Forget(ctx context.Context, before int64, limit int) error
+	ReceiptWriter
 	// Put writes changes, those that remove a row first.
 	Put(ctx context.Context, changes []*Change) error
 	// Commit puts the last changes and the head, and makes the transaction durable. The transaction has ended then,

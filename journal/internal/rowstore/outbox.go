@@ -68,10 +68,12 @@ func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event
 	return out.result()
 }
 
-// decideIn decides in a transaction of the application's. It decides anew if another transaction was faster.
+// decideIn decides in a transaction of the application's. p is what it reads by name, or nil. It decides anew if another transaction was faster.
 func (s *Store) decideIn(ctx context.Context, theirs journal.Tx, p *prepared, run func(*batch) error) error {
 	keys := Keys{Lock: WaitLock}
-	p.keys(&s.key, true, &keys)
+	if p != nil {
+		p.keys(&s.key, true, &keys)
+	}
 	for try := 0; ; try++ {
 		if err := s.tryIn(ctx, theirs, keys, run); !errors.Is(err, ErrMissed) || try == tries {
 			return err

@@ -30,11 +30,12 @@ type Store struct {
 }
 
 var (
-	_ journal.Journal       = (*Store)(nil)
-	_ journal.ClockResetter = (*Store)(nil)
-	_ journal.HookKeeper    = (*Store)(nil)
-	_ journal.StatsReader   = (*Store)(nil)
-	_ journal.Outbox        = (*Store)(nil)
+	_ journal.Journal        = (*Store)(nil)
+	_ journal.ClockResetter  = (*Store)(nil)
+	_ journal.HookKeeper     = (*Store)(nil)
+	_ journal.StatsReader    = (*Store)(nil)
+	_ journal.Outbox         = (*Store)(nil)
+	_ journal.ReceiptCounter = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.

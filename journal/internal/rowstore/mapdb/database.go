@@ -9,6 +9,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -22,7 +23,12 @@ type Database struct {
 	rows  map[int64]*rowstore.Row
 	names map[rowstore.Digest]int64
 	marks map[int64]map[int64]bool
-	heard map[string]int64  // when an event was heard, by its digest
+	heard map[string]int64 // when an event was heard, by its digest
+
+	receipts map[journal.ReceiptKey]*rowstore.Receipt
+	heads    map[entity]int64
+	receipt  int64 // the latest handle of one
+
 	alive map[string]func() // of sessions, by ID: what to call when one is lost
 
 	held   map[any]*tx // who holds a handle, a name or a mark
@@ -39,6 +45,7 @@ func New() *Database {
 		head:  rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
 		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
 		alive: make(map[string]func()), held: make(map[any]*tx),
+		receipts: make(map[journal.ReceiptKey]*rowstore.Receipt), heads: make(map[entity]int64),
 	}
 }
 
@@ -48,6 +55,7 @@ func (db *Database) Copy() *Database {
 	defer db.mu.Unlock()
 	c := New()
 	c.head, c.rows, c.names, c.heard = db.head, maps.Clone(db.rows), maps.Clone(db.names), maps.Clone(db.heard)
+	c.receipts, c.heads, c.receipt = maps.Clone(db.receipts), maps.Clone(db.heads), db.receipt
 	for m, handles := range db.marks {
 		c.marks[m] = maps.Clone(handles)
 	}
@@ -129,7 +137,7 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	if err := d.usable(); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, hook: db.head.Hook, view: view{db: db}}
+	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, hook: db.head.Hook, naming: db.head.Naming, view: view{db: db}}
 	t.t = t
 	found, err := t.find(ctx, keys)
 	if err != nil {

@@ -91,6 +91,20 @@ func (db *Database) Damage(handle int64) {
 	db.rows[handle] = &row
 }
 
+// DamageReceipt flips a bit in a receipt.
+func (db *Database) DamageReceipt(handle int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for key, r := range db.receipts {
+		if r.Handle == handle {
+			is := *r
+			is.Facts = append([]byte(nil), r.Facts...)
+			is.Facts[len(is.Facts)/2] ^= 1
+			db.receipts[key] = &is
+		}
+	}
+}
+
 // Misname has a name lead to another operation, or to none if handle is 0, without a sound.
 func (db *Database) Misname(name rowstore.Digest, handle int64) {
 	db.mu.Lock()

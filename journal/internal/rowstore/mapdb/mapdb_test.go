@@ -37,16 +37,17 @@ func harness(t *testing.T) journaltest.Harness {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 140)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 153)
 }
 
 func TestHistories(t *testing.T) {
 	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
 		db := mapdb.New()
 		return rowstoretest.Database{
-			Open:   func(t *testing.T) *rowstore.Store { return open(t, db) },
-			Driver: func(*testing.T) rowstore.Driver { return db.Open() },
-			Damage: func(_ *testing.T, handle int64) { db.Damage(handle) },
+			Open:          func(t *testing.T) *rowstore.Store { return open(t, db) },
+			Driver:        func(*testing.T) rowstore.Driver { return db.Open() },
+			Damage:        func(_ *testing.T, handle int64) { db.Damage(handle) },
+			DamageReceipt: func(_ *testing.T, handle int64) { db.DamageReceipt(handle) },
 			Refuse: func(_ *testing.T, provider string, handle int64) {
 				db.Refuse(func(r *rowstore.Row) bool { return r.Provider == provider || r.Handle == handle })
 			},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -29,6 +30,10 @@ type tx struct {
 	names map[rowstore.Digest]int64 // 0: removed
 	marks map[int64]map[int64]bool  // false: removed
 	heard map[string]int64          // 0: forgotten
+
+	receipts map[journal.ReceiptKey]*rowstore.Receipt // nil: removed
+	heads    map[entity]int64
+	naming   string // of the head as it was read
 }
 
 func (v *view) row(handle int64) *rowstore.Row {
@@ -297,6 +302,9 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 	if head.Hook != t.hook {
 		db.head.Hook = head.Hook
 	}
+	if head.Naming != t.naming {
+		db.head.Naming = head.Naming
+	}
 }
 
 // applyRows makes the changes of a transaction visible.
@@ -321,6 +329,14 @@ func (db *Database) applyRows(t *tx) {
 		}
 		maps.Copy(db.marks[m], handles)
 	}
+	for key, r := range t.receipts {
+		if r == nil {
+			delete(db.receipts, key)
+		} else {
+			db.receipts[key] = r
+		}
+	}
+	maps.Copy(db.heads, t.heads)
 	for digest, at := range t.heard {
 		if at == 0 {
 			delete(db.heard, digest)

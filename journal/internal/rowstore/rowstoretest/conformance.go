@@ -16,7 +16,6 @@ import (
 func NotYet() map[string]string {
 	return map[string]string{
 		"flows":              "no method of journal.Flows",
-		"receipts":           "no method of journal.Receipts",
 		"outbox":             "one needs a restored copy",
 		"reconciliation":     "one needs a restored copy",
 		"stats":              "one needs a restored copy",

@@ -23,6 +23,8 @@ type Database struct {
 	Driver func(t *testing.T) rowstore.Driver
 	// Damage changes a bit of an operation's record.
 	Damage func(t *testing.T, handle int64)
+	// DamageReceipt changes a bit of a receipt.
+	DamageReceipt func(t *testing.T, handle int64)
 	// Refuse has the database refuse new rows of a provider, and changes of the row with this handle.
 	Refuse func(t *testing.T, provider string, handle int64)
 	// Hold has another transaction hold a row until release is called. Nil means that rows have no locks.
@@ -47,6 +49,8 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 		"a refused enqueue writes no part of its row":               refusedEnqueue,
 		"a damaged row fails the enqueue of its name alone":         damagedEnqueue,
 		"an enqueue that is not committed yet delays no others":     openEnqueue,
+		"a damaged receipt fails its own requests alone":            damagedReceipt,
+		"a key that another transaction works on is not waited for": heldReceipt,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -47,6 +47,9 @@ func TestHistories(t *testing.T) {
 			Damage: func(t *testing.T, handle int64) {
 				server.Exec(t, in("UPDATE {{s}}.rows SET record = set_byte(record, 20, get_byte(record, 20) # 1) WHERE handle = $1"), handle)
 			},
+			DamageReceipt: func(t *testing.T, handle int64) {
+				server.Exec(t, in("UPDATE {{s}}.row_receipts SET facts = set_byte(facts, 20, get_byte(facts, 20) # 1) WHERE handle = $1"), handle)
+			},
 			Refuse: func(t *testing.T, provider string, handle int64) {
 				server.Exec(t, in(fmt.Sprintf(`CREATE FUNCTION {{s}}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF NEW.provider = '%s'::bytea OR NEW.handle = %d THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$`, provider, handle)))
@@ -95,5 +98,5 @@ func TestConformance(t *testing.T) {
 			},
 			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
 		}
-	}, skips, 137)
+	}, skips, 150)
 }

@@ -16,7 +16,7 @@ import (
 const tables = `
 CREATE SEQUENCE {{s}}.row_handles INCREMENT BY 256 MINVALUE 1;
 CREATE SEQUENCE {{s}}.row_commits;
-CREATE TABLE {{s}}.row_head (one int PRIMARY KEY CHECK (one = 1), version int NOT NULL, identity text NOT NULL, key bytea NOT NULL, hook boolean NOT NULL);
+CREATE TABLE {{s}}.row_head (one int PRIMARY KEY CHECK (one = 1), version int NOT NULL, identity text NOT NULL, key bytea NOT NULL, hook boolean NOT NULL, naming text NOT NULL);
 
 -- One for each transaction that a process has open at once. Its number shows whether a commit has landed.
 CREATE TABLE {{s}}.row_lanes (id text PRIMARY KEY, number bigint NOT NULL, seq bigint NOT NULL, last_at bigint NOT NULL, jumped_at bigint NOT NULL, least_margin bigint NOT NULL) WITH (fillfactor = 10);
@@ -38,6 +38,13 @@ CREATE TABLE {{s}}.row_answers  (handle bigint PRIMARY KEY, head bytea NOT NULL,
 CREATE TABLE {{s}}.row_marks    (mark bigint, handle bigint, PRIMARY KEY (mark, handle));
 CREATE TABLE {{s}}.row_heard    (digest bytea PRIMARY KEY, at bigint NOT NULL);
 CREATE INDEX row_heard_at ON {{s}}.row_heard (at);
+CREATE SEQUENCE {{s}}.row_receipt_handles;
+CREATE TABLE {{s}}.row_receipts (
+	handle bigint PRIMARY KEY, identity bytea NOT NULL UNIQUE, written_in xid8 NOT NULL, scope bytea NOT NULL, key bytea NOT NULL, place bytea NOT NULL,
+	state smallint NOT NULL, ends_at bigint NOT NULL, facts bytea NOT NULL, answer bytea, body bytea
+);
+CREATE INDEX row_receipts_ends ON {{s}}.row_receipts (ends_at, handle);
+CREATE TABLE {{s}}.row_entities (identity bytea PRIMARY KEY, source bytea NOT NULL, entity bytea NOT NULL, seq bigint NOT NULL);
 CREATE TABLE {{s}}.row_members  (id text PRIMARY KEY);
 `
 
@@ -77,7 +84,7 @@ func Migrate(ctx context.Context, url, schema string) error {
 			return err
 		}
 		key := format.NewHashKey()
-		_, err := tx.Exec(ctx, in("INSERT INTO {{s}}.row_head VALUES (1, $1, $2, $3, false)"), version, newID(), key.Sealed())
+		_, err := tx.Exec(ctx, in("INSERT INTO {{s}}.row_head VALUES (1, $1, $2, $3, false, '')"), version, newID(), key.Sealed())
 		return err
 	})
 }

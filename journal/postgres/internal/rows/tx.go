@@ -16,6 +16,7 @@ type tx struct {
 	pooled *pgxpool.Conn
 	lane   *lane
 	hook   bool // of the head as it was read
+	naming string
 	ended  bool
 }
 
@@ -60,7 +61,7 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 	p.queue(func(rows pgx.Rows) error {
 		var number int64
 		err := scanClocks(rows, head, &number)
-		t.hook = head.Hook
+		t.hook, t.naming = head.Hook, head.Naming
 		fenced = number != t.lane.number
 		return err
 	}, readHead, t.lane.id)
@@ -80,13 +81,13 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 const (
 	readHead = "SELECT (SELECT number FROM {{s}}.row_lanes WHERE id = $1), " + clocks
 	clocks   = `coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
-	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hook FROM {{s}}.row_head) FROM {{s}}.row_lanes`
+	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hook FROM {{s}}.row_head), (SELECT naming FROM {{s}}.row_head) FROM {{s}}.row_lanes`
 )
 
 // scanClocks reads one value and then clocks.
 func scanClocks(rows pgx.Rows, head *rowstore.Head, first any) error {
 	var last, jumped, margin int64
-	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &head.Hook)
+	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &head.Hook, &head.Naming)
 	head.Clock.Last, head.Clock.Jumped, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), time.Duration(margin)
 	return err
 }
@@ -136,6 +137,9 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	}
 	if head.Hook != t.hook {
 		p.queue(nil, "UPDATE {{s}}.row_head SET hook = $1", head.Hook)
+	}
+	if head.Naming != t.naming {
+		p.queue(nil, "UPDATE {{s}}.row_head SET naming = $1", head.Naming)
 	}
 	own := len(p.answers)
 	p.queue(nil, "WITH w AS (UPDATE {{s}}.row_lanes SET number = number + 1, seq = nextval('{{s}}.row_commits'), last_at = $3, jumped_at = $4, least_margin = $5 WHERE id = $1 AND number = $2"+exactly(1),

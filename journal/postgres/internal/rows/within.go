@@ -18,11 +18,14 @@ import (
 // tenant's, and begins as the first did.
 const forget = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 
+// soundly makes a transaction's commit wait for the disk, even if the application's other commits do not.
+const soundly = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
+
 // BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction is durable once it commits, regardless of
 // its settings.
 func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
 	tx, err := d.apps.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery:  connection.BeginSQL + "; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')",
+		BeginQuery:  connection.BeginSQL + "; " + soundly,
 		CommitQuery: forget + connection.SoundCommit + "; COMMIT"})
 	if err != nil {
 		return nil, err
@@ -48,6 +51,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Key: d.key}}
 	p := &pipeline{d: d}
 	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &t.read.Identity) }, "SELECT (SELECT identity FROM {{s}}.row_head), "+clocks)
+	p.queue(nil, soundly)
 	f := newFinding(keys)
 	f.queue(p)
 	_, err = p.send(ctx, c)

@@ -122,3 +122,27 @@ func TestTransactionsOfOtherDatabasesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "not one of the journal's database")
 	require.NoError(t, tx.Rollback(t.Context()))
 }
+
+// A transaction with a snapshot from before a key was settled asks again later.
+func TestReceiptInARepeatableRead(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, server.Schema(t))
+	ev := journal.ReceiptEvent{
+		Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 201},
+	}
+	theirs, err := server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = theirs.Exec(t.Context(), "SELECT 1 FROM pg_class LIMIT 1") // it has its snapshot now
+	require.NoError(t, err)
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	result, err := j.ReceiveTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, result.Decision)
+	require.NoError(t, tx.Commit(t.Context()))
+	result, err = j.ReceiveTx(t.Context(), apptx.FromPgx(theirs), ev)
+	require.NoError(t, err)
+	assert.Equal(t, journal.Wait, result.Decision)
+	require.NoError(t, theirs.Rollback(t.Context()))
+}

@@ -70,6 +70,9 @@ func TestHistories(t *testing.T) {
 			Damage: func(t *testing.T, handle int64) {
 				execute(t, path, fmt.Sprint("UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = ", handle))
 			},
+			DamageReceipt: func(t *testing.T, handle int64) {
+				execute(t, path, fmt.Sprint("UPDATE onceward_receipts SET place = 'elsewhere' WHERE handle = ", handle))
+			},
 			Refuse: func(t *testing.T, provider string, handle int64) {
 				execute(t, path, fmt.Sprintf(`
 					CREATE TRIGGER no_insert BEFORE INSERT ON onceward_rows WHEN new.provider = '%s' BEGIN SELECT raise(ABORT, 'no'); END;

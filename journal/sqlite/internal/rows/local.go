@@ -125,9 +125,15 @@ type localEnd struct{ c *localConn }
 
 func (e localEnd) Commit() error {
 	defer e.c.d.pass()
+	ended := e.c.rolledBack
 	err := e.c.run("COMMIT")
 	if err != nil {
 		_ = e.c.run("ROLLBACK") // it may still be open
+	}
+	switch {
+	case ended:
+		return errEnded
+	case err != nil:
 		return err
 	}
 	e.c.d.wal.wrote(rowsOfTheirs)

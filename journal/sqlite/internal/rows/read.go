@@ -114,15 +114,22 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 }
 
 // each runs a statement that is prepared once.
-func (r *reader) each(ctx context.Context, text string, args []any, f func([]driver.Value) error) (err error) {
-	s := r.scans[text]
-	if s == nil {
+func (r *reader) each(ctx context.Context, text string, args []any, f func([]driver.Value) error) error {
+	s, err := r.prepared(text)
+	if err != nil {
+		return err
+	}
+	return s.EachContext(ctx, f, args...)
+}
+
+func (r *reader) prepared(text string) (s stmt, err error) {
+	if s = r.scans[text]; s == nil {
 		if s, err = r.prepare(text); err != nil {
-			return err
+			return nil, err
 		}
 		r.scans[text] = s
 	}
-	return s.EachContext(ctx, f, args...)
+	return s, nil
 }
 
 // selection returns the statement of a scan, and its arguments.

@@ -26,6 +26,7 @@ CREATE TABLE onceward_head (
 	jumped_at    INTEGER NOT NULL,
 	least_margin INTEGER NOT NULL,
 	hook         INTEGER NOT NULL, -- 1: outcomes are for a hook
+	naming       TEXT NOT NULL,    -- of receipts' keys
 	sum          INTEGER NOT NULL  -- of the row
 ) STRICT;
 
@@ -61,6 +62,19 @@ CREATE TABLE onceward_marks (mark INTEGER NOT NULL, handle INTEGER NOT NULL, PRI
 -- Events that were heard.
 CREATE TABLE onceward_heard (digest BLOB PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX onceward_heard_at ON onceward_heard (at);
+
+-- Receipts of requests. An end that is the greatest number means that it is reserved.
+CREATE TABLE onceward_receipts (
+	handle INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, place TEXT NOT NULL, state INTEGER NOT NULL, ends_at INTEGER NOT NULL,
+	facts BLOB NOT NULL, answer BLOB, body BLOB
+) STRICT;
+CREATE UNIQUE INDEX onceward_receipts_key  ON onceward_receipts (scope, key);
+CREATE INDEX        onceward_receipts_ends ON onceward_receipts (ends_at);
+-- The latest handle of a receipt that was removed.
+CREATE TABLE onceward_receipts_removed (one INTEGER PRIMARY KEY CHECK (one = 1), handle INTEGER NOT NULL) STRICT;
+INSERT INTO onceward_receipts_removed VALUES (1, 0);
+-- The latest number of an entity of a source.
+CREATE TABLE onceward_entities (source TEXT NOT NULL, entity TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (source, entity)) STRICT, WITHOUT ROWID;
 
 -- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
 CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
@@ -109,7 +123,7 @@ func create(c *conn.Conn) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -125,26 +139,26 @@ func changing(h *rowstore.Head) []any {
 		numbers[len(numbers)-1] = 1
 	}
 	b := append([]byte(h.Identity), h.Key.Sealed()...)
-	args := make([]any, 0, len(numbers)+1)
+	args := make([]any, 0, len(numbers)+2)
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		args = append(args, n)
 	}
-	return append(args, int64(format.Sum(b)))
+	return append(args, h.Naming, int64(format.Sum(append(b, h.Naming...))))
 }
 
-const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, hook, sum"
+const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, hook, naming, sum"
 
 // readHead reads headColumns.
 func readHead(s stmt) (h rowstore.Head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.Identity, h.Newest, h.Number = v[0].(string), v[2].(int64), v[3].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[4].(int64)), fromColumn(v[5].(int64)), time.Duration(v[6].(int64))
-		h.Hook = v[7] == int64(1)
+		h.Hook, h.Naming = v[7] == int64(1), v[8].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
-		if args := changing(&h); args[len(args)-1] != v[8] {
+		if args := changing(&h); args[len(args)-1] != v[9] {
 			return format.ErrSum
 		}
 		return nil

@@ -29,7 +29,7 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.head, "SELECT " + headColumns + " FROM onceward_head"},
-		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, sum = ?"},
+		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, naming = ?, sum = ?"},
 		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_members WHERE id = ?"},
 		{&s.members, "SELECT id FROM onceward_members"},

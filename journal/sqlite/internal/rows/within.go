@@ -62,8 +62,10 @@ func isOpen(ctx context.Context, tx *sql.Tx) error {
 		return ctx.Err()
 	}
 	_, err = tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted), err)
+	return errors.Join(errEnded, err)
 }
+
+var errEnded = fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted)
 
 // holds makes sure that a transaction has the write lock of the journal's own file.
 func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {

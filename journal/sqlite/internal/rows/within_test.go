@@ -82,7 +82,7 @@ func TestTransactionThatSQLiteEnded(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrTxAborted)
 	_, err = theirs.Exec("INSERT INTO orders VALUES ('b')")
 	require.Error(t, err)
-	require.Error(t, tx.Commit(t.Context()))
+	require.ErrorIs(t, tx.Commit(t.Context()), journal.ErrTxAborted)
 	_, err = j.Get(t.Context(), journal.Ref{ID: "a"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
 	_, err = j.Apply(t.Context(), begin("next", s))

@@ -1,0 +1,133 @@
+package rowstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+// MakeReceipts implements journal.Receipts. The tables are there.
+func (s *Store) MakeReceipts(ctx context.Context, naming string) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.alone(ctx, &request{run: func(b *batch) error {
+		switch is := b.head.Naming; {
+		case naming == "" || is == naming:
+		case is != "":
+			return fmt.Errorf("the receipts of this journal were made with keys named %q, not %q; give the setting that they were made with", is, naming)
+		default:
+			b.keep, b.head.Naming = true, naming
+		}
+		return nil
+	}})
+}
+
+// ReceiveTx implements journal.Receipts.
+func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, err error) {
+	if err := s.open(ctx); err != nil {
+		return result, err
+	}
+	err = s.decideIn(ctx, tx, nil, func(b *batch) error {
+		result, err = b.receive(ev)
+		return err
+	})
+	return result, err
+}
+
+// errEndedBefore means that the handler has ended the transaction that reserved the key.
+var errEndedBefore = errors.New("receive a request: the transaction that reserved the key was committed by its handler, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
+
+// receive runs NextReceipt on the receipt of a key, and writes the result.
+func (b *batch) receive(ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	found, err := b.tx.Receipt(b.ctx, ev.ReceiptKey)
+	if err != nil {
+		return journal.ReceiptResult{}, b.fail(err)
+	}
+	var was journal.Receipt
+	if found.Receipt != nil {
+		if was, err = decodeReceipt(found.Receipt); err != nil {
+			return journal.ReceiptResult{}, err
+		}
+	}
+	b.clock.shows(&ev)
+	result, err := journal.NextReceipt(was, ev)
+	switch {
+	case err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded:
+		return result, err
+	case found.Held:
+		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	case ev.Kind == journal.ReceiptComplete && !found.Receipt.Own:
+		return journal.ReceiptResult{}, errEndedBefore
+	case found.Receipt == nil:
+		result.Receipt.Handle = found.Next
+		err = b.tx.InsertReceipt(b.ctx, encodeReceipt(&result.Receipt))
+	case result.Receipt.State == journal.ReceiptAbsent:
+		err = b.tx.RemoveReceipt(b.ctx, was.Handle)
+	default:
+		result.Receipt.Handle = was.Handle
+		err = b.tx.UpdateReceipt(b.ctx, encodeReceipt(&result.Receipt))
+	}
+	if errors.Is(err, ErrMissed) {
+		return journal.ReceiptResult{Decision: journal.Wait}, nil
+	}
+	return result, b.fail(err)
+}
+
+// shows has an event know what is known of its caller's clock, which may have jumped just now.
+func (c *clock) shows(ev *journal.ReceiptEvent) (passed time.Time) {
+	own := c.glance(&Head{})
+	own.is.See(ev.At)
+	ev.Last, ev.Unconfirmed = own.is.Last, own.is.Unconfirmed(ev.At)
+	return own.is.Passed(ev.At)
+}
+
+// encodeReceipt returns the row of a receipt. One that is reserved is never to be reaped.
+func encodeReceipt(r *journal.Receipt) *Receipt {
+	ends := format.ReceiptEnds(r).UnixMilli()
+	if r.State == journal.ReceiptReserved {
+		ends = math.MaxInt64
+	}
+	args, body := format.ReceiptArgsUntil(r, ends, format.DefaultCompressAbove)
+	answer, _ := args[6].([]byte)
+	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: args[4].(int64), Facts: args[5].([]byte), Answer: answer, Body: body}
+}
+
+// decodeReceipt reads a receipt with its body.
+func decodeReceipt(row *Receipt) (journal.Receipt, error) {
+	r, answer, err := decodeReceiptLight(row)
+	if err == nil && answer != nil {
+		r.Answer, err = format.DecodeAnswer(answer, row.Body)
+	}
+	return r, err
+}
+
+func decodeReceiptLight(row *Receipt) (r journal.Receipt, answer []byte, err error) {
+	var head driver.Value
+	if row.Answer != nil {
+		head = row.Answer
+	}
+	r, answer, err = format.ReadReceipt([]driver.Value{row.Handle, row.Key.Scope, row.Key.Key, row.Place, int64(row.State), row.Ends, row.Facts, head})
+	if err != nil {
+		err = fmt.Errorf("receipt %d: %w", row.Handle, err)
+	}
+	return r, answer, err
+}
+
+// AdvanceTx implements journal.Receipts.
+func (s *Store) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (later bool, err error) {
+	if err := s.open(ctx); err != nil {
+		return false, err
+	}
+	err = s.decideIn(ctx, tx, nil, func(b *batch) error {
+		later, err = b.tx.Advance(b.ctx, source, entity, seq)
+		return b.fail(err)
+	})
+	return later, err
+}

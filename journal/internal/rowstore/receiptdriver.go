@@ -1,0 +1,63 @@
+package rowstore
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Receipt is a receipt as a database has it: the columns that an index or a condition needs, and encoded parts that no
+// driver reads.
+type Receipt struct {
+	Handle        int64
+	Key           journal.ReceiptKey
+	Place         string
+	State         uint8
+	Ends          int64  // milliseconds since 1970, by which something of it is to be reaped; the greatest number means never
+	Facts, Answer []byte // Facts have a checksum of all but the body
+	Body          []byte
+
+	Own bool // this transaction has written it, as far as the database can tell
+}
+
+// FoundReceipt is what a key has.
+type FoundReceipt struct {
+	Receipt *Receipt // nil means none
+	// Of a transaction that writes: Next is a handle for a new receipt. Held means that another transaction works on the
+	// key. Else it is locked.
+	Next int64
+	Held bool
+}
+
+// ReceiptScan selects a page of receipts, without bodies.
+type ReceiptScan struct {
+	ByEnd    bool // those with Ends at or before By, by Ends and handle; else by handle
+	By       int64
+	Reserved bool     // only these
+	After    Position // exclusive
+	Before   int64    // handle, exclusive; 0 means none
+	Newest   bool
+	Limit    int
+}
+
+// ReceiptCount is how many receipts a database has.
+type ReceiptCount struct {
+	All, Reserved int64
+	NextEnd       int64 // of those that are not reserved; 0 means none
+}
+
+// ReceiptReader reads receipts.
+type ReceiptReader interface {
+	Receipt(ctx context.Context, key journal.ReceiptKey) (FoundReceipt, error)
+	Receipts(ctx context.Context, scan ReceiptScan) ([]*Receipt, error)
+	CountReceipts(ctx context.Context) (ReceiptCount, error)
+}
+
+// ReceiptWriter writes receipts whose keys its transaction has locked.
+type ReceiptWriter interface {
+	InsertReceipt(ctx context.Context, r *Receipt) error
+	UpdateReceipt(ctx context.Context, r *Receipt) error
+	RemoveReceipt(ctx context.Context, handle int64) error
+	// Advance raises the number of an entity, and reports whether it was lower. It waits for other transactions.
+	Advance(ctx context.Context, source, entity string, seq int64) (bool, error)
+}

@@ -1,0 +1,182 @@
+package rowstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// LookReceipt implements journal.Receipts.
+func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	r, err := s.readReceipt(ctx, ev.ReceiptKey)
+	if err != nil {
+		return journal.ReceiptResult{}, err
+	}
+	s.clock.shows(&ev)
+	return journal.NextReceipt(r, ev)
+}
+
+// readReceipt reads a receipt that is committed, the zero one if there is none.
+func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
+	if err := s.open(ctx); err != nil {
+		return r, err
+	}
+	err = s.driver.Read(ctx, func(rd Reader) error {
+		found, err := rd.Receipt(ctx, key)
+		if err == nil && found.Receipt != nil {
+			r, err = decodeReceipt(found.Receipt)
+		}
+		return err
+	})
+	return r, err
+}
+
+// GetReceipt implements journal.Receipts.
+func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
+	r, err := s.readReceipt(ctx, key)
+	if err == nil && r.State == journal.ReceiptAbsent {
+		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
+	}
+	return r, err
+}
+
+// receiptPage is how many receipts are read at once. Nothing is open between two pages.
+const receiptPage = 500
+
+// ListReceipts implements journal.Receipts.
+func (s *Store) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
+	scan := ReceiptScan{
+		After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest, Limit: receiptPage,
+		Reserved: slices.Equal(f.States, []journal.ReceiptState{journal.ReceiptReserved}),
+	}
+	return func(yield func(journal.Receipt, error) bool) {
+		for n := 0; ; {
+			page, more, err := s.receiptPage(ctx, &scan, &f)
+			for _, r := range page {
+				if n++; !yield(r, nil) || n == f.Limit {
+					return
+				}
+			}
+			if err != nil {
+				yield(journal.Receipt{}, err)
+			}
+			if err != nil || !more {
+				return
+			}
+		}
+	}
+}
+
+// receiptPage reads the receipts of a page that a filter selects, and moves the scan behind it.
+func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.ReceiptFilter) (page []journal.Receipt, more bool, err error) {
+	if err := s.open(ctx); err != nil {
+		return nil, false, err
+	}
+	var rows []*Receipt
+	err = s.driver.Read(ctx, func(r Reader) error {
+		rows, err = r.Receipts(ctx, *scan)
+		return err
+	})
+	for _, row := range rows {
+		r, _, err := decodeReceiptLight(row)
+		if err != nil {
+			return page, false, err
+		}
+		if scan.After.Handle = row.Handle; scan.Newest {
+			scan.After.Handle, scan.Before = f.After, row.Handle
+		}
+		if store.TakesReceipt(f, &r) {
+			page = append(page, r)
+		}
+	}
+	return page, len(rows) == scan.Limit, err
+}
+
+// CountReceipts implements journal.ReceiptCounter.
+func (s *Store) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
+	if err := s.open(ctx); err != nil {
+		return c, err
+	}
+	err = s.driver.Read(ctx, func(r Reader) error {
+		n, err := r.CountReceipts(ctx)
+		c = journal.ReceiptCounts{Completed: n.All - n.Reserved, Reserved: n.Reserved}
+		if n.NextEnd != 0 {
+			c.NextEnd = time.UnixMilli(n.NextEnd).UTC()
+		}
+		return err
+	})
+	if err == nil && c.Reserved > 0 {
+		c.OldestReserved, err = store.OldestReserved(ctx, s)
+	}
+	return c, err
+}
+
+// ReapReceipts implements journal.Receipts. One commit has at most reapPage receipts.
+func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (reaped int, err error) {
+	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
+		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
+	}
+	if err := s.open(ctx); err != nil {
+		return 0, err
+	}
+	r := &receiptReap{ev: ev, limit: limit, more: true}
+	for r.more && reaped < limit {
+		r.limit = limit - reaped
+		from := r.after
+		err := s.alone(ctx, &request{run: func(b *batch) error {
+			r.after, r.reaped = from, 0
+			return r.page(b)
+		}})
+		if err != nil {
+			return reaped, err
+		}
+		reaped += r.reaped
+	}
+	if reaped < limit {
+		return reaped, r.damaged
+	}
+	return reaped, nil
+}
+
+// receiptReap is one page of a ReapReceipts after another.
+type receiptReap struct {
+	ev            journal.ReceiptEvent
+	after         Position
+	limit, reaped int
+	more          bool
+	damaged       error // the first
+}
+
+func (r *receiptReap) page(b *batch) error {
+	passed := b.clock.shows(&r.ev)
+	rows, err := b.tx.Receipts(b.ctx, ReceiptScan{ByEnd: true, By: passed.UnixMilli(), After: r.after, Limit: reapPage})
+	if err != nil {
+		return b.fail(err)
+	}
+	for _, row := range rows {
+		if r.reaped == r.limit {
+			return nil
+		}
+		r.ev.ReceiptKey, r.after = row.Key, Position{Key: row.Ends, Handle: row.Handle}
+		result, err := b.receive(r.ev)
+		switch {
+		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+			r.damaged = cmp.Or(r.damaged, err)
+		case err != nil:
+			return b.fail(err)
+		case result.Decision == journal.Recorded:
+			r.reaped++
+			b.keep = true
+		}
+	}
+	r.more = len(rows) == reapPage
+	return nil
+}

@@ -1,0 +1,81 @@
+package rowstoretest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+func received(key string) journal.ReceiptEvent {
+	return journal.ReceiptEvent{
+		Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 201, Body: []byte(key)},
+	}
+}
+
+func (p *process) receive(t *testing.T, tx journal.Tx, ev journal.ReceiptEvent, want journal.Decision) {
+	t.Helper()
+	result, err := p.ReceiveTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.Equal(t, want, result.Decision)
+}
+
+func damagedReceipt(t *testing.T, db Database) {
+	p := db.join(t)
+	tx := p.beginTx(t)
+	for _, key := range []string{"damaged", "sound"} {
+		p.receive(t, tx, received(key), journal.Recorded)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	damaged, err := p.GetReceipt(t.Context(), received("damaged").ReceiptKey)
+	require.NoError(t, err)
+	db.DamageReceipt(t, damaged.Handle)
+
+	_, err = p.GetReceipt(t.Context(), damaged.ReceiptKey)
+	require.ErrorIs(t, err, format.ErrDamaged)
+	tx = p.beginTx(t)
+	_, err = p.ReceiveTx(t.Context(), tx, received("damaged"))
+	require.ErrorIs(t, err, format.ErrDamaged)
+	p.receive(t, tx, received("sound"), journal.Replay)
+	p.receive(t, tx, received("another"), journal.Recorded)
+	require.NoError(t, tx.Commit(t.Context()))
+
+	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now().Add(2 * time.Hour)}
+	reaped, err := p.ReapReceipts(t.Context(), reap, 2)
+	require.NoError(t, err)
+	assert.Equal(t, 2, reaped)
+	_, err = p.ReapReceipts(t.Context(), reap, 2)
+	require.ErrorIs(t, err, format.ErrDamaged, "nothing else is left")
+}
+
+func heldReceipt(t *testing.T, db Database) {
+	if db.Hold == nil {
+		t.Skip("the database has one writer, and no locks of rows")
+	}
+	p := db.join(t)
+	first := p.beginTx(t)
+	reserve := received("key")
+	reserve.Kind = journal.ReceiptReserve
+	p.receive(t, first, reserve, journal.Execute)
+	p.receive(t, p.beginTx(t), reserve, journal.Wait)
+	p.receive(t, p.beginTx(t), received("another"), journal.Recorded)
+	complete := received("key")
+	complete.Kind, complete.Claim = journal.ReceiptComplete, 1
+	p.receive(t, first, complete, journal.Recorded)
+	require.NoError(t, first.Commit(t.Context()))
+	p.receive(t, p.beginTx(t), reserve, journal.Replay)
+
+	// A handler may commit the reservation alone. Then no other transaction completes it.
+	reserve, complete = received("alone"), received("alone")
+	reserve.Kind, complete.Kind, complete.Claim = journal.ReceiptReserve, journal.ReceiptComplete, 1
+	tx := p.beginTx(t)
+	p.receive(t, tx, reserve, journal.Execute)
+	require.NoError(t, tx.Commit(t.Context()))
+	_, err := p.ReceiveTx(t.Context(), p.beginTx(t), complete)
+	require.ErrorContains(t, err, "was committed by its handler")
+}

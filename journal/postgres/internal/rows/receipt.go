@@ -1,0 +1,159 @@
+package rows
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+const (
+	// The lock is a statement of its own, so that the next one sees what its last holder has committed. It ends with the
+	// transaction. Without it, a transaction would wait for the end of another one that works on the key.
+	lockReceipt    = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
+	receiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
+	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.row_receipts WHERE identity = $1"
+	nextReceipt    = "SELECT nextval('{{s}}.row_receipt_handles') WHERE NOT EXISTS (SELECT 1 FROM {{s}}.row_receipts WHERE identity = $1)"
+	insertReceipt  = `INSERT INTO {{s}}.row_receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING`
+	updateReceipt = `UPDATE {{s}}.row_receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
+		written_in = pg_catalog.pg_current_xact_id() WHERE handle = $1 AND identity = $10`
+	removeReceipt = "DELETE FROM {{s}}.row_receipts WHERE handle = $1"
+	advance       = `INSERT INTO {{s}}.row_entities AS e VALUES ($1, $2, $3, $4)
+		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
+)
+
+// identityOf is a hash of two texts.
+func identityOf(a, b string) []byte {
+	text := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(a)))
+	sum := sha256.Sum256(append(append(text, a...), b...))
+	return sum[:]
+}
+
+// receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
+func (d *Driver) receiptLock(identity []byte) int64 {
+	sum := sha256.Sum256(append([]byte("receipt "+d.schema+" "), identity...))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// scanReceipt reads receiptColumns, and further columns behind them.
+func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
+	r := new(rowstore.Receipt)
+	var scope, key, place []byte
+	var state int16
+	err := rows.Scan(append([]any{&r.Handle, &scope, &key, &place, &state, &r.Ends, &r.Facts, &r.Answer}, further...)...)
+	r.Key, r.Place, r.State = journal.ReceiptKey{Scope: string(scope), Key: string(key)}, string(place), uint8(state)
+	return r, err
+}
+
+// Receipt implements rowstore.Reader.
+func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
+	return r.receipt(ctx, key, false)
+}
+
+// Receipt implements rowstore.Tx.
+func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
+	return t.receipt(ctx, key, true)
+}
+
+func (r *reader) receipt(ctx context.Context, key journal.ReceiptKey, lock bool) (found rowstore.FoundReceipt, err error) {
+	identity := identityOf(key.Scope, key.Key)
+	p := &pipeline{d: r.d}
+	if lock {
+		p.queue(func(rows pgx.Rows) error {
+			var locked bool
+			err := rows.Scan(&locked)
+			found.Held = !locked
+			return err
+		}, lockReceipt, r.d.receiptLock(identity))
+		p.queue(func(rows pgx.Rows) error { return rows.Scan(&found.Next) }, nextReceipt, identity)
+	}
+	p.queue(func(rows pgx.Rows) (err error) {
+		var body []byte
+		var own bool
+		found.Receipt, err = scanReceipt(rows, &body, &own)
+		found.Receipt.Body, found.Receipt.Own = body, own
+		return err
+	}, selectReceipt, identity)
+	_, err = p.send(ctx, r.c)
+	return found, meaning(err)
+}
+
+// Receipts implements rowstore.Reader.
+func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page []*rowstore.Receipt, err error) {
+	var args params
+	before, order := scan.Before, "handle"
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	where := "handle > " + args.add(scan.After.Handle) + " AND handle < " + args.add(before)
+	if scan.ByEnd {
+		args, order = nil, "ends_at, handle"
+		where = "ends_at <= " + args.add(scan.By) + " AND (ends_at, handle) > (" + args.add(scan.After.Key) + ", " + args.add(scan.After.Handle) + ")"
+	}
+	if scan.Reserved {
+		where += " AND ends_at = " + args.add(int64(math.MaxInt64))
+	}
+	if scan.Newest {
+		order += " DESC"
+	}
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		row, err := scanReceipt(rows)
+		page = append(page, row)
+		return err
+	}, fmt.Sprintf("SELECT %s FROM {{s}}.row_receipts WHERE %s ORDER BY %s LIMIT %s", receiptColumns, where, order, args.add(int64(scan.Limit))), args...)
+	_, err = p.send(ctx, r.c)
+	return page, meaning(err)
+}
+
+// CountReceipts implements rowstore.Reader.
+func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, err error) {
+	text := "SELECT count(*), count(*) FILTER (WHERE ends_at = $1), coalesce(min(ends_at) FILTER (WHERE ends_at < $1), 0) FROM {{s}}.row_receipts"
+	err = r.c.QueryRow(ctx, r.d.in(text), int64(math.MaxInt64)).Scan(&n.All, &n.Reserved, &n.NextEnd)
+	return n, meaning(err)
+}
+
+// write runs a statement that changes one row, and reports whether it did.
+func (t *tx) write(ctx context.Context, text string, args ...any) (bool, error) {
+	tag, err := t.c.Exec(ctx, t.d.in(text), args...)
+	return tag.RowsAffected() == 1, meaning(err)
+}
+
+func (t *tx) writeOne(ctx context.Context, text string, args ...any) error {
+	written, err := t.write(ctx, text, args...)
+	if err == nil && !written {
+		err = rowstore.ErrMissed
+	}
+	return err
+}
+
+func receiptArgs(r *rowstore.Receipt) []any {
+	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key)}
+}
+
+// InsertReceipt implements rowstore.Tx.
+func (t *tx) InsertReceipt(ctx context.Context, r *rowstore.Receipt) error {
+	return t.writeOne(ctx, insertReceipt, receiptArgs(r)...)
+}
+
+// UpdateReceipt implements rowstore.Tx.
+func (t *tx) UpdateReceipt(ctx context.Context, r *rowstore.Receipt) error {
+	return t.writeOne(ctx, updateReceipt, receiptArgs(r)...)
+}
+
+// RemoveReceipt implements rowstore.Tx.
+func (t *tx) RemoveReceipt(ctx context.Context, handle int64) error {
+	return t.writeOne(ctx, removeReceipt, handle)
+}
+
+// Advance implements rowstore.Tx.
+func (t *tx) Advance(ctx context.Context, source, entity string, seq int64) (bool, error) {
+	return t.write(ctx, advance, identityOf(source, entity), []byte(source), []byte(entity), seq)
+}
