@@ -135,11 +135,15 @@ func (r *run) checkMode(req *http.Request) error {
 // sign records in the intent a digest of the credential. It also records the mode, if the credential shows one, and the
 // account, if the provider shows one.
 func (k *call) sign() error {
-	ctx, end := context.WithCancelCause(naming.Without(k.ctx))
-	defer end(nil)
-	ctx, cancel := context.WithTimeout(ctx, min(k.engine.AttemptTimeout, k.ends.Sub(k.engine.Now())))
-	defer cancel()
-	defer context.AfterFunc(k.engine.Lifecycle.Life(), func() { end(context.Cause(k.engine.Lifecycle.Life())) })()
+	ctx := naming.Without(k.ctx)
+	if k.engine.Authorize != nil || k.engine.finder.KeepsAccount(k.route) { // the application's function, or a request to the provider
+		within, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		limited, cancel := context.WithTimeout(within, min(k.engine.AttemptTimeout, k.ends.Sub(k.engine.Now())))
+		defer cancel()
+		defer context.AfterFunc(k.engine.Lifecycle.Life(), func() { end(context.Cause(k.engine.Lifecycle.Life())) })()
+		ctx = limited
+	}
 	requests := k.composer()
 	req, err := requests.Compose(ctx, ctx, &k.clean)
 	switch {

@@ -86,6 +86,9 @@ func TestRetriesOfAnSDKAtAFailingProvider(t *testing.T) {
 					default:
 						require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the recorded answer is as short as it came")
 					}
+					if s.brief && state == onceward.StateCompleted {
+						requests++ // the provider still remembers the key, so its answer is fetched again
+					}
 					assert.Len(t, b.seen(), requests, "nothing is sent before it is due, or at all")
 				})
 			})
