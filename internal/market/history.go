@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -46,6 +48,7 @@ type world struct {
 	stripe, adyen *providertest.Server
 	at            atomic.Pointer[url.URL] // where a process listens
 	front         *httptest.Server        // passes requests to it
+	client        *http.Client            // reaches the front
 }
 
 // EveryOrderEndsOrNeedsAttention kills a process at each of the points of an order, takes both providers away, declines by a
@@ -55,12 +58,7 @@ func EveryOrderEndsOrNeedsAttention(t *testing.T, store Store) {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Database)
 	require.NoError(t, err)
-	transaction(t, db, func(ctx context.Context, tx any) {
-		for _, table := range tables {
-			require.NoError(t, db.Exec(ctx, tx, table))
-		}
-	})
-	w := open(t, store)
+	w := open(t, db, store)
 	var placed []string
 	for i, at := range Points {
 		o := order{ID: fmt.Sprintf("order-%c", 'a'+i), By: "stripe"}
@@ -92,12 +90,71 @@ func EveryOrderEndsOrNeedsAttention(t *testing.T, store Store) {
 	w.adyen.Script(providertest.None(), providertest.PageBefore(http.StatusServiceUnavailable)) // of the payout: Adyen forbids a repeat
 	w.place(order{ID: unpaid, By: "adyen"}, nil)
 	w.stripe.Advance(2 * time.Minute) // events that met a killed process come again
-	w.settled(db, len(placed)+1)
+	placed = append(placed, unpaid)
+	w.settled(db, len(placed))
 	w.judge(db, placed)
 }
 
-func open(t *testing.T, store Store) *world {
+// OutageOfBothProviders takes both providers away for minutes of virtual time, and one declines by a 200 afterwards. It runs in
+// a bubble. Every order that was not declined is charged and paid out once.
+func OutageOfBothProviders(t *testing.T, db Database) {
+	t.Helper()
+	w := &world{t: t}
+	w.prepare(db, providertest.NewUnstartedServerInMemory, toFront{w})
+	s := &service{Plan: Plan{Stripe: w.stripe.URL, Adyen: w.adyen.URL}, db: db, via: toProviders{w}}
+	handler, err := s.begin(t.Context(), backoff.Policy{}, onceward.Reconcile{})
+	require.NoError(t, err)
+	w.front = providertest.ServeInMemory(handler)
+	t.Cleanup(w.front.Close)
+	w.stripe.Events(w.front.URL+"/webhooks/stripe", stripeSecret)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.client.Run(ctx) }()
+	defer func() { stop(); <-done; assert.NoError(t, s.client.Shutdown(context.WithoutCancel(ctx))) }()
+	var placed []string
+	place := func(id, by string) {
+		w.place(order{ID: id, By: by}, nil)
+		placed = append(placed, id)
+		<-time.After(time.Second)
+	}
+	place("order-before", "stripe")
+	w.stripe.Seed(1, providertest.Mix{PageBefore: 1})
+	w.adyen.Seed(1, providertest.Mix{DropBefore: 1})
+	for n, by := range []string{"stripe", "adyen", "stripe", "adyen"} {
+		place(fmt.Sprint("order-away-", n), by)
+	}
+	<-time.After(5 * time.Minute)
+	assert.NotEmpty(t, w.restless(db, len(placed)))
+	w.stripe.Seed(1, providertest.Mix{})
+	w.adyen.Seed(1, providertest.Mix{})
+	place(declined, "adyen")
+	<-time.After(time.Hour)
+	assert.Empty(t, w.restless(db, len(placed)))
+	w.judge(db, placed)
+}
+
+// toFront is a transport to the front of a world.
+type toFront struct{ *world }
+
+func (w toFront) RoundTrip(r *http.Request) (*http.Response, error) {
+	return w.front.Client().Transport.RoundTrip(r)
+}
+
+// toProviders is a transport to the providers of a world.
+type toProviders struct{ *world }
+
+func (w toProviders) RoundTrip(r *http.Request) (*http.Response, error) {
+	box := w.adyen
+	if "http://"+r.URL.Host == w.stripe.URL {
+		box = w.stripe
+	}
+	return box.Client().Transport.RoundTrip(r)
+}
+
+// open starts the world of processes that are killed.
+func open(t *testing.T, db Database, store Store) *world {
 	w := &world{t: t, store: store}
+	w.prepare(db, providertest.NewUnstartedServer, http.DefaultTransport)
 	w.front = httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			if at := w.at.Load(); at != nil {
@@ -108,15 +165,27 @@ func open(t *testing.T, store Store) *world {
 		ErrorHandler: func(to http.ResponseWriter, _ *http.Request, _ error) { to.WriteHeader(http.StatusBadGateway) },
 	})
 	t.Cleanup(w.front.Close)
+	w.stripe.Events(w.front.URL+"/webhooks/stripe", stripeSecret)
+	return w
+}
+
+// prepare makes the tables and the providers, whose events go via a transport.
+func (w *world) prepare(db Database, unstarted func(providers.Provider, http.Handler) *providertest.Server, events http.RoundTripper) {
+	w.client = &http.Client{Transport: events}
+	transaction(w.t, db, func(ctx context.Context, tx any) {
+		for _, table := range tables {
+			require.NoError(w.t, db.Exec(ctx, tx, table))
+		}
+	})
 	var made atomic.Int64
 	answers := func(to http.ResponseWriter, text string, args ...any) {
 		to.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(to, text, append([]any{made.Add(1)}, args...)...)
 	}
-	w.stripe = providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+	w.stripe = unstarted(providers.Stripe(), http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		answers(to, `{"id":"ch_%d","object":"charge","status":"succeeded","refunded":false,"amount":2000,"currency":"eur","description":%q}`, r.FormValue("description"))
 	}))
-	w.adyen = providertest.NewUnstartedServer(providers.Adyen(""), http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+	w.adyen = unstarted(providers.Adyen(""), http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		var asked struct{ Reference string }
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			http.Error(to, "no JSON", http.StatusBadRequest)
@@ -132,13 +201,11 @@ func open(t *testing.T, store Store) *world {
 		}
 	}))
 	for _, box := range []*providertest.Server{w.stripe, w.adyen} {
-		box.RetryAfter = -1
+		box.RetryAfter, box.EventClient = -1, w.client
 		box.Start()
-		t.Cleanup(box.Close)
+		w.t.Cleanup(box.Close)
 	}
-	w.stripe.Events(w.front.URL+"/webhooks/stripe", stripeSecret)
 	w.stripe.EveryEvent(providertest.EventManner{Delay: 50 * time.Millisecond})
-	return w
 }
 
 // away takes both providers away, until each has turned ten requests off.
@@ -208,7 +275,7 @@ func (w *world) place(o order, dies *process) {
 	require.NoError(w.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", "key-of-"+o.ID)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := w.client.Do(r)
 	require.NoError(w.t, err)
 	defer resp.Body.Close()
 	said, err := io.ReadAll(resp.Body)
@@ -284,6 +351,7 @@ func (w *world) judge(db Database, placed []string) {
 			effects[asked.Reference+step]++
 		}
 	}
+	var refused []string
 	transaction(t, db, func(ctx context.Context, tx any) {
 		for query, into := range map[string]map[string]int{
 			"SELECT name FROM {booked} WHERE effect = 'took effect'": booked,
@@ -295,17 +363,23 @@ func (w *world) judge(db Database, placed []string) {
 				into[text]++
 			}
 		}
-		refused, err := db.Texts(ctx, tx, "SELECT name FROM {booked} WHERE effect = 'refused'")
+		var err error
+		refused, err = db.Texts(ctx, tx, "SELECT name FROM {booked} WHERE effect = 'refused'")
 		require.NoError(t, err)
-		assert.Equal(t, []string{declined + " charge"}, refused)
 	})
-	wantEffects := map[string]int{unpaid + " charge": 1}
-	wantStatus := map[string]int{declined + " given up": 1, unpaid + " open": 1}
+	wantEffects, wantStatus := map[string]int{}, map[string]int{}
+	var wantRefused, wantNeeds []string
 	for _, id := range placed {
-		if id != declined {
+		switch id {
+		case declined:
+			wantStatus[id+" given up"], wantRefused = 1, []string{id + " charge"}
+		case unpaid:
+			wantEffects[id+" charge"], wantStatus[id+" open"], wantNeeds = 1, 1, []string{id + " payout"}
+		default:
 			wantEffects[id+" charge"], wantEffects[id+" payout"], wantStatus[id+" paid"] = 1, 1, 1
 		}
 	}
+	assert.Equal(t, wantRefused, refused)
 	assert.Equal(t, wantEffects, effects)
 	assert.Equal(t, effects, booked, "each effect is booked once")
 	assert.Equal(t, wantStatus, status)
@@ -325,7 +399,7 @@ func (w *world) judge(db Database, placed []string) {
 		require.NoError(t, err)
 		needs = append(needs, op.Flow.ID+" "+op.ID)
 	}
-	assert.Equal(t, []string{unpaid + " payout"}, needs)
+	assert.Equal(t, wantNeeds, needs)
 	w.stripe.AssertSettledTruly(t, db.Journal)
 	w.adyen.AssertSettledTruly(t, db.Journal)
 	wrong, err := db.Journal.Verify(ctx)

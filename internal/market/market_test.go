@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,5 +74,16 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 			}
 			return db, err
 		},
+	})
+}
+
+// Both providers of a marketplace are away for minutes, and every order ends nevertheless.
+func TestOutageOfBothProviders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := openSQLite(t.Context(), filepath.Join(t.TempDir(), "market.db"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Journal.(*sqlite.Journal).Close()) }()
+		market.OutageOfBothProviders(t, db)
 	})
 }

@@ -96,6 +96,7 @@ type order struct {
 
 type service struct {
 	Plan
+	via    http.RoundTripper // to the providers
 	db     Database
 	client *onceward.Client
 	flows  *flow.Runner
@@ -119,14 +120,30 @@ func (plan Plan) Serve(ctx context.Context, db Database) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(2)
 	}()
-	s := &service{Plan: plan, db: db}
+	s := &service{Plan: plan, db: db, via: http.DefaultTransport}
+	handler, err := s.begin(ctx,
+		backoff.Policy{Initial: time.Millisecond, Max: 10 * time.Millisecond, MaxAttempts: 100}, // an open circuit breaker would take seconds
+		onceward.Reconcile{Schedule: []time.Duration{time.Second}, GiveUpAfter: time.Second})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = s.client.Run(seam.Seldom(ctx, 20*time.Millisecond)) }() // often
+	fmt.Println(listener.Addr())
+	return (&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}).Serve(listener)
+}
+
+// begin makes the service, and returns the handler of its orders and webhooks.
+func (s *service) begin(ctx context.Context, soon backoff.Policy, looks onceward.Reconcile) (http.Handler, error) {
 	cards, bank := providers.Stripe(), providers.Adyen("")
-	cards.Hosts, bank.Hosts = []string{hostOf(plan.Stripe)}, []string{hostOf(plan.Adyen)}
-	soon := backoff.Policy{Initial: time.Millisecond, Max: 10 * time.Millisecond, MaxAttempts: 100} // an open circuit breaker would take seconds
+	cards.Hosts, bank.Hosts = []string{hostOf(s.Stripe)}, []string{hostOf(s.Adyen)}
 	var err error
 	s.client, err = onceward.New(onceward.Config{
-		Journal: db.Journal, Providers: []providers.Provider{cards, bank}, Secret: []byte("the marketplace's own secret"),
-		HTTPClient: &http.Client{Transport: (*wire)(s)}, Backoff: soon, Reconcile: &onceward.Reconcile{Schedule: []time.Duration{time.Second}, GiveUpAfter: time.Second},
+		Journal: s.db.Journal, Providers: []providers.Provider{cards, bank}, Secret: []byte("the marketplace's own secret"),
+		HTTPClient: &http.Client{Transport: (*wire)(s)}, Backoff: soon, Reconcile: &looks,
 		Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer sk_test_1")
 			r.Header.Set("X-Api-Key", "AQE_test_1")
@@ -141,33 +158,27 @@ func (plan Plan) Serve(ctx context.Context, db Database) error {
 		}},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.pay = flow.Define("order", 1, s.paid)
 	if s.flows, err = flow.New(s.client, flow.Config{Definitions: []flow.Definition{s.pay}, Backoff: soon}); err != nil {
-		return err
+		return nil, err
 	}
 	receiver, err := server.New(ctx, server.Options{
-		Journal: db.Journal, Client: s.client, Secrets: [][]byte{[]byte("the marketplace's other secret")},
+		Journal: s.db.Journal, Client: s.client, Secrets: [][]byte{[]byte("the marketplace's other secret")},
 		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "buyers"}, nil },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	signed, err := webhook.Stripe(stripeSecret)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /webhooks/stripe", s.hears(s.client.Webhooks("stripe", signed, nil)))
 	mux.Handle("POST /orders/{id}", s.takes(receiver.Atomic("orders.create", http.HandlerFunc(s.take), server.Endpoint{})))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	go func() { _ = s.client.Run(seam.Seldom(ctx, 20*time.Millisecond)) }() // often
-	fmt.Println(listener.Addr())
-	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}).Serve(listener)
+	return mux, nil
 }
 
 func hostOf(address string) string { return strings.TrimPrefix(address, "http://") }
@@ -291,7 +302,7 @@ type wire service
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/charges" {
-		return http.DefaultTransport.RoundTrip(r)
+		return w.via.RoundTrip(r)
 	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -300,7 +311,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	again := r.Clone(r.Context())
 	again.Body = io.NopCloser(strings.NewReader(string(text)))
 	(*service)(w).reach(Sending, string(text))
-	resp, err := http.DefaultTransport.RoundTrip(again)
+	resp, err := w.via.RoundTrip(again)
 	if err == nil {
 		(*service)(w).reach(Answered, string(text))
 	}
