@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -44,6 +45,9 @@ type ResolveOptions struct {
 // The error is an Error with ErrInFlight while another caller is sending the operation. It wraps ErrNotFound if the
 // operation does not exist, and ErrInvalidEvent if its outcome or answer is known already.
 func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
+	if seam.IsInTransaction(ctx) { // the journal may wait for its end
+		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", ErrOpenTransaction)
+	}
 	op, err := c.core.Journal.Get(ctx, seen.Ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
@@ -154,6 +158,9 @@ func (c *Client) recognises(op *journal.Operation) bool {
 // If an operation is completed and its answer is missing, Reconcile fetches that again, as a call by its name does
 // (docs/reconciliation.md). The error is an Error with ErrAnswerGone and the reason if that fails.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
+	if seam.IsInTransaction(ctx) { // the journal may wait for its end
+		return Operation{}, fmt.Errorf("onceward: reconcile: %w", ErrOpenTransaction)
+	}
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/webhook"
 )
 
@@ -46,6 +47,8 @@ func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operatio
 		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so no event is recorded: set it")
 	case p == nil:
 		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
+	case seam.IsInTransaction(ctx): // the journal may wait for its end
+		return nil, fmt.Errorf("onceward: hear an event: %w", ErrOpenTransaction)
 	}
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return nil, fmt.Errorf("onceward: hear an event: %w", err)

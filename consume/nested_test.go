@@ -23,12 +23,12 @@ import (
 
 func nothing(context.Context, journal.Tx) error { return nil }
 
-// Do, a flow and a request of Atomic are refused within an open transaction. Each would wait for its end, and the end for each.
+// Do, a flow, a request of Atomic and what writes to the journal are refused within an open transaction. Each would wait for its end, and the end for each.
 func TestNestedTransactionsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	other := b.another("other")
-	client, err := onceward.New(onceward.Config{Journal: b.journal, Providers: []providers.Provider{providers.Stripe()}, Secret: []byte("0123456789abcdef"), Logger: slog.New(slog.DiscardHandler)})
+	client, err := onceward.New(onceward.Config{Journal: b.journal, Providers: []providers.Provider{providers.Stripe()}, Secret: []byte("0123456789abcdef"), Logger: slog.New(slog.DiscardHandler), Reconcile: &onceward.Reconcile{}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Shutdown(context.Background())) })
 	pays := flow.Define("pay", 1, func(context.Context, string) (string, error) { return "paid", nil })
@@ -66,6 +66,22 @@ func TestNestedTransactionsAreRefused(t *testing.T) {
 			_, err := pays.Run(ctx, flows, "invoice-1", "")
 			return err
 		},
+		"a webhook": func(ctx context.Context) error {
+			_, err := client.Hear(ctx, "stripe", onceward.Event{Body: []byte("{}")})
+			return err
+		},
+		"an operator's decision": func(ctx context.Context) error {
+			_, err := client.Resolve(ctx, onceward.Seen{}, onceward.NotExecuted, onceward.ResolveOptions{})
+			return err
+		},
+		"a look-up": func(ctx context.Context) error {
+			_, err := client.Reconcile(ctx, onceward.Ref{ID: "invoice-1"})
+			return err
+		},
+		"a retry of a flow": func(ctx context.Context) error {
+			_, err := flows.Retry(ctx, onceward.Ref{ID: "invoice-1"})
+			return err
+		},
 		"a request": func(ctx context.Context) error {
 			return answered(asks(ctx, writes, http.MethodPost))
 		},
@@ -74,6 +90,7 @@ func TestNestedTransactionsAreRefused(t *testing.T) {
 		},
 	}
 	refusals := map[string]error{"Do": consume.ErrInTransaction, "Do of another consumer": consume.ErrInTransaction, "a flow": onceward.ErrOpenTransaction,
+		"a webhook": onceward.ErrOpenTransaction, "an operator's decision": onceward.ErrOpenTransaction, "a look-up": onceward.ErrOpenTransaction, "a retry of a flow": onceward.ErrOpenTransaction,
 		"a request": errInternal, "a request without a key": errInternal}
 	for name, asked := range inner {
 		t.Run(name+" in Do", func(t *testing.T) {
@@ -84,7 +101,7 @@ func TestNestedTransactionsAreRefused(t *testing.T) {
 			assert.NoError(t, err, "the outer message is done")
 		})
 		t.Run(name+" in Atomic, after Tx", func(t *testing.T) {
-			h := srv.Atomic("in."+strings.ReplaceAll(strings.ToLower(name), " ", "-"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := srv.Atomic("in."+strings.NewReplacer(" ", "-", "'", "").Replace(strings.ToLower(name)), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, err := server.Tx(r.Context())
 				assert.NoError(t, err)
 				assert.ErrorIs(t, asked(r.Context()), refusals[name])

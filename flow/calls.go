@@ -290,7 +290,7 @@ func (st *step) broken(err error) *fault {
 	case st.calls.refused: // before it was begun
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.core.Now().Add(lookAgain)}
 	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
-		// A run that lacks a record would leave its step as it is when it gives the flow up.
+		// A run without the record of a step gives the flow up and does not undo that step.
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain), final: st.doubted}
 	}
 	return nil

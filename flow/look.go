@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
@@ -86,6 +87,9 @@ func (r *Runner) retryChanged(ctx context.Context) error {
 }
 
 func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {
+	if seam.IsInTransaction(ctx) { // the journal may wait for its end
+		return Flow{}, fmt.Errorf("onceward: %s flow %s: %w", ev.Kind, ev.Ref.ID, onceward.ErrOpenTransaction)
+	}
 	ev.At = r.core.Now()
 	res, err := r.store.ApplyFlow(ctx, ev)
 	switch {

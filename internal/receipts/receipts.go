@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -25,8 +27,12 @@ var (
 	ErrMoved = errors.New("the key has been used again since it was read: read it again")
 )
 
-// Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts. Its error is ErrBusy, ErrMoved, or the journal's.
+// Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts. Its error is ErrBusy, ErrMoved,
+// fault.ErrOpenTransaction within another one, or the journal's.
 func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.Context) (journal.Tx, error), ev journal.ReceiptEvent) error {
+	if seam.IsInTransaction(ctx) { // begin may wait for its end
+		return fault.ErrOpenTransaction
+	}
 	tx, err := begin(ctx)
 	if err != nil {
 		return err
