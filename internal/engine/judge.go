@@ -41,7 +41,7 @@ func (r *run) classify() {
 		if d, ok := r.route.Declared(answer); ok && d < r.op.Terms.Retention {
 			r.op.Terms.Retention, r.tally.declared = d, cmp.Or(d, -1)
 		}
-		if a.open = !read && r.route.Open(answer, a.judged.Verdict); a.open {
+		if a.open = !read && r.route.Open(answer, a.judged.Verdict) || a.cut == nil && r.hidesDecline(); a.open {
 			a.judged.Credential = false // nor does it tell of a credential
 		}
 		a.whole = nil // the stream has it
@@ -432,9 +432,20 @@ func (r *run) declined() bool {
 }
 
 // finalByStatus reports whether the status line and headers of a cut answer alone
-// are the operation's answer.
+// are the operation's answer. A success is not if it may be a decline.
 func (r *run) finalByStatus() bool {
-	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open
+	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open && !r.hidesDecline()
+}
+
+// hidesDecline reports whether an answer is a success of a table with declines, and its body is cut or has a coding that can't
+// be read. So it may be a decline.
+func (r *run) hidesDecline() bool {
+	a, p := &r.attempt, r.route.Provider
+	if p == nil || len(p.Declines) == 0 || a.partial || a.judged.Verdict != providers.Final || a.resp.StatusCode >= 300 {
+		return false
+	}
+	_, read := wire.Plain(r.answerHead(), a.body)
+	return a.cut != nil || !read && len(a.resp.Header.Values("Content-Encoding")) > 0
 }
 
 // comparesRequests reports whether the provider refuses a key that is used with

@@ -75,3 +75,29 @@ func TestEffectOfAnOperation(t *testing.T) {
 		})
 	}
 }
+
+// A success whose body is cut off, or has a coding that can't be read, may be a decline. It counts as no effect.
+func TestEffectOfASuccessThatCanNotBeRead(t *testing.T) {
+	declines := []providers.Decline{{Field: "status", Equals: "declined", Source: "a test"}}
+	for name, row := range map[string]struct {
+		declines []providers.Decline
+		answer   reply
+		want     onceward.Effect
+	}{
+		"cut, by a table with declines":         {declines, cuts(201, `{"id":"ch_1","status":"decl`), onceward.EffectUnknown},
+		"cut, by a table without declines":      {nil, cuts(201, `{"id":"ch_1","status":"paid`), onceward.EffectExecuted},
+		"a coding, by a table with declines":    {declines, says(201, "\x0b\x02\x80hello\x03", "Content-Encoding", "br"), onceward.EffectUnknown},
+		"a coding, by a table without any":      {nil, says(201, "\x0b\x02\x80hello\x03", "Content-Encoding", "br"), onceward.EffectExecuted},
+		"no body by 204, a table with declines": {declines, says(204, ""), onceward.EffectExecuted},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			charges := own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
+			charges.Declines = row.declines
+			p := start(t, (&line{}).Always(row.answer), onceward.Config{Providers: []providers.Provider{charges}})
+			_ = p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with("Accept-Encoding", "br"))
+			op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+			require.NoError(t, err)
+			assert.Equal(t, row.want, op.Effect, "%v: %s", op.State, op.Cause)
+		})
+	}
+}
