@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -161,6 +162,10 @@ func TestHookGetsTheOutcomeOfAFlowThatDoesNotAsk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachHook(t, func(t *testing.T, cfg onceward.Config, b *booking) {
 				l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, cfg)
+				cfg.Providers, cfg.Backoff, cfg.Reconcile = []providers.Provider{l.Box.Provider()}, once, plain()
+				cfg.Authorize = func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil }
+				hourly := flow.Config{Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour}} // or it might fail so often that it is set aside
+				l.Process = oncetest.StartFlows(t, l.Via, cfg, hourly)
 				step, down := "charge", false
 				ship := flow.Define("send", 1, func(ctx context.Context, _ string) (string, error) {
 					if down {
