@@ -171,12 +171,13 @@ func TestClientBeforeTheService(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, status)
 			assert.Equal(t, 1, s.rows())
 		}},
-		{"the same key for another request is misuse", func(t *testing.T, s *shop) {
+		{"the same key for another request leaves that one's outcome open", func(t *testing.T, s *shop) {
 			l := &line{handler: s.server.Atomic("payments", http.HandlerFunc(pay), server.Endpoint{})}
 			_, err := l.payer(t, 5).pay("1")
 			require.NoError(t, err)
-			_, err = l.payer(t, 5).pay("2")
-			require.ErrorIs(t, err, onceward.ErrKeyReused)
+			_, err = l.payer(t, 5).pay("2") // by a client that does not know who has used its key
+			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+			require.ErrorContains(t, err, "the key was used for another request")
 			assert.Equal(t, 1, s.rows())
 		}},
 		{"a request that is being served is waited for", func(t *testing.T, s *shop) {
