@@ -71,13 +71,6 @@ func (c *clock) margin(terms journal.Terms) {
 	c.is.Margin(terms)
 }
 
-// outcome returns an outcome with the times for a caller's clock, which was seen.
-func (c *clock) outcome(at time.Time) *outcome {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &outcome{last: c.is.Last, unconfirmed: c.is.Unconfirmed(at)}
-}
-
 func (c *clock) passed(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,70 +106,4 @@ const unkept = time.Hour
 // isNews reports whether the clock must be committed, even if no row changed.
 func isNews(now, recorded store.Clock) bool {
 	return !now.Jumped.Equal(recorded.Jumped) || now.LeastMargin != recorded.LeastMargin || now.Last.Sub(recorded.Last) >= unkept
-}
-
-// see notes the caller's clock, and gives each operation without an answer the event that is due.
-func (b *batch) see(at time.Time) error {
-	if sweep, due := b.clock.see(at); due && !b.theirs {
-		return b.sweep(sweep)
-	}
-	return nil
-}
-
-// sweepPage is how many operations a sweep reads at once.
-const sweepPage = 256
-
-// sweep gives each operation without an answer the event. It waits for rows that other transactions hold, since a
-// window that stays open by mistake is resent.
-func (b *batch) sweep(ev journal.Event) error {
-	b.swept, b.keep = append(b.swept, ev), true
-	for after := int64(0); ; {
-		if err := b.flush(); err != nil {
-			return err
-		}
-		page, err := b.tx.Scan(b.ctx, Scan{Index: Unanswered, After: Position{Handle: after}, Limit: sweepPage})
-		if err != nil {
-			return b.fail(err)
-		}
-		if err := b.sweepOver(page, ev); err != nil {
-			return err
-		}
-		if len(page) < sweepPage {
-			return nil
-		}
-		after = page[len(page)-1].Handle
-	}
-}
-
-func (b *batch) sweepOver(page []Position, ev journal.Event) error {
-	keys := Keys{Lock: WaitLock}
-	for _, at := range page {
-		if e := b.entries[at.Handle]; e == nil || e.locked {
-			keys.Handles = append(keys.Handles, at.Handle)
-		}
-	}
-	found, err := b.tx.Find(b.ctx, keys)
-	if err != nil {
-		return b.fail(err)
-	}
-	known := len(b.order)
-	b.take(keys, found)
-	for _, at := range page {
-		e, err := b.entries[at.Handle].usable()
-		if err != nil || e == nil {
-			continue // it is damaged, and refused to everyone
-		}
-		// EventClock has no error.
-		if next, _, _ := journal.Next(e.now.op, false, ev); store.Changes(e.now.op, next, journal.Ignored) {
-			b.replace(e, e.now.after(&next))
-		}
-	}
-	if err := b.flush(); err != nil {
-		return err
-	}
-	for _, e := range b.order[known:] {
-		delete(b.entries, e.handle) // the rows of a long sweep don't stay in memory
-	}
-	b.order = b.order[:known]
-	return nil
 }

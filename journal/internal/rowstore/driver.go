@@ -199,6 +199,7 @@ type Reader interface {
 	// Holders returns the sessions that hold anything.
 	Holders(ctx context.Context) ([]string, error)
 	ReceiptReader
+	FlowReader
 }
 
 // Tx is a transaction that writes. One goroutine uses it. It sees its own changes.
@@ -213,6 +214,7 @@ type Tx interface {
 	// Forget forgets at most limit events that were heard before.
 	Forget(ctx context.Context, before int64, limit int) error
 	ReceiptWriter
+	FlowWriter
 	// Put writes changes, those that remove a row first.
 	Put(ctx context.Context, changes []*Change) error
 	// Commit puts the last changes and the head, and makes the transaction durable. The transaction has ended then,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
 )
 
 // ReadStats implements journal.StatsReader. It reads indexes, and no row but the oldest pending one. So a damaged row is
@@ -52,6 +53,38 @@ func count(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) e
 	// See journal.Operation.NeedsAttention. The Wake of a pending operation with a reason of its own is below 0.
 	stats.NeedsAttention = rows(0) - rows(2) + rows(4) + rows(5) - rows(6) + rows(9)
 	stats.OldestUnknown, stats.OldestUndelivered = settledAt(counts[5]), settledAt(counts[8])
+	return countFlows(ctx, r, stats, now)
+}
+
+// countFlows reads the flows that run or are set aside, since their columns do not tell since when.
+func countFlows(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) error {
+	n, err := r.CountFlows(ctx, now.Add(-journal.AttentionAfter).UnixMilli())
+	if err != nil {
+		return err
+	}
+	stats.FlowsBegun, stats.FlowsRunning, stats.FlowsWaiting, stats.FlowsSetAside = n.Begun, n.Running, n.Waiting, n.Aside
+	stats.NeedsAttention += n.Late
+	for _, index := range []FlowIndex{FlowsRunning, FlowsAside} {
+		for scan := (FlowScan{Index: index, Limit: flowPage}); ; {
+			rows, err := r.Flows(ctx, scan)
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				scan.After.Handle = row.Handle
+				f, err := decodeFlow(row)
+				if err == nil && f.NeedsAttention(now) != "" {
+					stats.NeedsAttention++
+				}
+				if err == nil && index == FlowsAside {
+					stats.OldestSetAside = store.Earlier(stats.OldestSetAside, f.UpdatedAt)
+				}
+			}
+			if len(rows) < flowPage {
+				break
+			}
+		}
+	}
 	return nil
 }
 

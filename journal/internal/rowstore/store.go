@@ -36,6 +36,7 @@ var (
 	_ journal.StatsReader    = (*Store)(nil)
 	_ journal.Outbox         = (*Store)(nil)
 	_ journal.ReceiptCounter = (*Store)(nil)
+	_ journal.LocalFlows     = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.

@@ -28,6 +28,9 @@ type Database struct {
 	receipts map[journal.ReceiptKey]*rowstore.Receipt
 	heads    map[entity]int64
 	receipt  int64 // the latest handle of one
+	flows    map[int64]*rowstore.Flow
+	steps    map[int64][]rowstore.Step
+	flow     int64 // the latest handle of one
 
 	alive map[string]func() // of sessions, by ID: what to call when one is lost
 
@@ -46,6 +49,7 @@ func New() *Database {
 		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
 		alive: make(map[string]func()), held: make(map[any]*tx),
 		receipts: make(map[journal.ReceiptKey]*rowstore.Receipt), heads: make(map[entity]int64),
+		flows: make(map[int64]*rowstore.Flow), steps: make(map[int64][]rowstore.Step),
 	}
 }
 
@@ -56,6 +60,7 @@ func (db *Database) Copy() *Database {
 	c := New()
 	c.head, c.rows, c.names, c.heard = db.head, maps.Clone(db.rows), maps.Clone(db.names), maps.Clone(db.heard)
 	c.receipts, c.heads, c.receipt = maps.Clone(db.receipts), maps.Clone(db.heads), db.receipt
+	c.flows, c.steps, c.flow = maps.Clone(db.flows), maps.Clone(db.steps), db.flow
 	for m, handles := range db.marks {
 		c.marks[m] = maps.Clone(handles)
 	}

@@ -37,7 +37,7 @@ func harness(t *testing.T) journaltest.Harness {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 153)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 173)
 }
 
 func TestHistories(t *testing.T) {

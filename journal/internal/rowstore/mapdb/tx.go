@@ -33,7 +33,9 @@ type tx struct {
 
 	receipts map[journal.ReceiptKey]*rowstore.Receipt // nil: removed
 	heads    map[entity]int64
-	naming   string // of the head as it was read
+	flows    map[int64]*rowstore.Flow
+	steps    map[int64][]rowstore.Step // all of a flow's
+	naming   string                    // of the head as it was read
 }
 
 func (v *view) row(handle int64) *rowstore.Row {
@@ -337,6 +339,8 @@ func (db *Database) applyRows(t *tx) {
 		}
 	}
 	maps.Copy(db.heads, t.heads)
+	maps.Copy(db.flows, t.flows)
+	maps.Copy(db.steps, t.steps)
 	for digest, at := range t.heard {
 		if at == 0 {
 			delete(db.heard, digest)

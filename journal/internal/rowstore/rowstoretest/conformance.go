@@ -15,12 +15,11 @@ import (
 // tests are skipped.
 func NotYet() map[string]string {
 	return map[string]string{
-		"flows":              "no method of journal.Flows",
 		"outbox":             "one needs a restored copy",
 		"reconciliation":     "one needs a restored copy",
 		"stats":              "one needs a restored copy",
 		"restored":           "no Adopt, and a driver tells of no restored copy",
-		"jumps of the clock": "some need flows",
+		"jumps of the clock": "one needs a restored copy",
 		"interruptions":      "the driver has no connections or server",
 	}
 }

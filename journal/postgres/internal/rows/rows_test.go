@@ -98,5 +98,5 @@ func TestConformance(t *testing.T) {
 			},
 			Restart: func(t *testing.T) { server.Restart(t, postgrestest.Immediate) },
 		}
-	}, skips, 150)
+	}, skips, 170)
 }

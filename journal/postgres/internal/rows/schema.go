@@ -45,6 +45,19 @@ CREATE TABLE {{s}}.row_receipts (
 );
 CREATE INDEX row_receipts_ends ON {{s}}.row_receipts (ends_at, handle);
 CREATE TABLE {{s}}.row_entities (identity bytea PRIMARY KEY, source bytea NOT NULL, entity bytea NOT NULL, seq bigint NOT NULL);
+CREATE SEQUENCE {{s}}.row_flow_handles;
+CREATE TABLE {{s}}.row_flows (
+	handle bigint PRIMARY KEY, name bytea NOT NULL UNIQUE, scope bytea NOT NULL, parent bytea NOT NULL, id bytea NOT NULL, function bytea NOT NULL, version bigint NOT NULL,
+	state smallint NOT NULL, holder text, due_at bigint, ended_at bigint, tombstone boolean NOT NULL, claim bigint NOT NULL, facts bytea NOT NULL, input bytea
+);
+CREATE INDEX row_flows_due     ON {{s}}.row_flows (due_at, handle)   WHERE state = 2;
+CREATE INDEX row_flows_running ON {{s}}.row_flows (handle)           WHERE state = 1;
+CREATE INDEX row_flows_aside   ON {{s}}.row_flows (handle)           WHERE state = 5;
+CREATE INDEX row_flows_ended   ON {{s}}.row_flows (ended_at, handle) WHERE ended_at IS NOT NULL AND NOT tombstone;
+CREATE TABLE {{s}}.row_steps (
+	flow bigint NOT NULL, seq bigint NOT NULL, kind smallint NOT NULL, name bytea NOT NULL, position bigint NOT NULL, parallel boolean NOT NULL, at bigint NOT NULL,
+	result bytea, sum bigint NOT NULL, PRIMARY KEY (flow, seq)
+);
 CREATE TABLE {{s}}.row_members  (id text PRIMARY KEY);
 `
 

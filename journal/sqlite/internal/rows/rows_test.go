@@ -77,7 +77,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 153)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 173)
 }
 
 func TestLongHistory(t *testing.T) {

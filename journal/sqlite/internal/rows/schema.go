@@ -76,6 +76,21 @@ INSERT INTO onceward_receipts_removed VALUES (1, 0);
 -- The latest number of an entity of a source.
 CREATE TABLE onceward_entities (source TEXT NOT NULL, entity TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (source, entity)) STRICT, WITHOUT ROWID;
 
+-- Flows, and their steps. due_at is below 0 for one that is put off for long.
+CREATE TABLE onceward_flows (
+	handle INTEGER PRIMARY KEY, name BLOB NOT NULL, scope TEXT NOT NULL, parent TEXT NOT NULL, id TEXT NOT NULL, function TEXT NOT NULL, version INTEGER NOT NULL,
+	state INTEGER NOT NULL, holder TEXT, due_at INTEGER, ended_at INTEGER, tombstone INTEGER NOT NULL, claim INTEGER NOT NULL, facts BLOB NOT NULL, input BLOB
+) STRICT;
+CREATE UNIQUE INDEX onceward_flows_name    ON onceward_flows (name);
+CREATE INDEX        onceward_flows_due     ON onceward_flows (due_at, handle)   WHERE state = 2;
+CREATE INDEX        onceward_flows_running ON onceward_flows (handle)           WHERE state = 1;
+CREATE INDEX        onceward_flows_aside   ON onceward_flows (handle)           WHERE state = 5;
+CREATE INDEX        onceward_flows_ended   ON onceward_flows (ended_at, handle) WHERE ended_at IS NOT NULL AND tombstone = 0;
+CREATE TABLE onceward_steps (
+	flow INTEGER NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL, parallel INTEGER NOT NULL, at INTEGER NOT NULL,
+	result BLOB, sum INTEGER NOT NULL, PRIMARY KEY (flow, seq)
+) STRICT, WITHOUT ROWID;
+
 -- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
 CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 `

@@ -1,0 +1,139 @@
+package rowstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+)
+
+// applyFlow runs NextFlow on the flow that ev names, and writes the result.
+func (b *batch) applyFlow(ev journal.FlowEvent, lock Lock) (result journal.FlowResult, err error) {
+	row, err := b.tx.Flow(b.ctx, ev.Handle, NameDigest(&b.s.key, ev.Ref), lock)
+	if err != nil {
+		return result, b.fail(err)
+	}
+	var f journal.Flow
+	if row != nil {
+		if row.Locked {
+			return result, errHeld
+		}
+		if f, err = decodeFlow(row); err != nil {
+			return result, err
+		}
+		if ev.Ref != (journal.Ref{}) && f.Ref != ev.Ref {
+			return result, fmt.Errorf("flow %d has another name: %w", f.Handle, format.ErrDamaged)
+		}
+	}
+	return b.nextFlow(f, ev)
+}
+
+func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+	live := false
+	if f.State == journal.FlowStateRunning {
+		if live, err = b.s.sessions.live(f.Holder); err != nil {
+			return result, err
+		}
+	}
+	next, decision, err := journal.NextFlow(f, live, ev)
+	if err != nil {
+		return result, err
+	}
+	if decision == journal.Execute || decision == journal.Recorded {
+		if err := b.putFlow(&f, &next, ev); err != nil {
+			return result, b.fail(err)
+		}
+	}
+	if decision == journal.Execute || decision == journal.Replay {
+		if next.Steps, err = stepsOf(b.ctx, b.tx, next.Handle); err != nil {
+			if !errors.Is(err, format.ErrDamaged) {
+				err = b.fail(err)
+			}
+			return result, err
+		}
+	}
+	return journal.FlowResult{Flow: next, Decision: decision}, nil
+}
+
+// putFlow writes what a flow has become, and the steps of the event.
+func (b *batch) putFlow(f, next *journal.Flow, ev journal.FlowEvent) (err error) {
+	b.keep = true
+	insert := f.State == journal.FlowStateAbsent
+	if insert {
+		if next.Handle, err = b.tx.FlowHandle(b.ctx); err != nil {
+			return err
+		}
+	}
+	if ev.Kind != journal.FlowEventRecord {
+		if err := b.tx.PutFlow(b.ctx, encodeFlow(&b.s.key, next), insert); err != nil {
+			return err
+		}
+	}
+	if next.Tombstone && !f.Tombstone {
+		return b.tx.RemoveSteps(b.ctx, next.Handle)
+	}
+	if ev.Claim == 0 || len(ev.Steps) == 0 {
+		return nil
+	}
+	steps := make([]Step, len(ev.Steps))
+	for i, s := range ev.Steps {
+		args := format.StepArgs(next.Handle, s)
+		steps[i] = Step{s, args[len(args)-1].(int64)}
+	}
+	return b.tx.AddSteps(b.ctx, next.Handle, steps)
+}
+
+func encodeFlow(key *format.HashKey, f *journal.Flow) *Flow {
+	row := &Flow{
+		Handle: f.Handle, Name: NameDigest(key, f.Ref), Ref: f.Ref, Function: f.Function, State: uint8(f.State), Holder: f.Holder,
+		Tombstone: f.Tombstone, Claim: f.Claim, Facts: format.EncodeFlowFacts(*f), Input: f.Input,
+	}
+	if due := format.Due(f); !due.IsZero() {
+		row.HasDue, row.Due = true, due.UnixMilli()
+	}
+	if !f.EndedAt.IsZero() {
+		row.HasEnded, row.Ended = true, f.EndedAt.UnixMilli()
+	}
+	return row
+}
+
+func decodeFlow(row *Flow) (journal.Flow, error) {
+	tombstone := int64(0)
+	if row.Tombstone {
+		tombstone = 1
+	}
+	var holder, due, ended driver.Value
+	if row.Holder != "" {
+		holder = row.Holder
+	}
+	if row.HasDue {
+		due = row.Due
+	}
+	if row.HasEnded {
+		ended = row.Ended
+	}
+	f, err := format.ReadFlow([]driver.Value{row.Handle, row.Ref.Scope, row.Ref.Parent, row.Ref.ID, row.Function.Name, int64(row.Function.Version), int64(row.State),
+		holder, due, ended, tombstone, row.Facts, row.Input, row.Claim})
+	if err != nil {
+		err = fmt.Errorf("flow %d: %w", row.Handle, err)
+	}
+	return f, err
+}
+
+// stepsOf reads the steps of a flow.
+func stepsOf(ctx context.Context, r FlowReader, handle int64) (steps []journal.StepRecord, err error) {
+	rows, err := r.Steps(ctx, handle)
+	for _, row := range rows {
+		if args := format.StepArgs(handle, row.StepRecord); args[len(args)-1] != row.Sum {
+			return nil, fmt.Errorf("flow %d: %w", handle, format.ErrSum)
+		}
+		if len(row.Result) == 0 {
+			row.Result = nil
+		}
+		steps = append(steps, row.StepRecord)
+	}
+	return steps, err
+}

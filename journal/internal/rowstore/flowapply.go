@@ -1,0 +1,46 @@
+package rowstore
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// ApplyFlow implements journal.Flows. A step's record is durable when it returns, too.
+func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+	if err := s.open(ctx); err != nil {
+		return result, err
+	}
+	if err := store.CheckApplyFlow(ev); err != nil {
+		return result, err
+	}
+	err = s.do(ctx, &request{run: func(b *batch) (err error) {
+		if ev.Kind == journal.FlowEventBegin {
+			if err := s.sessions.require(ev.Session); err != nil {
+				return err
+			}
+		}
+		if err := b.see(ev.At); err != nil {
+			return err
+		}
+		result, err = b.applyFlow(ev, b.lock)
+		return err
+	}})
+	return result, err
+}
+
+// ApplyFlowTx implements journal.LocalFlows.
+func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+	if err := s.open(ctx); err != nil {
+		return result, err
+	}
+	if err := store.CheckApplyFlowTx(ev); err != nil {
+		return result, err
+	}
+	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
+		result, err = b.applyFlow(ev, WaitLock)
+		return err
+	})
+	return result, err
+}
