@@ -282,7 +282,7 @@ var reconcileTests = []test{
 						c, r = newCaller(t, h.Journal), h.Journal.(journal.Reconciler)
 					}
 					found := c.found(r, journal.ByObject, second)
-					assert.Equal(t, row.one, found != nil && len(found) == 1, "%s is found by %s", first, second)
+					assert.Equal(t, row.one, len(found) == 1, "%s is found by %s", first, second)
 				}
 				op := c.unknown(name + "second")
 				c.hear(r, name+"b", c.took(op, second))

@@ -134,7 +134,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"receipt by its key: reserve":               {j.sql.receipts.insertAnywhere, reserved},
 		"receipt by its key: locked":                {receiptHere, []any{id}},
 		"receipt by its key: complete":              {j.sql.receipts.complete, completed},
-		"receipt: reap":                             {endedReceipts, []any{by, 100}},
+		"receipt: reap":                             {endedReceipts, []any{by, 100, []int64{7, 8, 9}}},
 		"steps":                                     {record.StepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}
 	for name, filter := range map[string]journal.Filter{
