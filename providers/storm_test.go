@@ -313,6 +313,7 @@ func TestNewestTablesInAStormOfKills(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.Shutdown(context.Background())) })
 	var duplicates, found, persons, misses int
+	var open []errand
 	for _, e := range errands(of) {
 		op, err := c.Lookup(t.Context(), onceward.Ref{ID: e.name})
 		require.NoError(t, err, "it is lost")
@@ -334,8 +335,11 @@ func TestNewestTablesInAStormOfKills(t *testing.T) {
 		}
 		_, err = c.Resolve(t.Context(), op.Seen, resolution, onceward.ResolveOptions{By: "a person", Why: "so the ledger says"})
 		require.NoError(t, err, "%s %s: %s", e.url, e.name, op.Attention)
+		open = append(open, e)
 	}
-	require.NoError(t, calm.settle(t.Context(), c))
+	for _, e := range open { // a completed one may be sent again for its answer, and the later boxes never knew its key
+		require.NoError(t, e.settle(t.Context(), c))
+	}
 	for _, e := range errands(of) {
 		assert.Equal(t, 1, effectsAt(boxes, e)+effectsAt(later, e), "%s %s", e.url, e.name)
 	}
