@@ -22,7 +22,8 @@ var errEarlier = errors.New("it is of an earlier request with the same inbound k
 // flow is begun. Without it, Run finds the flow within five seconds, or at once by onceward.Client.Wake.
 //
 // The error is an *Error. Nothing was recorded then, and tx can go on unless the database ended it:
-//   - ErrUnregistered: the function is not registered with r; ErrInput: in can't be made JSON
+//   - ErrUnregistered: the function is not registered with r
+//   - ErrInput: in can't be made JSON
 //   - ErrStep: ctx is a flow's
 //   - onceward.ErrKeyReused: the name has another input or function, or an earlier request used the inbound key
 //   - onceward.ErrInvalidRequest: id is no name, or the journal can record nothing in tx

@@ -85,21 +85,15 @@ func (s *Store) do(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case err := <-r.done:
-		return err
-	case <-ctx.Done():
-		r.leave()
-		return ctx.Err()
-	case <-s.group.stopped:
-	}
-	select {
-	case err := <-r.done:
-		return err
-	case <-ctx.Done():
-		r.leave()
-		return ctx.Err()
-	case <-s.aside.stopped:
+	for _, stopped := range []chan struct{}{s.group.stopped, s.aside.stopped} { // it may have been set aside
+		select {
+		case err := <-r.done:
+			return err
+		case <-ctx.Done():
+			r.leave()
+			return ctx.Err()
+		case <-stopped:
+		}
 	}
 	select {
 	case err := <-r.done:
