@@ -23,7 +23,7 @@ import (
 
 func nothing(context.Context, journal.Tx) error { return nil }
 
-// Do, a flow, a request of Atomic and what writes to the journal are refused within an open transaction. Each would wait for its end, and the end for each.
+// Within an open transaction, Do, a flow, a request of Atomic and every write to the journal are refused. Each would wait for its end, and the end for each.
 func TestNestedTransactionsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -56,7 +56,7 @@ func payments(l *teller) *flow.Func[string, string] {
 	})
 }
 
-// A flow ends with the provider's answer, whatever becomes of the first answer and whenever the webhook comes.
+// A flow ends with the provider's answer, even if the first answer is lost and the webhook comes first.
 func TestFlowGetsTheAnswerThoughAWebhookWasFirst(t *testing.T) {
 	t.Parallel()
 	forgets := func(*providers.Provider) {}

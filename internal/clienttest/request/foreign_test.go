@@ -47,7 +47,7 @@ func TestASuccessThatAnotherServerGave(t *testing.T) {
 	}
 }
 
-// noise returns text of which a coding leaves most.
+// noise returns text that a coding hardly shortens.
 func noise(n int) string {
 	var b strings.Builder
 	for x := uint32(1); b.Len() < n; x = x*1664525 + 1013904223 {
