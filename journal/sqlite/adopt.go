@@ -28,7 +28,7 @@ import (
 // Adopt returns an error, or its process dies, call it again: it starts over, and a second adoption changes
 // nothing. An error about a damaged operation means that the journal was adopted, and that this operation
 // stays unchanged.
-func (j *Journal) Adopt(ctx context.Context) error {
+func (j *logJournal) Adopt(ctx context.Context) error {
 	return j.adopt(ctx, func(b *batch) (bool, error) {
 		missing, err := b.sessionsWithoutFile()
 		return b.restored != nil || len(missing) > 0, err
@@ -36,7 +36,7 @@ func (j *Journal) Adopt(ctx context.Context) error {
 }
 
 // adopt adopts a journal that needs it, page by page. The last page's commit is also that of end.
-func (j *Journal) adopt(ctx context.Context, needed func(*batch) (bool, error), end func(*batch) error) error {
+func (j *logJournal) adopt(ctx context.Context, needed func(*batch) (bool, error), end func(*batch) error) error {
 	if err := j.writable(ctx); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // archive writes the operations that ev would reap, at most limit, from rows of their own and from blocks. An
 // operation that cannot be read whole stays, and is damaged.
-func (j *Journal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (archived store.Archived, damaged, err error) {
+func (j *logJournal) archive(ctx context.Context, ev journal.Event, blocks, handles []int64, limit int) (archived store.Archived, damaged, err error) {
 	if j.file.archive == nil {
 		return nil, nil, nil
 	}

@@ -31,7 +31,7 @@ import (
 // process that uses the journal, remove the journal's -wal and -shm files, put the copy in the journal's
 // place, and leave the -sidecar. Then Open it. Until Adopt is called, it can only be read, and other methods
 // return journal.ErrRestored, wherever it is opened.
-func (j *Journal) Backup(ctx context.Context, path string) (err error) {
+func (j *logJournal) Backup(ctx context.Context, path string) (err error) {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func sweepParts(path string) {
 }
 
 // copyTo writes one state of the journal to an empty file.
-func (j *Journal) copyTo(ctx context.Context, name string) error {
+func (j *logJournal) copyTo(ctx context.Context, name string) error {
 	c, err := conn.Dial(j.file.path, []conn.Pragma{conn.Patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}})
 	if err != nil {
 		return conn.Explain(j.file.path, "open for reading", err)

@@ -51,7 +51,7 @@ func (b *batch) mayJoin(opts Options) error {
 //
 // Call it on a Journal that was opened with Options.Existing and without Options.Deployment. With an empty
 // name, the next Open with a name sets it.
-func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
+func (j *logJournal) AdoptAs(ctx context.Context, deployment string) error {
 	return j.adopt(ctx, func(*batch) (bool, error) { return true, nil }, func(b *batch) error {
 		is, err := schema.OwnerBy(b.sql.ReadOwner)
 		if err != nil {

@@ -43,10 +43,10 @@ const ReceiptsVersion = schema.ReceiptsVersion
 var SchemaVersion = len(schema.Migrations)
 
 // Mark makes the sidecar name the latest commit, as happens every few seconds.
-func Mark(j *Journal) error { return j.file.checkpoint.Mark() }
+func Mark(j *Journal) error { return old(j).file.checkpoint.Mark() }
 
 // Checkpointed returns once the checkpointer has finished the work that it was woken for.
-func Checkpointed(j *Journal) { j.file.checkpoint.Idle() }
+func Checkpointed(j *Journal) { old(j).file.checkpoint.Idle() }
 
 // MarkAlways makes journals that are opened from now on mark as often as possible, until restore is called.
 func MarkAlways() (restore func()) { return MarkAfter(0) }
@@ -74,25 +74,25 @@ func ClaimInOneGo() (restore func()) {
 
 // Fold gives every operation a row or a place in a block, so that none is in the log alone.
 func Fold(j *Journal) error {
-	return j.file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
+	return old(j).file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
 }
 
 // Flush commits the events that wait for another commit.
-func Flush(j *Journal) error { return j.file.writer.flush() }
+func Flush(j *Journal) error { return old(j).file.writer.flush() }
 
 // Preloaded returns once the background reads after Open have ended.
-func Preloaded(j *Journal) { j.file.loading.Wait() }
+func Preloaded(j *Journal) { old(j).file.loading.Wait() }
 
 // Queued is the number of requests that the writer has not taken yet.
-func Queued(j *Journal) int { return len(j.file.writer.queue) }
+func Queued(j *Journal) int { return len(old(j).file.writer.queue) }
 
 // Turns is the number of application transactions that wait to begin.
-func Turns(j *Journal) int { return len(j.file.writer.turns) }
+func Turns(j *Journal) int { return len(old(j).file.writer.turns) }
 
 // Hold keeps the writer in a batch, which commits something once release is called.
 func Hold(j *Journal) (release func()) {
 	held, let := make(chan struct{}), make(chan struct{})
-	j.file.writer.queue <- &request{done: make(chan error, 1), do: func(b *batch) error {
+	old(j).file.writer.queue <- &request{done: make(chan error, 1), do: func(b *batch) error {
 		b.wrote = true
 		close(held)
 		<-let
@@ -105,7 +105,7 @@ func Hold(j *Journal) (release func()) {
 // HoldTurn makes the writer wait before it begins a batch, until release is called.
 func HoldTurn(j *Journal) (release func()) {
 	t := &turn{granted: make(chan struct{}), over: make(chan struct{})}
-	j.file.writer.turns <- t
+	old(j).file.writer.turns <- t
 	<-t.granted
 	return func() { close(t.over) }
 }
@@ -115,7 +115,7 @@ var ClaimFor = claimFor
 
 // Refuse keeps the writer busy with a request that it refuses, and that is repeated at once, until ctx ends.
 func Refuse(ctx context.Context, j *Journal) {
-	queue := j.file.writer.queue
+	queue := old(j).file.writer.queue
 	var ask func()
 	ask = func() {
 		queue <- &request{done: make(chan error, 1), do: func(*batch) error {
@@ -184,7 +184,7 @@ func Make(path string, version int) error {
 
 // FailCommit makes one commit fail.
 func FailCommit(j *Journal) {
-	_ = j.file.writer.do(context.Background(), func(b *batch) error { return b.giveUp(format.ErrDamaged) })
+	_ = old(j).file.writer.do(context.Background(), func(b *batch) error { return b.giveUp(format.ErrDamaged) })
 }
 
 // FailEverySecondCommit makes every second commit fail, with everything in it, until ctx ends.
@@ -194,7 +194,7 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 		return nil
 	}
 	for ctx.Err() == nil {
-		_ = j.file.writer.do(ctx, func(b *batch) error {
+		_ = old(j).file.writer.do(ctx, func(b *batch) error {
 			b.committed = append(b.committed, func() { b.queue <- &request{done: make(chan error, 1), do: fails} })
 			return nil
 		})
@@ -203,13 +203,13 @@ func FailEverySecondCommit(ctx context.Context, j *Journal) {
 
 // Candidates returns the operations that may have this name, by its hash. Others may be among them by chance.
 func Candidates(j *Journal, ref journal.Ref) []int64 {
-	handles, _ := j.file.writer.segments.Find(ref)
+	handles, _ := old(j).file.writer.segments.Find(ref)
 	return handles
 }
 
 // Objects returns the objects of operations that only the log has, with their handles, as far as memory holds them.
 func Objects(j *Journal) (objects map[string][]int64) {
-	_ = j.file.writer.do(context.Background(), func(b *batch) error {
+	_ = old(j).file.writer.do(context.Background(), func(b *batch) error {
 		objects = maps.Clone(b.memtable.ByObject)
 		return nil
 	})
@@ -218,7 +218,7 @@ func Objects(j *Journal) (objects map[string][]int64) {
 
 // LeaveOpen leaves the writer's connection in a transaction after a commit, as a rollback that failed does.
 func LeaveOpen(j *Journal) error {
-	return j.file.writer.do(context.Background(), func(b *batch) error {
+	return old(j).file.writer.do(context.Background(), func(b *batch) error {
 		b.committed = append(b.committed, func() { _, _ = b.sql.Begin.Exec() })
 		return nil
 	})
@@ -243,8 +243,8 @@ func ClaimScans(many int) (restore func()) {
 // ClaimPage makes the next commit of a claim. It returns the operations taken, and whether nothing is left after them.
 func ClaimPage(j *Journal, ev journal.Event, limit int, after int64) (taken []string, through int64, done bool, err error) {
 	c := &claiming{after: after}
-	err = j.file.writer.do(context.Background(), func(b *batch) error {
-		outs, err := b.claim(j.file.writer.prepare(ev), limit, c)
+	err = old(j).file.writer.do(context.Background(), func(b *batch) error {
+		outs, err := b.claim(old(j).file.writer.prepare(ev), limit, c)
 		for _, out := range outs {
 			taken = append(taken, out.Op.ID)
 		}
@@ -263,7 +263,7 @@ func AdoptAtOnce(many int) (restore func()) {
 // AdoptPage makes the first commit of an adoption.
 func AdoptPage(j *Journal) (done bool, err error) {
 	a := new(adoption)
-	err = j.file.writer.do(context.Background(), func(b *batch) error { return b.adopt(a) })
+	err = old(j).file.writer.do(context.Background(), func(b *batch) error { return b.adopt(a) })
 	return a.done, err
 }
 
@@ -276,9 +276,12 @@ func SweepAtOnce(many int) (restore func()) {
 
 // Sweeping reports whether a sweep is under way.
 func Sweeping(j *Journal) (is bool) {
-	_ = j.file.writer.do(context.Background(), func(b *batch) error {
+	_ = old(j).file.writer.do(context.Background(), func(b *batch) error {
 		is = len(b.sweeps) > 0
 		return nil
 	})
 	return is
 }
+
+// old returns the journal as the engine that most of these functions look into.
+func old(j *Journal) *logJournal { return j.engine.(*logJournal) }

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
-var _ journal.LocalFlows = (*Journal)(nil)
+var _ journal.LocalFlows = (*logJournal)(nil)
 
 // flowWriter is the writer's state for flows.
 type flowWriter struct {
@@ -29,7 +29,7 @@ type flowWriter struct {
 // ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable.
 // FlowEventRecord is only noted: the next commit of this process, the end of a session, or Close records it.
 // If the context ends first, the event may be recorded.
-func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *logJournal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
@@ -105,7 +105,7 @@ func (b *batch) recordDeferred(ev *journal.FlowEvent) error {
 }
 
 // flushFlows commits the noted records for a reader.
-func (j *Journal) flushFlows() error {
+func (j *logJournal) flushFlows() error {
 	f := &j.file.writer.flows
 	f.mu.Lock()
 	none := len(f.deferred) == 0 && !f.carried
@@ -279,7 +279,7 @@ func (b *batch) readSteps(handle int64) (steps []journal.StepRecord, err error) 
 
 // ClaimFlows applies ev, of kind FlowEventClaim, to at most limit flows that need a claim. It skips flows
 // whose session has lost its file. If it finds nothing else, it returns journal.ErrRestored for them.
-func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (j *logJournal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -414,7 +414,7 @@ func (b *batch) flowsThatWant(s *statements.Flows, ev journal.FlowEvent, limit i
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, in one commit. It passes over damaged ones, and
 // returns their error too if it reaps fewer.
-func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
+func (j *logJournal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // GetFlow returns the whole flow, or journal.ErrNotFound.
-func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, err error) {
+func (j *logJournal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, err error) {
 	if err := j.open(ctx); err != nil {
 		return journal.Flow{}, err
 	}
@@ -40,7 +40,7 @@ func (j *Journal) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow,
 }
 
 // ListFlows yields flows in pages. Nothing is open between two pages, so a slow reader pins nothing.
-func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
+func (j *logJournal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	return store.FlowsInPages(filter, pageSize, func(where string, args []any) (page []journal.Flow, err error) {
 		if err := j.open(ctx); err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func ours(tx journal.Tx) (*sql.Tx, error) {
 }
 
 // within is the driver's transaction, if in is one of this package's, and the context for statements in it.
-func (j *Journal) within(ctx context.Context, in journal.Tx) (context.Context, *sql.Tx, error) {
+func (j *logJournal) within(ctx context.Context, in journal.Tx) (context.Context, *sql.Tx, error) {
 	tx, err := ours(in)
 	if t, ok := in.(localTx); ok && t.files == j.file.writer.files {
 		ctx = localdb.OnHandle(ctx)
@@ -61,7 +61,7 @@ func (j *Journal) within(ctx context.Context, in journal.Tx) (context.Context, *
 }
 
 // BeginTx starts a transaction like BeginSQL, for journal.LocalFlows.
-func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
+func (j *logJournal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	tx, err := j.BeginSQL(ctx)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 // caller records anything until it ends: keep it short, and do not call the journal in it. A transaction
 // begins after the current commit, and after one more for each transaction that already waits, however many
 // callers the journal has in this process. The -wal file grows with the writes of one transaction.
-func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
+func (j *logJournal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 // commits. If
 // SQLite rolled back the writes of tx (https://sqlite.org/lang_transaction.html, "Response To Errors Within A
 // Transaction"), the error says so, and nothing is recorded.
-func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *logJournal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.FlowResult{}, err
 	}
@@ -126,7 +126,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, local journal.Tx, ev journal.
 }
 
 // enqueueFlow records a new flow in a transaction of the application's.
-func (j *Journal) enqueueFlow(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *logJournal) enqueueFlow(ctx context.Context, tx *sql.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	if err := j.writes(ctx, tx); err != nil {
 		return journal.FlowResult{}, err
 	}

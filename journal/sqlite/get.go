@@ -13,7 +13,7 @@ import (
 
 // Get returns the whole operation, or journal.ErrNotFound. It waits for the writer only if another process
 // wrote since the writer last read, or at the first search for an ID since the file was opened.
-func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+func (j *logJournal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
 	if err := j.open(ctx); err != nil {
 		return journal.Operation{}, err
 	}
@@ -74,7 +74,7 @@ func orNotFound(path string, op journal.Operation, found bool, err error) (journ
 
 // get looks for an operation in the log, at its possible handles, and by its name. It returns the row up to
 // which the log is known, and whether that is its end.
-func (j *Journal) get(r *read.Reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
+func (j *logJournal) get(r *read.Reader, ref journal.Ref, handles []int64) (op journal.Operation, found bool, seq int64, current bool, err error) {
 	k, seq := j.file.writer.memtable.Committed(ref)
 	isCurrent := func(latest driver.Value) { current = latest == seq }
 	for _, handle := range handles {

@@ -10,10 +10,10 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
-var _ journal.HookKeeper = (*Journal)(nil)
+var _ journal.HookKeeper = (*logJournal)(nil)
 
 // KeepHook records whether outcomes are for a hook, in a transaction of its own. The first call makes the table.
-func (j *Journal) KeepHook(ctx context.Context, kept bool) error {
+func (j *logJournal) KeepHook(ctx context.Context, kept bool) error {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (j *Journal) KeepHook(ctx context.Context, kept bool) error {
 }
 
 // HasHook reports whether outcomes are for a hook.
-func (j *Journal) HasHook(ctx context.Context) (kept bool, err error) {
+func (j *logJournal) HasHook(ctx context.Context) (kept bool, err error) {
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		made := false
 		err := r.Each("SELECT 1 FROM sqlite_schema WHERE name = 'onceward_hook'", func([]driver.Value) error {

@@ -15,7 +15,7 @@ const pageSize = 200
 
 // List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins
 // nothing.
-func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+func (j *logJournal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		if err := j.open(ctx); err != nil {
 			yield(journal.Operation{}, err)
@@ -43,7 +43,7 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 }
 
 // readPage reads the page after at.
-func (j *Journal) readPage(ctx context.Context, at *list.Page, size int) (*list.Page, error) {
+func (j *logJournal) readPage(ctx context.Context, at *list.Page, size int) (*list.Page, error) {
 	next := new(list.Page)
 	err := j.file.readers.Read(ctx, func(r *read.Reader) error {
 		*next = *at

@@ -120,7 +120,7 @@ func (b *batch) sole(op *journal.Operation, ev journal.Event) (bool, error) {
 
 // FindBy returns the operations of the provider that can be recognised by value, in the order of their
 // creation. The writer finds them.
-func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+func (j *logJournal) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ import (
 // change meanwhile. Its records therefore follow the recorded state, and so does the handle that an operation
 // gets.
 
-var _ journal.Outbox = (*Journal)(nil)
+var _ journal.Outbox = (*logJournal)(nil)
 
 // EnqueueTx applies ev, of kind EventEnqueue, within tx: a transaction of BeginTx, or Tx of the application's
 // own on the journal's file. It needs the file's write lock, which tx has after a write, or from the
@@ -38,7 +38,7 @@ var _ journal.Outbox = (*Journal)(nil)
 //
 // If SQLite rolled back the writes of tx, the error says so, and nothing is recorded. A transaction on a
 // connection with synchronous=NORMAL may be lost, as a whole, with the machine's power.
-func (j *Journal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event) (journal.Result, error) {
+func (j *logJournal) EnqueueTx(ctx context.Context, in journal.Tx, ev journal.Event) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
@@ -109,7 +109,7 @@ func (w *writer) enqueue(ctx context.Context, tx *sql.Tx, ev journal.Event, op *
 // DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx, and calls f to write in it. The
 // delivery is durable once DeliverTx returns. No other caller records anything meanwhile: f must be short,
 // and must not call the journal.
-func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+func (j *logJournal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
@@ -155,7 +155,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 
 // writes makes sure that tx has the write lock of the journal's own file, and that the journal
 // may be written.
-func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
+func (j *logJournal) writes(ctx context.Context, tx *sql.Tx) error {
 	if err := j.holds(ctx, tx); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (j *Journal) writes(ctx context.Context, tx *sql.Tx) error {
 }
 
 // holds makes sure that tx has the write lock of the journal's own file.
-func (j *Journal) holds(ctx context.Context, tx *sql.Tx) error {
+func (j *logJournal) holds(ctx context.Context, tx *sql.Tx) error {
 	if err := localdb.IsOpen(ctx, tx); err != nil || localdb.IsOnHandle(ctx) != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (j *Journal) holds(ctx context.Context, tx *sql.Tx) error {
 
 // mayWrite makes sure that the journal may be written by a transaction that has its write lock and has read that version
 // of the schema.
-func (j *Journal) mayWrite(version int64) error {
+func (j *logJournal) mayWrite(version int64) error {
 	if err := schema.Unchanged(j.file.path, version); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func ended(ctx context.Context, err error) error {
 }
 
 // trusted returns journal.ErrRestored if the journal does not agree with its sidecar.
-func (j *Journal) trusted() error {
+func (j *logJournal) trusted() error {
 	if !j.file.checkpoint.Trusted.Load() {
 		j.file.catchUp() // another process may have adopted it
 		return fmt.Errorf("%w: %s; nothing is recorded until it is adopted: see Adopt", journal.ErrRestored, j.file.path)
@@ -238,7 +238,7 @@ type standing struct {
 
 // standing reads an operation without the writer, which may be waiting for tx to end: first from the file,
 // which cannot change, and then from the outbox.
-func (j *Journal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s standing, err error) {
+func (j *logJournal) standing(ctx context.Context, tx *sql.Tx, ref journal.Ref) (s standing, err error) {
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		return r.Snapshot(func() error {
 			s, err = j.filed(r, ref)
@@ -261,7 +261,7 @@ func (w *writer) clockAt(latest *format.LogRow) store.Clock {
 }
 
 // filed returns an operation's state in the file, without the outbox.
-func (j *Journal) filed(r *read.Reader, ref journal.Ref) (s standing, err error) {
+func (j *logJournal) filed(r *read.Reader, ref journal.Ref) (s standing, err error) {
 	latest, err := r.Latest()
 	if err != nil {
 		return s, err

@@ -58,7 +58,7 @@ func noJournalIn(path string) error {
 }
 
 // writable is open for methods that change the journal.
-func (j *Journal) writable(ctx context.Context) error {
+func (j *logJournal) writable(ctx context.Context) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (j *Journal) writable(ctx context.Context) error {
 }
 
 // getBeside is Get without a writer, which knows the places.
-func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
+func (j *logJournal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Operation, err error) {
 	var found bool
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		return r.Snapshot(func() error {
@@ -101,7 +101,7 @@ func (j *Journal) getBeside(ctx context.Context, ref journal.Ref) (op journal.Op
 }
 
 // findBeside is FindBy without a writer.
-func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+func (j *logJournal) findBeside(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		return r.Snapshot(func() error {
 			matches = nil
@@ -150,7 +150,7 @@ func (j *Journal) findBeside(ctx context.Context, provider string, by journal.By
 }
 
 // copyBeside is copyTo without a writer.
-func (j *Journal) copyBeside(ctx context.Context, name string) error {
+func (j *logJournal) copyBeside(ctx context.Context, name string) error {
 	return j.file.readers.Read(ctx, func(r *read.Reader) error {
 		if err := os.Truncate(name, 0); err != nil {
 			return err

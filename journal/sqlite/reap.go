@@ -52,7 +52,7 @@ func parts(rows []bulk, many int) iter.Seq[[]int64] {
 // caller waits long. With Options.Archive, none is removed before it was archived. After an error in the
 // middle, the number counts the operations before it. Damaged operations are skipped. Their error is
 // returned too if fewer than limit are reaped. The file keeps its size, and its free space is reused.
-func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *logJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if err := j.writable(ctx); err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 const reapPause = 14
 
 // reapCommit is writer.do for the reaper, which yields to others.
-func (j *Journal) reapCommit(ctx context.Context, f func(*batch) error) error {
+func (j *logJournal) reapCommit(ctx context.Context, f func(*batch) error) error {
 	before := j.file.writer.commits.carried()
 	var took time.Duration
 	err := j.file.writer.do(ctx, func(b *batch) error {
@@ -153,7 +153,7 @@ func (b *batch) foldExpired(settled time.Time) error {
 
 // segmentsBefore lists the segments with possibly expired operations: those whose first operation began by
 // then. (An operation that a clock which was set back settled before that is reaped later than possible.)
-func (j *Journal) segmentsBefore(ctx context.Context, begun time.Time) (firsts []int64, err error) {
+func (j *logJournal) segmentsBefore(ctx context.Context, begun time.Time) (firsts []int64, err error) {
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		return r.Each("SELECT first FROM onceward_segments WHERE spent = 0 AND began_at <= ? ORDER BY first", func(v []driver.Value) error {
 			firsts = append(firsts, v[0].(int64))
@@ -169,7 +169,7 @@ const bytesOfBodies = `, coalesce(length(request_body), 0) +
 
 // reapSegment reaps at most limit operations of one segment, or of those without a segment. Operations up to
 // folded are not in the log any more.
-func (j *Journal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
+func (j *logJournal) reapSegment(ctx context.Context, ev journal.Event, first int64, limit int, folded int64) (int, error) {
 	found, err := j.findExpired(ctx, ev, first, limit)
 	if err != nil {
 		return 0, err
@@ -226,7 +226,7 @@ func (e *expired) enough(limit int) error {
 }
 
 // findExpired finds the operations that ev may reap in the segment that begins with first.
-func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64, limit int) (found expired, err error) {
+func (j *logJournal) findExpired(ctx context.Context, ev journal.Event, first int64, limit int) (found expired, err error) {
 	err = j.file.readers.Read(ctx, func(r *read.Reader) error {
 		err := r.Each("SELECT first, data FROM onceward_blocks WHERE first >= ? AND first < ?", func(v []driver.Value) error {
 			data, _ := v[1].([]byte)
@@ -264,7 +264,7 @@ func (j *Journal) findExpired(ctx context.Context, ev journal.Event, first int64
 }
 
 // reapBlocks archives and reaps at most limit operations of these blocks, some in a commit.
-func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bulk, limit int) (reaped int, damaged, err error) {
+func (j *logJournal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bulk, limit int) (reaped int, damaged, err error) {
 	for some := range parts(blocks, (reapBatch+format.BlockSize-1)/format.BlockSize) {
 		n := 0
 		archived, lacking, err := j.archive(ctx, ev, some, nil, limit-reaped)
@@ -292,7 +292,7 @@ func (j *Journal) reapBlocks(ctx context.Context, ev journal.Event, blocks []bul
 }
 
 // reapRows is reapBlocks for operations with a row of their own.
-func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk) (reaped int, damaged, err error) {
+func (j *logJournal) reapRows(ctx context.Context, ev journal.Event, rows []bulk) (reaped int, damaged, err error) {
 	for some := range parts(rows, reapBatch) {
 		n := 0
 		archived, lacking, err := j.archive(ctx, ev, nil, some, len(some))
@@ -313,7 +313,7 @@ func (j *Journal) reapRows(ctx context.Context, ev journal.Event, rows []bulk) (
 }
 
 // spendSegment notes that nothing is left to be reaped in a segment.
-func (j *Journal) spendSegment(ctx context.Context, first int64) error {
+func (j *logJournal) spendSegment(ctx context.Context, first int64) error {
 	return j.file.writer.do(ctx, func(b *batch) error { return b.spend(first) })
 }
 

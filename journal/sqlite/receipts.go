@@ -25,11 +25,11 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
 )
 
-var _ journal.Receipts = (*Journal)(nil)
+var _ journal.Receipts = (*logJournal)(nil)
 
 // MakeReceipts makes the tables of receipts, if they are missing. naming says how the keys of requests are made. The first
 // that is not empty is recorded, and another one is an error from then on.
-func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
+func (j *logJournal) MakeReceipts(ctx context.Context, naming string) error {
 	made, err := j.madeReceipts(ctx, naming)
 	if made || err != nil {
 		return err
@@ -63,7 +63,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 }
 
 // madeReceipts reports whether the tables are there, so that a restored journal can be opened, which refuses to write.
-func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, err error) {
+func (j *logJournal) madeReceipts(ctx context.Context, naming string) (made bool, err error) {
 	if err := j.writable(ctx); err != nil {
 		return false, err
 	}
@@ -84,7 +84,7 @@ func (j *Journal) madeReceipts(ctx context.Context, naming string) (made bool, e
 	return made, err
 }
 
-func (j *Journal) checkReceipts(version int64, recorded, naming string) error {
+func (j *logJournal) checkReceipts(version int64, recorded, naming string) error {
 	switch {
 	case version > schema.ReceiptsVersion:
 		return fmt.Errorf("%w: journal %s: its receipts have version %d, and this release knows version %d: upgrade", journal.ErrVersion, j.file.path, version, schema.ReceiptsVersion)
@@ -98,7 +98,7 @@ func (j *Journal) checkReceipts(version int64, recorded, naming string) error {
 
 // ReceiveTx applies ev within tx, which is one of BeginTx, or Tx of the application's own on the journal's file. As for
 // EnqueueTx, tx needs the file's write lock. No process records anything until tx ends.
-func (j *Journal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *logJournal) ReceiveTx(ctx context.Context, in journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.ReceiptResult{}, err
 	}
@@ -150,7 +150,7 @@ const (
 
 // completeReserved completes the receipt that the caller has reserved in tx, and reports false if its row is not that one: it needs no
 // look at the row, the clock or the file, which the reservation has looked at. The facts of a row are its own.
-func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, done bool, err error) {
+func (j *logJournal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, done bool, err error) {
 	if ev.Kind != journal.ReceiptComplete {
 		return result, false, nil
 	}
@@ -177,7 +177,7 @@ func (j *Journal) completeReserved(ctx context.Context, tx *sql.Tx, ev journal.R
 }
 
 // receiptValues are the values of insertReceipt.
-func (j *Journal) receiptValues(r *journal.Receipt) []any {
+func (j *logJournal) receiptValues(r *journal.Receipt) []any {
 	args, body := sealed.ReceiptArgs(r, j.file.writer.compressAbove)
 	if len(body) == 0 {
 		body = nil
@@ -185,13 +185,13 @@ func (j *Journal) receiptValues(r *journal.Receipt) []any {
 	return append(append([]any{r.Handle}, args...), body)
 }
 
-func (j *Journal) insertReceipt(ctx context.Context, tx *sql.Tx, r *journal.Receipt) error {
+func (j *logJournal) insertReceipt(ctx context.Context, tx *sql.Tx, r *journal.Receipt) error {
 	_, err := tx.ExecContext(ctx, insertReceipt, j.receiptValues(r)...)
 	return err
 }
 
 // changeReceipt writes what became of the receipt with that handle. One that is gone leaves its handle, if it was the last.
-func (j *Journal) changeReceipt(ctx context.Context, tx *sql.Tx, handle int64, next *journal.Receipt) error {
+func (j *logJournal) changeReceipt(ctx context.Context, tx *sql.Tx, handle int64, next *journal.Receipt) error {
 	if next.State != journal.ReceiptAbsent {
 		next.Handle = handle
 		_, err := tx.ExecContext(ctx, changeReceipt, append(j.receiptValues(next)[3:], handle)...)
@@ -213,7 +213,7 @@ func leaveMark(ctx context.Context, tx *sql.Tx, at time.Time) error {
 
 // clock is what the journal has seen of askers' clocks, up to the row of the log with that number. A row never changes, and read
 // reads the latest.
-func (j *Journal) clock(seq int64, read func() (format.LogRow, error)) (store.Clock, error) {
+func (j *logJournal) clock(seq int64, read func() (format.LogRow, error)) (store.Clock, error) {
 	latest := j.file.latest.Load()
 	if latest == nil || latest.Seq != seq {
 		row, err := read()
@@ -243,7 +243,7 @@ type standingReceipt struct {
 }
 
 // standingReceipt makes sure that tx may write, and reads a receipt.
-func (j *Journal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (s standingReceipt, err error) {
+func (j *logJournal) standingReceipt(ctx context.Context, tx *sql.Tx, key journal.ReceiptKey) (s standingReceipt, err error) {
 	if err := j.holds(ctx, tx); err != nil {
 		return s, err
 	}
@@ -286,7 +286,7 @@ func receiptIn(ctx context.Context, tx *sql.Tx, handle driver.Value) (r journal.
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
-func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *logJournal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	r, clock, err := j.readReceipt(ctx, ev.ReceiptKey)
 	if err != nil {
 		return journal.ReceiptResult{}, err
@@ -300,7 +300,7 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 }
 
 // readReceipt reads a receipt that is committed, and the clock that judges it. Both are zero if there is no receipt.
-func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, clock store.Clock, err error) {
+func (j *logJournal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, clock store.Clock, err error) {
 	if err := j.open(ctx); err != nil {
 		return r, clock, err
 	}
@@ -321,7 +321,7 @@ func (j *Journal) readReceipt(ctx context.Context, key journal.ReceiptKey) (r jo
 }
 
 // GetReceipt returns a receipt that is committed, or journal.ErrNotFound.
-func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
+func (j *logJournal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
 	r, _, err := j.readReceipt(ctx, key)
 	if err == nil && r.State == journal.ReceiptAbsent {
 		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
@@ -333,7 +333,7 @@ func (j *Journal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journ
 const receiptPage = 500
 
 // ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers.
-func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
+func (j *logJournal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
 	return func(yield func(journal.Receipt, error) bool) {
 		if err := j.open(ctx); err != nil {
 			yield(journal.Receipt{}, err)
@@ -375,10 +375,10 @@ func (j *Journal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) ite
 	}
 }
 
-var _ journal.ReceiptCounter = (*Journal)(nil)
+var _ journal.ReceiptCounter = (*logJournal)(nil)
 
 // CountReceipts counts the receipts: by an index, which has an entry of each.
-func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
+func (j *logJournal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err error) {
 	if err := j.open(ctx); err != nil {
 		return c, err
 	}
@@ -407,7 +407,7 @@ func (j *Journal) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, e
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
 // passes over damaged ones, and returns their error too if it reaps fewer. With Options.Archive, it writes each there
 // before its answer is removed, and before it has the lock to write.
-func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
+func (j *logJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
@@ -437,7 +437,7 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 const afterEnded = sealed.SelectReceipts + " WHERE ends_at <= ? AND (ends_at, handle) > (?, ?) ORDER BY ends_at, handle LIMIT ?"
 
 // endedReceipts reads at most limit receipts that may be reaped, and returns the first error of a damaged one.
-func (j *Journal) endedReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (ended []journal.Receipt, damaged, err error) {
+func (j *logJournal) endedReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (ended []journal.Receipt, damaged, err error) {
 	var passed time.Time
 	err = j.file.readers.Read(ctx, func(rd *read.Reader) error {
 		latest, err := rd.Latest()
@@ -475,7 +475,7 @@ func (j *Journal) endedReceipts(ctx context.Context, ev journal.ReceiptEvent, li
 }
 
 // reapReceipts reaps receipts that are still as they were read.
-func (j *Journal) reapReceipts(ctx context.Context, ev journal.ReceiptEvent, ended []journal.Receipt) (n int, err error) {
+func (j *logJournal) reapReceipts(ctx context.Context, ev journal.ReceiptEvent, ended []journal.Receipt) (n int, err error) {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
 		return 0, err
@@ -519,7 +519,7 @@ func (j *Journal) reapReceipts(ctx context.Context, ev journal.ReceiptEvent, end
 }
 
 // AdvanceTx raises the number that is recorded of an entity of a source, within tx.
-func (j *Journal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity string, seq int64) (bool, error) {
+func (j *logJournal) AdvanceTx(ctx context.Context, in journal.Tx, source, entity string, seq int64) (bool, error) {
 	if err := j.writable(ctx); err != nil {
 		return false, err
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-var _ journal.Reconciler = (*Journal)(nil)
+var _ journal.Reconciler = (*logJournal)(nil)
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is
 // due, the longest due first. It skips damaged ones, and returns an error for them once nothing else is due.
-func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *logJournal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (b *batch) dueLooks(p *prepared, limit int) (due []dueLook, err error) {
 }
 
 // Hear records in one commit that an event was heard, and its results.
-func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
+func (j *logJournal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, false, err
 	}
@@ -178,7 +178,7 @@ func (b *batch) hear(heard journal.Heard, evs []*prepared) (first bool, outs []o
 }
 
 // forgetHeard forgets events that were heard so long ago, some in a commit.
-func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
+func (j *logJournal) forgetHeard(ctx context.Context, before time.Time) error {
 	for {
 		var left bool
 		err := j.reapCommit(ctx, func(b *batch) error {

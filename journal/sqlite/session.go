@@ -23,7 +23,7 @@ var errDead = errors.New("the session is dead")
 // session lives as long as its lock is held, which is as long as this process
 // lives, unless it is ended.
 type session struct {
-	journal *Journal
+	journal *logJournal
 	id      string
 	lock    *flock.Flock
 	lost    atomic.Bool // never revives
@@ -33,7 +33,7 @@ type session struct {
 }
 
 // Join starts a session. It lives until it is ended or this process dies.
-func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+func (j *logJournal) Join(ctx context.Context) (journal.Session, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}

@@ -106,8 +106,8 @@ type Options struct {
 	ExternalCheckpointer bool
 }
 
-// Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
-type Journal struct {
+// logJournal is a Journal whose rows are in blocks and in a log.
+type logJournal struct {
 	file   *file
 	opts   Options
 	closed atomic.Bool
@@ -117,34 +117,23 @@ type Journal struct {
 }
 
 var (
-	_ journal.Journal       = (*Journal)(nil)
-	_ journal.ClockResetter = (*Journal)(nil)
+	_ journal.Journal       = (*logJournal)(nil)
+	_ journal.ClockResetter = (*logJournal)(nil)
 )
 
-// Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
-// SQLite database it makes the journal beside the existing tables. A file that is already open in this
-// process is shared, with the options of its first Open. The caller closes the Journal.
-//
-// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
-//
-// On a full disk Open fails, and leaves nothing that prevents a later Open.
-//
-// Errors say what to do. errors.Is finds journal.ErrVersion for a file of a newer release,
-// journal.ErrRestored for an older file beside a newer -wal, ErrNotJournal, ErrNetworkFilesystem,
-// ErrSecondName, ErrDeployment, and the errors of package os.
-func Open(path string, opts Options) (*Journal, error) {
+func openLog(path string, opts Options) (*logJournal, error) {
 	f, err := acquire(path, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{file: f, opts: opts, sessions: make(map[*session]struct{})}, nil
+	return &logJournal{file: f, opts: opts, sessions: make(map[*session]struct{})}, nil
 }
 
 // Apply runs journal.Next on the operation that ev names, and returns once the result is durable.
 // EventDeliver is only noted: the next commit of this process, the end of a session, or Close records it, and
 // its Result has no Operation. Apply returns a *journal.EventError for an event without its asker's clock. If
 // the context ends first, the event may be recorded.
-func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *logJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
@@ -171,7 +160,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 // Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. While it
 // skips many operations, others may write. It skips operations whose session has lost its file. If it finds
 // nothing else, it returns journal.ErrRestored for them.
-func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *logJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	if err := j.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -212,7 +201,7 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 
 // Close records the noted events. With the last Journal of the file it ends the writer, moves the WAL
 // into the file, and removes the WAL if no other process uses it. Sessions that were not ended count as dead.
-func (j *Journal) Close() error {
+func (j *logJournal) Close() error {
 	if j.closed.Swap(true) {
 		return journal.ErrClosed
 	}
@@ -225,7 +214,7 @@ func (j *Journal) Close() error {
 	return j.file.release()
 }
 
-func (j *Journal) open(ctx context.Context) error {
+func (j *logJournal) open(ctx context.Context) error {
 	if j.closed.Load() {
 		return journal.ErrClosed
 	}

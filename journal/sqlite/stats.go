@@ -33,17 +33,17 @@ type Stats struct {
 	CommitP50, CommitP99, CommitMax time.Duration
 }
 
-var _ journal.StatsReader = (*Journal)(nil)
+var _ journal.StatsReader = (*logJournal)(nil)
 
 // ReadStats returns Stats without SQLite's part.
-func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
+func (j *logJournal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	s, err := j.Stats(ctx)
 	return s.Stats, err
 }
 
 // Stats returns the state of the journal. Its cost grows with the operations without an answer, not with the
 // others. It does not wait for the writer. Damaged operations are counted, but have no age.
-func (j *Journal) Stats(ctx context.Context) (Stats, error) {
+func (j *logJournal) Stats(ctx context.Context) (Stats, error) {
 	if err := j.open(ctx); err != nil {
 		return Stats{}, err
 	}

@@ -29,7 +29,7 @@ func (b *batch) observeClock(at time.Time) error {
 // ResetClock sets now as the latest time that the journal has seen, in one commit. Other processes with the
 // file open follow at their next commit. If very many operations have no answer, Get and List may show some
 // of them in their earlier state for a while.
-func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+func (j *logJournal) ResetClock(ctx context.Context, now time.Time) error {
 	if err := j.writable(ctx); err != nil {
 		return err
 	}

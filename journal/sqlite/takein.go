@@ -95,7 +95,7 @@ func (b *batch) takeOperation(k *format.Record) error {
 }
 
 // takenIn makes the writer take in the outbox, if it has rows, so that readers find them.
-func (j *Journal) takenIn(ctx context.Context) error {
+func (j *logJournal) takenIn(ctx context.Context) error {
 	if j.file.writer.readOnly {
 		return nil
 	}

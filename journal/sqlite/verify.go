@@ -25,7 +25,7 @@ type Violation = journal.Violation
 // in pages, each as of one moment, so it may miss operations that begin meanwhile. integrity_check reads one
 // moment, and the -wal file is not emptied until it is done. It returns an error if the journal could not be
 // read to its end.
-func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
+func (j *logJournal) Verify(ctx context.Context) ([]Violation, error) {
 	if err := j.open(ctx); err != nil {
 		return nil, err
 	}
