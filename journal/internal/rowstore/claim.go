@@ -15,7 +15,7 @@ const claimPage = 64
 
 // Claim implements journal.Journal.
 func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaim(ev); err != nil {

@@ -159,8 +159,19 @@ type Head struct {
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 }
 
+// Source is a database that can be read. Its methods are safe for concurrent use.
+type Source interface {
+	// Read calls f with a reader of committed rows. Nothing stays open after f, which may be called again if it has read
+	// rows while they changed.
+	Read(ctx context.Context, f func(Reader) error) error
+
+	Close() error
+}
+
 // Driver is a database. Its methods are safe for concurrent use.
 type Driver interface {
+	Source
+
 	// Begin starts a transaction that writes, and returns the head and what keys select. A driver may have several
 	// transactions at once, or let the next one wait until ctx ends.
 	//
@@ -175,21 +186,17 @@ type Driver interface {
 	// and the least margin, or nothing. The application commits them.
 	Within(ctx context.Context, theirs journal.Tx, keys Keys) (Tx, Head, Found, error)
 
-	// Read calls f with a reader of committed rows. Nothing stays open after f.
-	Read(ctx context.Context, f func(Reader) error) error
-
 	// Join starts a session. lost is called if another process takes it over.
 	Join(ctx context.Context, lost func()) (id string, err error)
 	// Leave ends a session of this process.
 	Leave(ctx context.Context, id string) error
 	// Alive reports whether a session's process lives. It returns an error if no one can know. It does not wait.
 	Alive(id string) (bool, error)
-
-	Close() error
 }
 
 // Reader reads rows.
 type Reader interface {
+	Head(ctx context.Context) (Head, error)
 	Find(ctx context.Context, keys Keys) (Found, error)
 	// Scan returns a page of an index. It locks nothing.
 	Scan(ctx context.Context, scan Scan) ([]Position, error)

@@ -9,7 +9,7 @@ import (
 
 // ApplyFlow implements journal.Flows. A step's record is durable when it returns, too.
 func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
 	if err := store.CheckApplyFlow(ev); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result jou
 
 // ApplyFlowTx implements journal.LocalFlows.
 func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (result journal.FlowResult, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
 	if err := store.CheckApplyFlowTx(ev); err != nil {

@@ -21,7 +21,7 @@ func (s *Store) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, e
 	if err := s.open(ctx); err != nil {
 		return f, err
 	}
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
 		row, err := r.Flow(ctx, 0, NameDigest(&s.key, ref), NoLock)
 		if err != nil {
 			return err
@@ -49,7 +49,9 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 			var page []journal.Flow
 			err := s.open(ctx)
 			if err == nil {
-				err = s.driver.Read(ctx, func(r Reader) (err error) {
+				from := scan
+				err = s.source.Read(ctx, func(r Reader) (err error) {
+					scan = from
 					page, more, err = flowsOf(ctx, r, &scan, &filter)
 					return err
 				})
@@ -105,7 +107,7 @@ func selectsFlow(filter *journal.FlowFilter, f *journal.Flow) bool {
 
 // ClaimFlows implements journal.Flows.
 func (s *Store) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckClaimFlows(ev); err != nil {
@@ -191,7 +193,7 @@ func (b *batch) eachFlow(scan FlowScan, f func(*journal.Flow)) error {
 
 // ReapFlows implements journal.Flows.
 func (s *Store) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReapFlows(ev); err != nil {

@@ -15,7 +15,7 @@ func (s *Store) Get(ctx context.Context, ref journal.Ref) (op journal.Operation,
 		return op, err
 	}
 	name := NameDigest(&s.key, ref)
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
 		found, err := r.Find(ctx, Keys{Names: []Digest{name}})
 		if err != nil {
 			return err
@@ -51,7 +51,9 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 		if err := s.open(ctx); err != nil {
 			return nil, false, err
 		}
-		err = s.driver.Read(ctx, func(r Reader) error {
+		from := scan
+		err = s.source.Read(ctx, func(r Reader) error {
+			scan = from
 			ops, last, err = page(ctx, r, &scan, &f, size)
 			return err
 		})

@@ -11,7 +11,7 @@ import (
 
 // BeginTx implements journal.Outbox.
 func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
 	return s.driver.BeginTx(ctx)
@@ -19,7 +19,7 @@ func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
 
 // EnqueueTx implements journal.Outbox.
 func (s *Store) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
 	if err := store.CheckEnqueue(ev); err != nil {
@@ -30,7 +30,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) 
 
 // DeliverTx implements journal.Outbox.
 func (s *Store) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
 	if err := store.CheckDeliver(ev); err != nil {

@@ -17,7 +17,7 @@ const forgetAtOnce = 1000
 
 // Reap implements journal.Journal. One commit has at most reapPage operations.
 func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped int, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return 0, err
 	}
 	if err := store.CheckReap(ev); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // MakeReceipts implements journal.Receipts. The tables are there.
 func (s *Store) MakeReceipts(ctx context.Context, naming string) error {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return err
 	}
 	return s.alone(ctx, &request{run: func(b *batch) error {
@@ -31,7 +31,7 @@ func (s *Store) MakeReceipts(ctx context.Context, naming string) error {
 
 // ReceiveTx implements journal.Receipts.
 func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
 	err = s.decideIn(ctx, tx, nil, func(b *batch) error {
@@ -122,7 +122,7 @@ func decodeReceiptLight(row *Receipt) (r journal.Receipt, answer []byte, err err
 
 // AdvanceTx implements journal.Receipts.
 func (s *Store) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (later bool, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return false, err
 	}
 	err = s.decideIn(ctx, tx, nil, func(b *batch) error {

@@ -29,7 +29,7 @@ func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey) (r jour
 	if err := s.open(ctx); err != nil {
 		return r, err
 	}
-	err = s.driver.Read(ctx, func(rd Reader) error {
+	err = s.source.Read(ctx, func(rd Reader) error {
 		found, err := rd.Receipt(ctx, key)
 		if err == nil && found.Receipt != nil {
 			r, err = decodeReceipt(found.Receipt)
@@ -81,7 +81,7 @@ func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.R
 		return nil, false, err
 	}
 	var rows []*Receipt
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
 		rows, err = r.Receipts(ctx, *scan)
 		return err
 	})
@@ -105,7 +105,7 @@ func (s *Store) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err
 	if err := s.open(ctx); err != nil {
 		return c, err
 	}
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
 		n, err := r.CountReceipts(ctx)
 		c = journal.ReceiptCounts{Completed: n.All - n.Reserved, Reserved: n.Reserved}
 		if n.NextEnd != 0 {
@@ -121,11 +121,11 @@ func (s *Store) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err
 
 // ReapReceipts implements journal.Receipts. One commit has at most reapPage receipts.
 func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (reaped int, err error) {
+	if err := s.writable(ctx); err != nil {
+		return 0, err
+	}
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
-	}
-	if err := s.open(ctx); err != nil {
-		return 0, err
 	}
 	r := &receiptReap{ev: ev, limit: limit, more: true}
 	for r.more && reaped < limit {

@@ -14,7 +14,7 @@ var _ journal.Reconciler = (*Store)(nil)
 
 // Looks implements journal.Reconciler.
 func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
 	if err := store.CheckLooks(ev); err != nil {
@@ -85,7 +85,7 @@ func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
 
 // Hear implements journal.Reconciler.
 func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, false, err
 	}
 	if err := store.CheckHear(heard, evs); err != nil {
@@ -139,7 +139,8 @@ func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, valu
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
+		matches = nil
 		handles, err := marked(ctx, r, s.key.OfMark(byte(by), store.MarkValue(by, value)))
 		if err == nil && by == journal.ByKey {
 			err = inFlight(ctx, r, func(page []int64) { handles = append(handles, page...) })

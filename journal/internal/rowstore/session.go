@@ -26,7 +26,7 @@ type session struct {
 
 // Join implements journal.Journal.
 func (s *Store) Join(ctx context.Context) (journal.Session, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
 	n := &session{s: s}

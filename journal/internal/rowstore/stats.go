@@ -15,7 +15,7 @@ func (s *Store) ReadStats(ctx context.Context) (stats journal.Stats, err error) 
 	if err := s.open(ctx); err != nil {
 		return stats, err
 	}
-	err = s.driver.Read(ctx, func(r Reader) error {
+	err = s.source.Read(ctx, func(r Reader) error {
 		stats = journal.Stats{}
 		if err := count(ctx, r, &stats, time.Now()); err != nil {
 			return err

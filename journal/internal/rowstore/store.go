@@ -14,7 +14,9 @@ import (
 
 // Store is a journal over a driver.
 type Store struct {
-	driver   Driver
+	source   Source
+	driver   Driver // nil: the store only reads
+	refusal  error  // of methods that write then
 	key      format.HashKey
 	log      *slog.Logger
 	clock    clock
@@ -52,14 +54,36 @@ func Open(ctx context.Context, d Driver, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	tx.Rollback()
-	s := &Store{driver: d, key: head.Key, log: log}
+	s := newStore(d, &head, log)
+	s.driver = d
 	s.sessions = sessions{driver: d, own: make(map[string]*session)}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.clock.take(&head)
 	s.group.start(s)
 	s.aside.start(s)
 	return s, nil
+}
+
+// OpenToRead returns a journal that only reads, and starts nothing. Methods that write return refusal. Close also
+// closes the source.
+func OpenToRead(ctx context.Context, src Source, refusal error) (*Store, error) {
+	var head Head
+	err := src.Read(ctx, func(r Reader) (err error) {
+		head, err = r.Head(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(src, &head, slog.New(slog.DiscardHandler))
+	s.refusal = refusal
+	return s, nil
+}
+
+func newStore(src Source, head *Head, log *slog.Logger) *Store {
+	s := &Store{source: src, key: head.Key, log: log}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.clock.take(head)
+	return s
 }
 
 // Digest returns the digest of a name in this journal. It is for tests.
@@ -72,9 +96,17 @@ func (s *Store) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// writable is open for methods that write.
+func (s *Store) writable(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.refusal
+}
+
 // Apply implements journal.Journal.
 func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return journal.Result{}, err
 	}
 	if err := store.CheckApply(ev); err != nil {
@@ -119,7 +151,7 @@ func (s *Store) flush(ctx context.Context) error {
 
 // ResetClock implements journal.ClockResetter.
 func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return err
 	}
 	return s.alone(ctx, &request{run: func(b *batch) error {
@@ -130,7 +162,7 @@ func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 
 // KeepHook implements journal.HookKeeper.
 func (s *Store) KeepHook(ctx context.Context, kept bool) error {
-	if err := s.open(ctx); err != nil {
+	if err := s.writable(ctx); err != nil {
 		return err
 	}
 	return s.alone(ctx, &request{run: func(b *batch) error {
@@ -144,10 +176,11 @@ func (s *Store) HasHook(ctx context.Context) (kept bool, err error) {
 	if err := s.open(ctx); err != nil {
 		return false, err
 	}
-	err = s.alone(ctx, &request{run: func(b *batch) error {
-		kept = b.head.Hook
-		return nil
-	}})
+	err = s.source.Read(ctx, func(r Reader) error {
+		head, err := r.Head(ctx)
+		kept = head.Hook
+		return err
+	})
 	return kept, err
 }
 
@@ -157,6 +190,11 @@ func (s *Store) Close() error {
 	err := journal.ErrClosed
 	s.once.Do(func() {
 		s.end()
+		if s.driver == nil {
+			s.cancel()
+			err = s.source.Close()
+			return
+		}
 		defer time.AfterFunc(patience, s.cancel).Stop()
 		err = s.group.end()
 		s.aside.end()

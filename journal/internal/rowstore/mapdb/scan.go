@@ -46,6 +46,13 @@ func (v *view) Count(_ context.Context, scans []rowstore.Scan) ([]rowstore.Count
 	return counts, nil
 }
 
+// Head implements rowstore.Reader.
+func (v *view) Head(context.Context) (rowstore.Head, error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	return v.db.head, nil
+}
+
 // Totals implements rowstore.Reader.
 func (v *view) Totals(context.Context) (rowstore.Totals, error) {
 	v.db.mu.Lock()

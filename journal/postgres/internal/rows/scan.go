@@ -141,6 +141,15 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 	return counts, meaning(err)
 }
 
+// Head implements rowstore.Reader.
+func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
+	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &head, new(int64)) }, "SELECT 0::bigint, "+clocks)
+	_, err := p.send(ctx, r.c)
+	return head, meaning(err)
+}
+
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
 const totals = `SELECT greatest((SELECT max(handle) FROM {{s}}.rows), (SELECT CASE WHEN is_called THEN last_value - 1 ELSE 0 END FROM {{s}}.row_handles)),
 	(SELECT count(*) FROM {{s}}.row_members), coalesce((SELECT max(last_at) FROM {{s}}.row_lanes), 0),

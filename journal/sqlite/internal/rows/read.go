@@ -15,10 +15,10 @@ import (
 
 // reader is the statements that read, on one connection or in one transaction.
 type reader struct {
-	prepare                          preparer
-	path                             string // of the file
-	name, light, whole, mark, holder stmt
-	scans                            map[string]stmt
+	prepare                                preparer
+	path                                   string // of the file
+	head, name, light, whole, mark, holder stmt
+	scans                                  map[string]stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
@@ -26,6 +26,7 @@ const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o
 func newReader(prepare preparer, path string) (*reader, error) {
 	r := &reader{prepare: prepare, path: path, scans: make(map[string]stmt)}
 	return r, prepareAll(prepare, []toPrepare{
+		{&r.head, "SELECT " + headColumns + " FROM onceward_head"},
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
 		{&r.whole, "SELECT " + columns + `, q.head, q.body, a.head, a.body FROM onceward_rows o
@@ -34,6 +35,9 @@ func newReader(prepare preparer, path string) (*reader, error) {
 		{&r.holder, "SELECT holder FROM onceward_rows INDEXED BY onceward_rows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 	})
 }
+
+// Head implements rowstore.Reader.
+func (r *reader) Head(context.Context) (rowstore.Head, error) { return readHead(r.head) }
 
 // Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
 func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Found, err error) {

@@ -13,7 +13,7 @@ import (
 // statements are those of the connection that writes.
 type statements struct {
 	reader
-	begin, commit, rollback, save, release, undo, head, setHead, join, leave, members stmt
+	begin, commit, rollback, save, release, undo, setHead, join, leave, members stmt
 
 	insert, update, remove, addName, removeName, addMark, removeMark stmt
 	request, noRequest, answer, noAnswer, hear, forget               stmt
@@ -28,7 +28,6 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 	return s, prepareAll(prepare, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
-		{&s.head, "SELECT " + headColumns + " FROM onceward_head"},
 		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, naming = ?, sum = ?"},
 		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_members WHERE id = ?"},
