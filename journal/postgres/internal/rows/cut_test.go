@@ -21,7 +21,7 @@ import (
 
 // commits reports whether an exchange commits changes of a lane.
 func commits(ex pgproxy.Exchange) bool {
-	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "number = number + 1") })
+	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "batch = batch + 1") })
 }
 
 // The connection breaks within a commit, at any point of the request or of the answer. The caller learns what became of it:

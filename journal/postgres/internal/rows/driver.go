@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
 // connections is how many connections a driver has at most: for the group, waiters, scans, readers and sessions.
@@ -46,25 +46,29 @@ var _ rowstore.Driver = (*Driver)(nil)
 
 func newID() string { return rand.Text() }
 
-// Open opens the journal in a schema, which Migrate has made.
-func Open(ctx context.Context, url, schema string) (*Driver, error) {
+// Open opens the journal in a schema, which schema.Migrate has made.
+func Open(ctx context.Context, url, name string) (*Driver, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
 	cfg.MaxConns = connections
 	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	d := &Driver{schema: pgx.Identifier{schema}.Sanitize(), own: make(map[string]bool)}
-	if err := d.connect(ctx, cfg); err != nil {
+	d := &Driver{own: make(map[string]bool)}
+	if d.schema, err = schema.Quoted(name); err != nil {
+		return nil, err
+	}
+	if err = d.connect(ctx, cfg); err != nil {
 		return nil, err
 	}
 	var sealed []byte
-	var is int
-	if err = d.pool.QueryRow(ctx, d.in("SELECT version, identity, key FROM {{s}}.row_head")).Scan(&is, &d.identity, &sealed); err == nil {
-		d.key, err = format.UnsealHashKey(sealed)
+	var version, leastWriter int
+	err = d.pool.QueryRow(ctx, d.in("SELECT schema_version, least_writer, id, key FROM {{s}}.journal")).Scan(&version, &leastWriter, &d.identity, &sealed)
+	if err == nil {
+		err = schema.Check(version, leastWriter)
 	}
-	if err == nil && is != version {
-		err = ErrLayout
+	if err == nil {
+		d.key, err = schema.Key(sealed)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -102,7 +106,7 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 // Join implements rowstore.Driver. A session lives until it leaves: there is no lease yet.
 func (d *Driver) Join(ctx context.Context, _ func()) (string, error) {
 	id := newID()
-	if _, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.row_members VALUES ($1)"), id); err != nil {
+	if _, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.sessions (id, process, epoch, expires_at) VALUES ($1, '', 1, 'infinity')"), id); err != nil {
 		return "", err
 	}
 	d.mu.Lock()
@@ -116,7 +120,7 @@ func (d *Driver) Leave(ctx context.Context, id string) error {
 	d.mu.Lock()
 	delete(d.own, id)
 	d.mu.Unlock()
-	_, err := d.pool.Exec(ctx, d.in("DELETE FROM {{s}}.row_members WHERE id = $1"), id)
+	_, err := d.pool.Exec(ctx, d.in("DELETE FROM {{s}}.sessions WHERE id = $1"), id)
 	return err
 }
 
@@ -130,7 +134,7 @@ func (d *Driver) Alive(id string) (live bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err = d.pool.QueryRow(ctx, d.in("SELECT EXISTS (SELECT 1 FROM {{s}}.row_members WHERE id = $1)"), id).Scan(&live)
+	err = d.pool.QueryRow(ctx, d.in("SELECT EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1)"), id).Scan(&live)
 	return live, err
 }
 

@@ -13,15 +13,15 @@ import (
 
 const (
 	flowColumns = "handle, name, scope, parent, id, function, version, state, coalesce(holder, ''), due_at, ended_at, tombstone, claim, facts, input"
-	insertFlow  = `INSERT INTO {{s}}.row_flows (handle, name, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, claim, facts, input)
+	insertFlow  = `INSERT INTO {{s}}.flows (handle, name, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, claim, facts, input)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name) DO NOTHING`
-	updateFlow = `UPDATE {{s}}.row_flows SET scope = $3, parent = $4, id = $5, function = $6, version = $7, state = $8, holder = $9, due_at = $10, ended_at = $11,
+	updateFlow = `UPDATE {{s}}.flows SET scope = $3, parent = $4, id = $5, function = $6, version = $7, state = $8, holder = $9, due_at = $10, ended_at = $11,
 		tombstone = $12, claim = $13, facts = $14, input = $15 WHERE handle = $1 AND name = $2`
-	addStep     = "INSERT INTO {{s}}.row_steps VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING"
-	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM {{s}}.row_steps WHERE flow = $1 ORDER BY seq"
-	countFlows  = `SELECT (SELECT coalesce(max(handle), 0) FROM {{s}}.row_flows), (SELECT count(*) FROM {{s}}.row_flows WHERE state = 1),
-		(SELECT count(*) FROM {{s}}.row_flows WHERE state = 2), (SELECT count(*) FROM {{s}}.row_flows WHERE state = 5),
-		(SELECT count(*) FROM {{s}}.row_flows WHERE state = 2 AND due_at <= $1)`
+	addStep     = "INSERT INTO {{s}}.flow_steps VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING"
+	selectSteps = "SELECT seq, kind, name, position, parallel, at, result, sum FROM {{s}}.flow_steps WHERE flow = $1 ORDER BY seq"
+	countFlows  = `SELECT (SELECT coalesce(max(handle), 0) FROM {{s}}.flows), (SELECT count(*) FROM {{s}}.flows WHERE state = 1),
+		(SELECT count(*) FROM {{s}}.flows WHERE state = 2), (SELECT count(*) FROM {{s}}.flows WHERE state = 5),
+		(SELECT count(*) FROM {{s}}.flows WHERE state = 2 AND due_at <= $1)`
 )
 
 func scanFlow(rows pgx.Rows) (*rowstore.Flow, error) {
@@ -58,12 +58,12 @@ func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 			var handle int64
 			locked = true
 			return rows.Scan(&handle)
-		}, "SELECT handle FROM {{s}}.row_flows WHERE "+where+how, arg)
+		}, "SELECT handle FROM {{s}}.flows WHERE "+where+how, arg)
 	}
 	p.queue(func(rows pgx.Rows) (err error) {
 		f, err = scanFlow(rows)
 		return err
-	}, "SELECT "+flowColumns+" FROM {{s}}.row_flows WHERE "+where, arg)
+	}, "SELECT "+flowColumns+" FROM {{s}}.flows WHERE "+where, arg)
 	_, err = p.send(ctx, r.c)
 	switch {
 	case err != nil || f == nil || locked:
@@ -121,7 +121,7 @@ func (r *reader) Flows(ctx context.Context, scan rowstore.FlowScan) (page []*row
 		f, err := scanFlow(rows)
 		page = append(page, f)
 		return err
-	}, fmt.Sprintf("SELECT %s FROM {{s}}.row_flows WHERE %s ORDER BY %s LIMIT %s", flowColumns, where, order, args.add(int64(scan.Limit))), args...)
+	}, fmt.Sprintf("SELECT %s FROM {{s}}.flows WHERE %s ORDER BY %s LIMIT %s", flowColumns, where, order, args.add(int64(scan.Limit))), args...)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }
@@ -134,7 +134,7 @@ func (r *reader) CountFlows(ctx context.Context, late int64) (n rowstore.FlowCou
 
 // FlowHandle implements rowstore.Tx.
 func (t *tx) FlowHandle(ctx context.Context) (handle int64, err error) {
-	err = t.c.QueryRow(ctx, t.d.in("SELECT nextval('{{s}}.row_flow_handles')")).Scan(&handle)
+	err = t.c.QueryRow(ctx, t.d.in("SELECT nextval('{{s}}.flow_handles')")).Scan(&handle)
 	return handle, meaning(err)
 }
 
@@ -171,6 +171,6 @@ func (t *tx) AddSteps(ctx context.Context, handle int64, steps []rowstore.Step) 
 
 // RemoveSteps implements rowstore.Tx.
 func (t *tx) RemoveSteps(ctx context.Context, handle int64) error {
-	_, err := t.write(ctx, "DELETE FROM {{s}}.row_steps WHERE flow = $1", handle)
+	_, err := t.write(ctx, "DELETE FROM {{s}}.flow_steps WHERE flow = $1", handle)
 	return err
 }

@@ -36,7 +36,7 @@ func (d *Driver) takeLane(ctx context.Context) (*lane, error) {
 		return l, nil
 	}
 	l := &lane{id: newID()}
-	_, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.row_lanes VALUES ($1, 0, 0, 0, 0, 0)"), l.id)
+	_, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, 0)"), l.id)
 	return l, err
 }
 
@@ -49,7 +49,7 @@ func (d *Driver) giveBack(l *lane) {
 // resolve finds out whether the latest commit of a lane landed. It waits for the transaction's end.
 func (d *Driver) resolve(ctx context.Context, l *lane) (landed bool, err error) {
 	var number int64
-	if err := d.pool.QueryRow(ctx, d.in("SELECT number FROM {{s}}.row_lanes WHERE id = $1 FOR UPDATE"), l.id).Scan(&number); err != nil {
+	if err := d.pool.QueryRow(ctx, d.in("SELECT batch FROM {{s}}.lanes WHERE process = $1 AND lane = 0 FOR UPDATE"), l.id).Scan(&number); err != nil {
 		return false, err
 	}
 	landed = number == l.number+1

@@ -94,8 +94,8 @@ func newFinding(keys rowstore.Keys) *finding {
 }
 
 const (
-	byNames = "SELECT handle FROM {{s}}.row_names WHERE digest = ANY($1)"
-	columns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.told, o.reaped, o.provider, o.record"
+	byNames = "SELECT handle FROM {{s}}.names WHERE digest = ANY($1)"
+	columns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.delivered, o.tombstone, o.provider, o.facts"
 )
 
 // queue adds the statements. Each sees what was committed before it, and rows stay as they are once they are locked. So
@@ -103,13 +103,13 @@ const (
 func (f *finding) queue(p *pipeline) {
 	lock := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
 	if len(f.names) > 0 {
-		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.rows o WHERE o.handle IN ("+byNames+") ORDER BY o.handle"+lock, f.names)
-		p.queue(f.name, "SELECT digest, handle FROM {{s}}.row_names WHERE digest = ANY($1)", f.names)
+		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle IN ("+byNames+") ORDER BY o.handle"+lock, f.names)
+		p.queue(f.name, "SELECT digest, handle FROM {{s}}.names WHERE digest = ANY($1)", f.names)
 		f.queueParts(p, "IN ("+byNames+")", f.names)
 	}
 	if len(f.keys.Handles) > 0 {
-		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.rows o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)
-		p.queue(f.existing, "SELECT handle FROM {{s}}.rows WHERE handle = ANY($1)", f.keys.Handles)
+		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)
+		p.queue(f.existing, "SELECT handle FROM {{s}}.operations WHERE handle = ANY($1)", f.keys.Handles)
 		if f.keys.Whole {
 			f.queueParts(p, "= ANY($1)", f.keys.Handles)
 		}
@@ -118,13 +118,13 @@ func (f *finding) queue(p *pipeline) {
 		if f.keys.Lock != rowstore.NoLock {
 			p.queue(nil, "SELECT pg_advisory_xact_lock(m) FROM unnest($1::bigint[]) m", f.keys.Marks)
 		}
-		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.row_marks WHERE mark = ANY($1)", f.keys.Marks)
+		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark = ANY($1)", f.keys.Marks)
 	}
 }
 
 func (f *finding) queueParts(p *pipeline, which string, arg any) {
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = true; return &r.Request }), "SELECT handle, head, body FROM {{s}}.row_requests WHERE handle "+which, arg)
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, body FROM {{s}}.row_answers WHERE handle "+which, arg)
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = true; return &r.Request }), "SELECT handle, head, body FROM {{s}}.requests WHERE handle "+which, arg)
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, body FROM {{s}}.answers WHERE handle "+which, arg)
 }
 
 func (f *finding) row(rows pgx.Rows) error {

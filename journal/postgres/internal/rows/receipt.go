@@ -18,14 +18,14 @@ const (
 	// transaction. Without it, a transaction would wait for the end of another one that works on the key.
 	lockReceipt    = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
 	receiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
-	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.row_receipts WHERE identity = $1"
-	nextReceipt    = "SELECT nextval('{{s}}.row_receipt_handles') WHERE NOT EXISTS (SELECT 1 FROM {{s}}.row_receipts WHERE identity = $1)"
-	insertReceipt  = `INSERT INTO {{s}}.row_receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in)
+	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.receipts WHERE identity = $1"
+	nextReceipt    = "SELECT nextval('{{s}}.receipt_handles') WHERE NOT EXISTS (SELECT 1 FROM {{s}}.receipts WHERE identity = $1)"
+	insertReceipt  = `INSERT INTO {{s}}.receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING`
-	updateReceipt = `UPDATE {{s}}.row_receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
+	updateReceipt = `UPDATE {{s}}.receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
 		written_in = pg_catalog.pg_current_xact_id() WHERE handle = $1 AND identity = $10`
-	removeReceipt = "DELETE FROM {{s}}.row_receipts WHERE handle = $1"
-	advance       = `INSERT INTO {{s}}.row_entities AS e VALUES ($1, $2, $3, $4)
+	removeReceipt = "DELETE FROM {{s}}.receipts WHERE handle = $1"
+	advance       = `INSERT INTO {{s}}.heads AS e VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
 )
 
@@ -108,14 +108,14 @@ func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page 
 		row, err := scanReceipt(rows)
 		page = append(page, row)
 		return err
-	}, fmt.Sprintf("SELECT %s FROM {{s}}.row_receipts WHERE %s ORDER BY %s LIMIT %s", receiptColumns, where, order, args.add(int64(scan.Limit))), args...)
+	}, fmt.Sprintf("SELECT %s FROM {{s}}.receipts WHERE %s ORDER BY %s LIMIT %s", receiptColumns, where, order, args.add(int64(scan.Limit))), args...)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }
 
 // CountReceipts implements rowstore.Reader.
 func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, err error) {
-	text := "SELECT count(*), count(*) FILTER (WHERE ends_at = $1), coalesce(min(ends_at) FILTER (WHERE ends_at < $1), 0) FROM {{s}}.row_receipts"
+	text := "SELECT count(*), count(*) FILTER (WHERE ends_at = $1), coalesce(min(ends_at) FILTER (WHERE ends_at < $1), 0) FROM {{s}}.receipts"
 	err = r.c.QueryRow(ctx, r.d.in(text), int64(math.MaxInt64)).Scan(&n.All, &n.Reserved, &n.NextEnd)
 	return n, meaning(err)
 }

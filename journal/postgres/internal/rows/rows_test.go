@@ -15,13 +15,16 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-func driver(t *testing.T, server *postgrestest.Cluster, schema string) *rows.Driver {
+func driver(t *testing.T, server *postgrestest.Cluster, name string) *rows.Driver {
 	t.Helper()
-	require.NoError(t, rows.Migrate(t.Context(), server.URL(), schema))
-	d, err := rows.Open(t.Context(), server.URL(), schema)
+	cfg, err := pgx.ParseConfig(server.URL())
+	require.NoError(t, err)
+	require.NoError(t, schema.Migrate(t.Context(), cfg, name, slog.New(slog.DiscardHandler), schema.Migrations()))
+	d, err := rows.Open(t.Context(), server.URL(), name)
 	require.NoError(t, err)
 	return d
 }
@@ -45,21 +48,21 @@ func TestHistories(t *testing.T) {
 			Open:   func(t *testing.T) *rowstore.Store { return open(t, server, schema) },
 			Driver: func(t *testing.T) rowstore.Driver { return driver(t, server, schema) },
 			Damage: func(t *testing.T, handle int64) {
-				server.Exec(t, in("UPDATE {{s}}.rows SET record = set_byte(record, 20, get_byte(record, 20) # 1) WHERE handle = $1"), handle)
+				server.Exec(t, in("UPDATE {{s}}.operations SET facts = set_byte(facts, 20, get_byte(facts, 20) # 1) WHERE handle = $1"), handle)
 			},
 			DamageReceipt: func(t *testing.T, handle int64) {
-				server.Exec(t, in("UPDATE {{s}}.row_receipts SET facts = set_byte(facts, 20, get_byte(facts, 20) # 1) WHERE handle = $1"), handle)
+				server.Exec(t, in("UPDATE {{s}}.receipts SET facts = set_byte(facts, 20, get_byte(facts, 20) # 1) WHERE handle = $1"), handle)
 			},
 			Refuse: func(t *testing.T, provider string, handle int64) {
 				server.Exec(t, in(fmt.Sprintf(`CREATE FUNCTION {{s}}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF NEW.provider = '%s'::bytea OR NEW.handle = %d THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$`, provider, handle)))
-				server.Exec(t, in("CREATE TRIGGER no BEFORE INSERT OR UPDATE ON {{s}}.rows FOR EACH ROW EXECUTE FUNCTION {{s}}.no()"))
+				server.Exec(t, in("CREATE TRIGGER no BEFORE INSERT OR UPDATE ON {{s}}.operations FOR EACH ROW EXECUTE FUNCTION {{s}}.no()"))
 			},
 			Hold: func(t *testing.T, handle int64) func() {
-				return holding(t, server, in("SELECT 1 FROM {{s}}.rows WHERE handle = $1 FOR UPDATE"), handle)
+				return holding(t, server, in("SELECT 1 FROM {{s}}.operations WHERE handle = $1 FOR UPDATE"), handle)
 			},
 			HoldName: func(t *testing.T, name rowstore.Digest) func() {
-				return holding(t, server, in("INSERT INTO {{s}}.row_names VALUES ($1, 0)"), name[:])
+				return holding(t, server, in("INSERT INTO {{s}}.names VALUES ($1, 0)"), name[:])
 			},
 		}
 	})

@@ -45,7 +45,7 @@ func selection(s *rowstore.Scan) (string, []any) {
 		order += " DESC"
 	}
 	where := condition(s, &args)
-	return "SELECT " + column + ", handle FROM {{s}}.rows WHERE " + where + " ORDER BY " + order + " LIMIT " + args.add(int64(s.Limit)), args
+	return "SELECT " + column + ", handle FROM {{s}}.operations WHERE " + where + " ORDER BY " + order + " LIMIT " + args.add(int64(s.Limit)), args
 }
 
 // orderOf returns the column by which an index is ordered, "" for the handle alone.
@@ -78,7 +78,7 @@ func conditionOf(s *rowstore.Scan, args *params) string {
 	case rowstore.HeldBy:
 		return "holder = " + args.add(s.Holder) + of(s.Providers, "state > 2 OR ", args)
 	case rowstore.Undelivered:
-		return "NOT told AND state > 2 AND holder IS NULL"
+		return "NOT delivered AND state > 2 AND holder IS NULL"
 	case rowstore.LookDue:
 		return "state = 4 AND wake_at > 0 AND wake_at <= " + by()
 	case rowstore.Unanswered:
@@ -86,7 +86,7 @@ func conditionOf(s *rowstore.Scan, args *params) string {
 	case rowstore.InFlight:
 		return "holder IS NOT NULL AND state = 2"
 	case rowstore.Settled:
-		return "told AND NOT reaped AND settled_at IS NOT NULL AND settled_at <= " + by()
+		return "delivered AND NOT tombstone AND settled_at IS NOT NULL AND settled_at <= " + by()
 	case rowstore.Unknown:
 		return "state = 4"
 	case rowstore.Sought:
@@ -96,8 +96,8 @@ func conditionOf(s *rowstore.Scan, args *params) string {
 	case rowstore.InFlightSince:
 		return "holder IS NOT NULL AND state = 2 AND wake_at <= " + by()
 	case rowstore.Untold:
-		return `handle IN (SELECT handle FROM {{s}}.rows WHERE holder IS NOT NULL AND state > 2 AND NOT told
-			UNION ALL SELECT handle FROM {{s}}.rows WHERE NOT told AND state > 2 AND holder IS NULL)
+		return `handle IN (SELECT handle FROM {{s}}.operations WHERE holder IS NOT NULL AND state > 2 AND NOT delivered
+			UNION ALL SELECT handle FROM {{s}}.operations WHERE NOT delivered AND state > 2 AND holder IS NULL)
 			AND (state <> 4 OR wake_at IS NULL OR wake_at <= settled_at)`
 	case rowstore.Flagged:
 		return "state > 2 AND state <> 4 AND wake_at = 0"
@@ -126,7 +126,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 	var args params
 	texts := make([]string, len(scans))
 	for i := range scans {
-		texts[i] = fmt.Sprint("SELECT ", i, ", count(*), coalesce(min(settled_at), 0) FROM {{s}}.rows WHERE ", condition(&scans[i], &args))
+		texts[i] = fmt.Sprint("SELECT ", i, ", count(*), coalesce(min(settled_at), 0) FROM {{s}}.operations WHERE ", condition(&scans[i], &args))
 	}
 	counts := make([]rowstore.Count, len(scans))
 	p := &pipeline{d: r.d}
@@ -151,9 +151,9 @@ func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 }
 
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
-const totals = `SELECT greatest((SELECT max(handle) FROM {{s}}.rows), (SELECT CASE WHEN is_called THEN last_value - 1 ELSE 0 END FROM {{s}}.row_handles)),
-	(SELECT count(*) FROM {{s}}.row_members), coalesce((SELECT max(last_at) FROM {{s}}.row_lanes), 0),
-	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM unnest(ARRAY['rows', 'row_names', 'row_requests', 'row_answers', 'row_marks', 'row_heard']) t)`
+const totals = `SELECT greatest((SELECT max(handle) - (max(handle) >> 40 << 40) FROM {{s}}.operations), (SELECT CASE WHEN is_called THEN last_value - (last_value >> 40 << 40) - 1 ELSE 0 END FROM {{s}}.handles)),
+	(SELECT count(*) FROM {{s}}.sessions WHERE buried_at IS NULL), coalesce((SELECT max(last_at) FROM {{s}}.lanes), 0),
+	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM unnest(ARRAY['operations', 'names', 'requests', 'answers', 'marks', 'heard']) t)`
 
 // Totals implements rowstore.Reader.
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
@@ -171,7 +171,7 @@ func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 		err := rows.Scan(&holder)
 		all = append(all, holder)
 		return err
-	}, "SELECT DISTINCT holder FROM {{s}}.rows WHERE holder IS NOT NULL ORDER BY holder")
+	}, "SELECT DISTINCT holder FROM {{s}}.operations WHERE holder IS NOT NULL ORDER BY holder")
 	_, err = p.send(ctx, r.c)
 	return all, meaning(err)
 }

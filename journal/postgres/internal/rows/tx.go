@@ -79,9 +79,9 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 // readHead is the lane's number, and the clock of all lanes: the latest time, the jump that was seen last, and the
 // least margin.
 const (
-	readHead = "SELECT (SELECT number FROM {{s}}.row_lanes WHERE id = $1), " + clocks
+	readHead = "SELECT (SELECT batch FROM {{s}}.lanes WHERE process = $1 AND lane = 0), " + clocks
 	clocks   = `coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
-	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hook FROM {{s}}.row_head), (SELECT naming FROM {{s}}.row_head) FROM {{s}}.row_lanes`
+	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hooked FROM {{s}}.journal), (SELECT naming FROM {{s}}.journal) FROM {{s}}.lanes`
 )
 
 // scanClocks reads one value and then clocks.
@@ -98,7 +98,7 @@ func (t *tx) Handle(ctx context.Context) (int64, error) {
 	d.handles.Lock()
 	defer d.handles.Unlock()
 	if d.next == d.end {
-		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}.row_handles')")).Scan(&d.next); err != nil {
+		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}.handles')")).Scan(&d.next); err != nil {
 			return 0, err
 		}
 		d.end = d.next + 256
@@ -109,13 +109,13 @@ func (t *tx) Handle(ctx context.Context) (int64, error) {
 
 // Hear implements rowstore.Tx.
 func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
-	tag, err := t.c.Exec(ctx, t.d.in("INSERT INTO {{s}}.row_heard VALUES ($1, $2) ON CONFLICT DO NOTHING"), digest, at)
+	tag, err := t.c.Exec(ctx, t.d.in("INSERT INTO {{s}}.heard VALUES ($1, $2) ON CONFLICT DO NOTHING"), digest, at)
 	return tag.RowsAffected() == 1, meaning(err)
 }
 
 // Forget implements rowstore.Tx.
 func (t *tx) Forget(ctx context.Context, before int64, limit int) error {
-	_, err := t.c.Exec(ctx, t.d.in("DELETE FROM {{s}}.row_heard WHERE digest IN (SELECT digest FROM {{s}}.row_heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)"), before, limit)
+	_, err := t.c.Exec(ctx, t.d.in("DELETE FROM {{s}}.heard WHERE digest IN (SELECT digest FROM {{s}}.heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)"), before, limit)
 	return meaning(err)
 }
 
@@ -133,16 +133,16 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	p := &pipeline{d: t.d}
 	queueChanges(p, changes)
 	if head.Reset {
-		p.queue(nil, "UPDATE {{s}}.row_lanes SET last_at = least(last_at, $1), jumped_at = 0", toColumn(head.Clock.Last))
+		p.queue(nil, "UPDATE {{s}}.lanes SET last_at = least(last_at, $1), jumped_at = 0", toColumn(head.Clock.Last))
 	}
 	if head.Hook != t.hook {
-		p.queue(nil, "UPDATE {{s}}.row_head SET hook = $1", head.Hook)
+		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
 	}
 	if head.Naming != t.naming {
-		p.queue(nil, "UPDATE {{s}}.row_head SET naming = $1", head.Naming)
+		p.queue(nil, "UPDATE {{s}}.journal SET naming = $1", head.Naming)
 	}
 	own := len(p.answers)
-	p.queue(nil, "WITH w AS (UPDATE {{s}}.row_lanes SET number = number + 1, seq = nextval('{{s}}.row_commits'), last_at = $3, jumped_at = $4, least_margin = $5 WHERE id = $1 AND number = $2"+exactly(1),
+	p.queue(nil, "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $3, jumped_at = $4, least_margin = $5 WHERE process = $1 AND lane = 0 AND batch = $2"+exactly(1),
 		t.lane.id, t.lane.number, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin))
 	p.queue(nil, "COMMIT")
 	if failed, err := p.send(ctx, t.c); err != nil {

@@ -50,7 +50,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	}
 	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Key: d.key}}
 	p := &pipeline{d: d}
-	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &t.read.Identity) }, "SELECT (SELECT identity FROM {{s}}.row_head), "+clocks)
+	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &t.read.Identity) }, "SELECT (SELECT id FROM {{s}}.journal), "+clocks)
 	p.queue(nil, soundly)
 	f := newFinding(keys)
 	f.queue(p)
@@ -89,7 +89,7 @@ func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rows
 	queueChanges(p, changes)
 	if margin := head.Clock.LeastMargin; margin != t.read.Clock.LeastMargin {
 		// A lane that no transaction uses: an update of another one would make other transactions wait.
-		p.queue(nil, "INSERT INTO {{s}}.row_lanes VALUES ($1, 0, 0, 0, 0, $2)", newID(), int64(margin))
+		p.queue(nil, "INSERT INTO {{s}}.lanes (process, lane, least_margin) VALUES ($1, 0, $2)", newID(), int64(margin))
 	}
 	p.queue(nil, "RELEASE SAVEPOINT "+savepoint)
 	_, err := p.send(ctx, t.c)

@@ -45,8 +45,8 @@ func (l *rowList) args() []any {
 
 const (
 	unnested = "unnest($1::bigint[], $2::smallint[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bytea[], $9::bytea[])"
-	update   = `WITH w AS (UPDATE {{s}}.rows o SET state = c.state, holder = c.holder, wake_at = c.wake_at, settled_at = c.settled_at, told = c.told,
-		reaped = c.reaped, provider = c.provider, record = c.record FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) WHERE o.handle = c.handle`
+	update   = `WITH w AS (UPDATE {{s}}.operations o SET state = c.state, holder = c.holder, wake_at = c.wake_at, settled_at = c.settled_at, delivered = c.delivered,
+		tombstone = c.tombstone, provider = c.provider, facts = c.facts FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) WHERE o.handle = c.handle`
 )
 
 // partList is new parts as columns, and the handles of those that go.
@@ -117,27 +117,27 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 		marks.add(c.LeaveMarks, 0)
 	}
 	if len(removed) > 0 {
-		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.rows WHERE handle = ANY($1)"+exactly(len(removed)), removed)
+		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+exactly(len(removed)), removed)
 	}
 	if len(noNames.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.row_names n USING unnest($1::bytea[], $2::bigint[]) c (digest, handle) WHERE n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
+		p.queue(nil, "DELETE FROM {{s}}.names n USING unnest($1::bytea[], $2::bigint[]) c (digest, handle) WHERE n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
 	}
 	if len(noMarks.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.row_marks m USING unnest($1::bigint[], $2::bigint[]) c (mark, handle) WHERE m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
+		p.queue(nil, "DELETE FROM {{s}}.marks m USING unnest($1::bigint[], $2::bigint[]) c (mark, handle) WHERE m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
 	}
 	if len(names.of) > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.row_names SELECT * FROM unnest($1::bytea[], $2::bigint[]) c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+exactly(len(names.of)), names.of, names.handle)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM unnest($1::bytea[], $2::bigint[]) c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+exactly(len(names.of)), names.of, names.handle)
 	}
 	if n := len(inserted.handle); n > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.rows (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) SELECT * FROM "+unnested+exactly(n), inserted.args()...)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+exactly(n), inserted.args()...)
 	}
 	if n := len(updated.handle); n > 0 {
 		p.queue(nil, update+exactly(n), updated.args()...)
 	}
-	requests.queue(p, "row_requests")
-	answers.queue(p, "row_answers")
+	requests.queue(p, "requests")
+	answers.queue(p, "answers")
 	if len(marks.of) > 0 {
-		p.queue(nil, "INSERT INTO {{s}}.row_marks SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING", marks.of, marks.handle)
+		p.queue(nil, "INSERT INTO {{s}}.marks SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING", marks.of, marks.handle)
 	}
 }
 

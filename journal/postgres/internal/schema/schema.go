@@ -1,0 +1,177 @@
+// Package schema makes and checks the tables of a journal.
+package schema
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+)
+
+// Default is the schema of a journal if the caller names none.
+const Default = "onceward"
+
+// least is the earliest version of the schema that this release can use. Earlier ones are of another store. writer is
+// this release's number among those that write to a journal. A migration that breaks older ones raises
+// journal.least_writer.
+const (
+	least  = 4
+	writer = 2
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the SQL files of Migrate.
+func Migrations() fs.FS {
+	sub, _ := fs.Sub(migrations, "migrations") // it is there
+	return sub
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// Quoted returns the schema's name in SQL. An empty name means Default.
+func Quoted(schema string) (string, error) {
+	if schema == "" {
+		schema = Default
+	}
+	if !plainName.MatchString(schema) {
+		return "", fmt.Errorf("postgres: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
+	}
+	return `"` + schema + `"`, nil
+}
+
+// Check rejects a schema that this release can't use.
+func Check(version, leastWriter int) error {
+	switch {
+	case version < least:
+		return fmt.Errorf("%w: the schema has tables of an earlier store (version %d), which this release can't read: drop the schema, or name another one by Options.Schema", journal.ErrVersion, version)
+	case leastWriter > writer:
+		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
+	}
+	return nil
+}
+
+// Migrate makes the journal's tables in that schema, or migrates them, by the files.
+func Migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *slog.Logger, files fs.FS) error {
+	q, err := Quoted(schema)
+	if err != nil {
+		return err
+	}
+	cfg = cfg.Copy()
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files of several statements
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
+	plain := strings.Trim(q, `"`)
+	if err := create(ctx, db, q, plain); err != nil {
+		return err
+	}
+	if err := checkFormer(ctx, db, q); err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresTableLocker(lock.WithTableName(plain+".migration_lock"), lock.WithTableLogger(logger))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	steps, err := steps(q, files)
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, nil,
+		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithTableName(plain+".migrations"),
+		goose.WithLocker(locker), goose.WithSlog(logger))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	for try := 1; ; try++ {
+		_, err := provider.Up(ctx)
+		if err == nil || try == tries || !pgerr.MayPass(err) {
+			return err
+		}
+	}
+}
+
+// tries limits the tries of a migration that other transactions' locks block.
+const tries = 5
+
+func create(ctx context.Context, db *sql.DB, q, plain string) error {
+	var there, reserved bool
+	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), EXISTS (SELECT 1 FROM pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))", plain).
+		Scan(&there, &reserved)
+	if reserved { // goose quotes no name
+		return fmt.Errorf("postgres: schema %q is a word of SQL's: choose another, such as %q", plain, Default)
+	}
+	if err != nil || there {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+q)
+	if pgerr.Code(err) == pgerr.UniqueViolation { // another process made it just now
+		return nil
+	}
+	return err
+}
+
+// checkFormer rejects a schema that can't be migrated, before anything is written.
+func checkFormer(ctx context.Context, db *sql.DB, q string) error {
+	var there bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", q+".journal").Scan(&there); err != nil || !there {
+		return err
+	}
+	var version int
+	if err := db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version); err != nil {
+		return err
+	}
+	return Check(version, 0)
+}
+
+// steps returns the SQL files for goose, with the schema's name in them.
+func steps(q string, files fs.FS) ([]*goose.Migration, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var all []*goose.Migration
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		script := "SET LOCAL lock_timeout = '5s';\n" + strings.ReplaceAll(string(text), "{{schema}}", q)
+		all = append(all, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, script)
+			return err
+		}}, nil))
+	}
+	return all, nil
+}
+
+// Key returns the key of the journal's digests, as journal.key has it.
+func Key(sealed []byte) (key format.HashKey, err error) {
+	if len(sealed) != len(key)+sha256.Size || sha256.Sum256(sealed[:len(key)]) != [sha256.Size]byte(sealed[len(key):]) {
+		return key, fmt.Errorf("%w: the key of its names (journal.key)", format.ErrDamaged)
+	}
+	return format.HashKey(sealed[:len(key)]), nil
+}
