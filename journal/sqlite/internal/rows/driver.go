@@ -48,22 +48,28 @@ type Driver struct {
 var _ rowstore.Driver = (*Driver)(nil)
 
 // settings are those of the connection that writes. A commit is durable when it returns.
-var settings = []conn.Pragma{conn.Patience, {"journal_mode", "WAL", "wal"}, {"synchronous", "FULL", "2"}, {"wal_autocheckpoint", "0", "0"}, {"cache_size", "-65536", "-65536"}}
+var settings = []conn.Pragma{{"journal_mode", "WAL", "wal"}, {"synchronous", "FULL", "2"}, {"wal_autocheckpoint", "0", "0"}, {"cache_size", "-65536", "-65536"}}
 
 // Open opens the journal in a file, and makes it if there is none.
-func Open(path string) (*Driver, error) {
+func Open(path string, opts Options) (*Driver, error) {
 	d := &Driver{path: path, turn: make(chan struct{}, 1), reads: make(chan *readConn, readers), own: make(map[string]*flock.Flock)}
-	if err := d.open(); err != nil {
+	if err := d.open(opts); err != nil {
 		return nil, conn.Explain(path, "open", errors.Join(err, d.close()))
 	}
 	return d, nil
 }
 
-func (d *Driver) open() (err error) {
-	if d.writer, err = conn.DialMode(d.path, "rwc", settings); err != nil {
+func (d *Driver) open(opts Options) (err error) {
+	if d.writer, err = conn.DialMode(d.path, "rwc", []conn.Pragma{conn.Patience}); err != nil {
 		return err
 	}
-	if err := prepare(d.writer, timeout); err != nil {
+	if _, err := recognise(d.writer, d.path, opts); err != nil {
+		return err
+	}
+	if err := conn.InTurn(timeout, func() error { return d.writer.Set(settings) }); err != nil {
+		return err
+	}
+	if err := prepare(d.writer, d.path, opts); err != nil {
 		return err
 	}
 	// Other processes wait in turn (conn.InTurn), which SQLite's own waiting would starve.
@@ -74,7 +80,7 @@ func (d *Driver) open() (err error) {
 		return err
 	}
 	for range readers {
-		r, err := dialReader(d.path)
+		r, err := dialReader(d.path, "rw")
 		if err != nil {
 			return err
 		}
@@ -101,8 +107,11 @@ type readConn struct {
 	c *conn.Conn
 }
 
-func dialReader(path string) (*readConn, error) {
-	c, err := conn.Dial(path, []conn.Pragma{conn.Patience})
+// reading are the settings of one.
+var reading = []conn.Pragma{conn.Patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}, {"query_only", "ON", "1"}}
+
+func dialReader(path, mode string) (*readConn, error) {
+	c, err := conn.DialMode(path, mode, reading)
 	if err != nil {
 		return nil, err
 	}

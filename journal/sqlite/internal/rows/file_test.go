@@ -87,13 +87,13 @@ func TestAFileOfAnotherLayoutIsRefused(t *testing.T) {
 	j, err := sqlite.Open(old, sqlite.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
-	_, err = rows.Open(old)
+	_, err = rows.Open(old, rows.Options{})
 	require.ErrorIs(t, err, rows.ErrLayout)
 
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	require.NoError(t, open(t, newer).Close())
 	execute(t, newer, "UPDATE onceward_head SET version = 2")
-	_, err = rows.Open(newer)
+	_, err = rows.Open(newer, rows.Options{})
 	assert.ErrorIs(t, err, rows.ErrLayout)
 }
 
@@ -101,7 +101,7 @@ func TestAHeadThatIsNotAsItWasWrittenIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	execute(t, path, "UPDATE onceward_head SET last_at = last_at + 1")
-	d, err := rows.Open(path)
+	d, err := rows.Open(path, rows.Options{})
 	require.NoError(t, err)
 	defer d.Close()
 	_, err = rowstore.Open(t.Context(), d, nil)
@@ -170,7 +170,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 
 // child begins and completes operations, and says so, until it is killed.
 func child(path string) {
-	d, err := rows.Open(path)
+	d, err := rows.Open(path, rows.Options{})
 	var j *rowstore.Store
 	if err == nil {
 		j, err = rowstore.Open(context.Background(), d, nil)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"io/fs"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/onceward/onceward/journal/internal/format"
@@ -255,13 +253,9 @@ func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	if err != nil {
 		return t, err
 	}
-	switch wal, err := os.Stat(r.path + "-wal"); {
-	case err == nil:
-		t.WALBytes = wal.Size()
-	case !errors.Is(err, fs.ErrNotExist):
-		return t, err
-	}
-	return t, nil
+	wal, err := sizeOf(r.path + "-wal")
+	t.WALBytes = max(wal, 0)
+	return t, err
 }
 
 // Holders implements rowstore.Reader.

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(tempfiles.InMemory(m.Run)) }
 
 func driver(t *testing.T, path string) *rows.Driver {
 	t.Helper()
-	d, err := rows.Open(path)
+	d, err := rows.Open(path, rows.Options{})
 	require.NoError(t, err)
 	return d
 }

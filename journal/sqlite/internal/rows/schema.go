@@ -3,8 +3,6 @@ package rows
 import (
 	"database/sql/driver"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
@@ -98,11 +96,8 @@ CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 // version is of tables. Another one is another layout, and is never edited.
 const version = 1
 
-// ErrLayout means that the file has a journal of another layout.
-var ErrLayout = errors.New("the file has a journal of another layout: open it with the release that wrote it, or begin a new file")
-
-// prepare makes the tables of a new journal, and refuses another layout.
-func prepare(c *conn.Conn, timeout time.Duration) (err error) {
+// prepare makes the tables of a new journal, unless the file is refused.
+func prepare(c *conn.Conn, path string, opts Options) (err error) {
 	if err := conn.InTurn(timeout, func() error { return c.Exec("BEGIN IMMEDIATE") }); err != nil {
 		return err
 	}
@@ -111,25 +106,12 @@ func prepare(c *conn.Conn, timeout time.Duration) (err error) {
 			_ = c.Exec("ROLLBACK")
 		}
 	}()
-	has, err := c.Value(`SELECT group_concat(name) FROM (SELECT name FROM sqlite_master WHERE name IN ('onceward_head', 'onceward_journal', 'onceward_log') ORDER BY name)`)
+	made, err := recognise(c, path, opts)
+	if err == nil && !made {
+		err = create(c)
+	}
 	if err != nil {
 		return err
-	}
-	switch has {
-	case nil:
-		if err := create(c); err != nil {
-			return err
-		}
-	case "onceward_head":
-		is, err := c.Value("SELECT version FROM onceward_head")
-		if err != nil {
-			return err
-		}
-		if is != int64(version) {
-			return fmt.Errorf("%w (version %v, and not %d)", ErrLayout, is, version)
-		}
-	default:
-		return ErrLayout
 	}
 	return c.Exec("COMMIT")
 }

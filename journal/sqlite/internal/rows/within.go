@@ -87,7 +87,7 @@ func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if is != version {
-		return fmt.Errorf("%w (version %d, and not %d)", ErrLayout, is, version)
+		return otherLayout(path, is)
 	}
 	return nil
 }

@@ -1,0 +1,168 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+)
+
+// ReadOnly is a rowstore.Source of a file, beside its users. It makes no file, and no process waits for it. OpenReadOnly
+// makes one.
+type ReadOnly struct {
+	path   string
+	info   fs.FileInfo
+	idle   chan *readConn // nil for one that is not dialled
+	closed chan struct{}
+}
+
+var _ rowstore.Source = (*ReadOnly)(nil)
+
+// maxReaders is how many connections read at a time.
+const maxReaders = 4
+
+// OpenReadOnly opens a file that has a journal.
+func OpenReadOnly(path string) (*ReadOnly, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", path, err)
+	}
+	d := &ReadOnly{path: path, info: info, idle: make(chan *readConn, maxReaders), closed: make(chan struct{})}
+	for range maxReaders {
+		d.idle <- nil
+	}
+	if err := d.with(context.Background(), "open", func(*readConn) error { return nil }); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Read implements rowstore.Source.
+func (d *ReadOnly) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.with(ctx, "read", func(r *readConn) error { return f(r.reader) })
+}
+
+// with calls f with a connection. It calls f again if a file that no process had open has changed meanwhile.
+func (d *ReadOnly) with(ctx context.Context, doing string, f func(*readConn) error) error {
+	var r *readConn
+	select {
+	case r = <-d.idle:
+	case <-d.closed:
+		return journal.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { d.idle <- r }()
+	for range 10 {
+		again, err := d.try(&r, f)
+		if !again {
+			return conn.Explain(d.path, doing, err)
+		}
+	}
+	return conn.Explain(d.path, doing, errors.New("it was written again and again while it was read; try again"))
+}
+
+// try calls f. SQLite makes missing -wal and -shm files even for a connection that only reads. To make none, a file that
+// no process has open is read without them and without a lock.
+func (d *ReadOnly) try(r **readConn, f func(*readConn) error) (again bool, err error) {
+	before, err := d.look()
+	if err != nil {
+		return false, err
+	}
+	if before.live {
+		if *r == nil {
+			if *r, err = d.dial("ro"); err != nil {
+				return false, err
+			}
+		} else if err := sameLayout((*r).c, d.path); err != nil {
+			return false, err
+		}
+		return false, f(*r)
+	}
+	if *r != nil { // the -wal that it goes by was taken away
+		_ = (*r).c.Close() // it has nothing to write
+		*r = nil
+	}
+	alone, err := d.dial("ro&immutable=1")
+	if err == nil {
+		err = errors.Join(f(alone), alone.c.Close())
+	}
+	after, changed := d.look()
+	if changed != nil {
+		return false, changed
+	}
+	return after != before, err
+}
+
+func (d *ReadOnly) dial(mode string) (*readConn, error) {
+	c, err := conn.DialMode(d.path, mode, reading)
+	if err != nil {
+		return nil, err
+	}
+	var r *reader
+	if _, err = recognise(c, d.path, Options{Existing: true}); err == nil {
+		r, err = newReader(on(c), d.path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &readConn{r, c}, nil
+}
+
+// stamp shows whether a file was written while it was read without a lock.
+type stamp struct {
+	at   time.Time
+	size int64
+	live bool // it has a -wal and a -shm: a process has it open, or died with it open
+}
+
+func (d *ReadOnly) look() (s stamp, err error) {
+	wal, err := sizeOf(d.path + "-wal")
+	if err != nil {
+		return s, err
+	}
+	shm, err := sizeOf(d.path + "-shm")
+	if err != nil {
+		return s, err
+	}
+	info, err := os.Stat(d.path)
+	switch {
+	case err != nil:
+		return s, err
+	case !os.SameFile(info, d.info):
+		return s, fmt.Errorf("%w: another file was put in the place of %s; open it again", journal.ErrRestored, d.path)
+	case wal > 0 && shm < 0:
+		return s, errors.New("its -wal file has no -shm file beside it, and a reader cannot make one: open it once without Options.ReadOnly")
+	}
+	return stamp{info.ModTime(), info.Size(), wal >= 0 && shm >= 0}, nil
+}
+
+// sizeOf is negative for a file that is not there.
+func sizeOf(name string) (int64, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return -1, nil
+	case err != nil:
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Close waits for readers, and rejects new ones.
+func (d *ReadOnly) Close() error {
+	close(d.closed)
+	var errs []error
+	for range maxReaders {
+		if r := <-d.idle; r != nil {
+			errs = append(errs, r.c.Close())
+		}
+	}
+	return conn.Explain(d.path, "close", errors.Join(errs...))
+}

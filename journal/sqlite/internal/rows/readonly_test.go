@@ -1,0 +1,360 @@
+//go:build unix
+
+package rows_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+)
+
+var errToRead = errors.New("opened to read")
+
+// openToRead opens a file beside its users.
+func openToRead(t *testing.T, path string) *rowstore.Store {
+	t.Helper()
+	j, err := triedToRead(t.Context(), path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func triedToRead(ctx context.Context, path string) (*rowstore.Store, error) {
+	d, err := rows.OpenReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	j, err := rowstore.OpenToRead(ctx, d, errToRead)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return j, nil
+}
+
+// paid begins and completes an operation in a session of its own.
+func paid(t *testing.T, j *rowstore.Store, id string) {
+	t.Helper()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), begin(id, s))
+	require.NoError(t, err)
+	require.Equal(t, journal.Execute, result.Decision)
+	ev := complete(result.Operation, s)
+	ev.Delivered = true
+	_, err = j.Apply(t.Context(), ev)
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+}
+
+// leave makes a journal with one completed operation that no process has open.
+func leave(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	paid(t, j, "invoice-1")
+	require.NoError(t, j.Close())
+	return path
+}
+
+// surroundings describes a journal's files: inodes, owners, modes and sizes.
+func surroundings(t *testing.T, path string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	there := make(map[string]string)
+	for _, name := range names {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		sys := info.Sys().(*syscall.Stat_t)
+		there[filepath.Base(name)] = fmt.Sprint(sys.Ino, " ", sys.Uid, " ", sys.Gid, " ", info.Mode(), " ", info.Size())
+	}
+	return there
+}
+
+func requirePaid(t *testing.T, j *rowstore.Store, id string) {
+	t.Helper()
+	op, err := j.Get(t.Context(), journal.Ref{ID: id})
+	require.NoError(t, err)
+	require.Equal(t, "paid "+id, string(op.Answer.Body))
+}
+
+// A reader is open before a writer, beside it and after it. It changes no file.
+func TestReadOnlyAroundAnOpen(t *testing.T) {
+	path := leave(t)
+	looking := openToRead(t, path)
+	for n := 2; n < 5; n++ {
+		id := fmt.Sprint("invoice-", n)
+		j := open(t, path)
+		paid(t, j, id)
+		before := surroundings(t, path)
+		requirePaid(t, looking, id)
+		assert.Equal(t, before, surroundings(t, path))
+		require.NoError(t, j.Close())
+		before = surroundings(t, path)
+		requirePaid(t, looking, id)
+		assert.Equal(t, before, surroundings(t, path))
+	}
+	listed := 0
+	for _, err := range looking.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		listed++
+	}
+	assert.Equal(t, 4, listed)
+	_, err := looking.Join(t.Context())
+	require.ErrorIs(t, err, errToRead)
+	require.NoError(t, looking.Close())
+	require.ErrorIs(t, looking.Close(), journal.ErrClosed)
+}
+
+// A reader takes a dead process's files as they are.
+func TestReadOnlyOfLeftoverFiles(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "journal.db")
+	paid(t, open(t, from), "invoice-1")
+	idle := leave(t)
+	for name, row := range map[string]struct {
+		from, empty string
+		finds       bool
+	}{
+		"an empty -wal":            {idle, "-wal", true},
+		"an empty -shm":            {idle, "-shm", true},
+		"a -wal and an empty -shm": {from, "-shm", true},
+		"a -wal alone":             {from, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := copied(t, row.from)
+			if row.empty != "" {
+				require.NoError(t, os.WriteFile(path+row.empty, nil, 0o600))
+			}
+			before := surroundings(t, path)
+			looking, err := triedToRead(t.Context(), path)
+			if !row.finds {
+				require.ErrorContains(t, err, "open it once without Options.ReadOnly")
+				assert.Equal(t, before, surroundings(t, path))
+				return
+			}
+			require.NoError(t, err)
+			requirePaid(t, looking, "invoice-1")
+			require.NoError(t, looking.Close())
+			if row.empty != "-shm" || row.from == idle { // else SQLite makes the index of the -wal
+				assert.Equal(t, before, surroundings(t, path))
+			}
+		})
+	}
+}
+
+// A missing file and a replaced file are different errors.
+func TestReadOnlyOfAFileThatIsTakenAway(t *testing.T) {
+	path := leave(t)
+	j := openToRead(t, path)
+	require.NoError(t, os.Rename(path, path+"-elsewhere"))
+	_, err := j.ReadStats(t.Context())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NotErrorIs(t, err, journal.ErrRestored)
+	copyFile(t, path+"-elsewhere", path)
+	_, err = j.ReadStats(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.ErrorContains(t, err, "open it again")
+	require.NoError(t, os.Rename(path+"-elsewhere", path))
+	requirePaid(t, j, "invoice-1")
+}
+
+// If it can't be read whether a file beside the journal exists, that is an error, and not an absence.
+func TestReadOnlyBesideALoop(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		path := leave(t)
+		j := openToRead(t, path)
+		require.NoError(t, os.Symlink(path+suffix, path+suffix))
+		_, err := j.Get(t.Context(), journal.Ref{ID: "invoice-1"})
+		require.ErrorIs(t, err, syscall.ELOOP, suffix)
+	}
+}
+
+// asNobody takes root's rights over files from the calling goroutine, until the returned function is called.
+func asNobody(t *testing.T) (as func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	require.NoError(t, syscall.Setfsuid(65534))
+	return func() {
+		require.NoError(t, syscall.Setfsuid(0))
+		runtime.UnlockOSThread()
+	}
+}
+
+// A reader needs the permission to read alone, beside a writer and after it. Without that, each call is an error.
+func TestReadOnlyWithoutPermissionToWrite(t *testing.T) {
+	for name, alone := range map[string]bool{"beside": false, "alone": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
+				require.NoError(t, os.Chmod(name, 0o755))
+			}
+			path := filepath.Join(dir, "journal.db")
+			w := open(t, path)
+			paid(t, w, "invoice-1")
+			if alone {
+				require.NoError(t, w.Close())
+			}
+			for _, name := range []string{path, path + "-wal", path + "-shm"} {
+				if err := os.Chmod(name, 0o444); !alone {
+					require.NoError(t, err)
+				}
+			}
+			root := asNobody(t)
+			j, err := triedToRead(t.Context(), path)
+			root()
+			require.NoError(t, err)
+			defer j.Close()
+			requirePaid(t, j, "invoice-1")
+
+			require.NoError(t, os.Chmod(path, 0))
+			root = asNobody(t)
+			defer root()
+			_, err = triedToRead(t.Context(), path)
+			require.ErrorContains(t, err, "unable to open")
+		})
+	}
+}
+
+// If the -wal of a connection was removed, the connection reads on without it.
+func TestReadOnlyAfterTheLastWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	w := open(t, path)
+	paid(t, w, "invoice-1")
+	j := openToRead(t, path)
+	reads := func() {
+		t.Helper()
+		for range 8 { // each of its connections
+			requirePaid(t, j, "invoice-1")
+		}
+	}
+	reads()
+	require.NoError(t, w.Close())
+	reads()
+	execute(t, path, "PRAGMA wal_checkpoint(TRUNCATE)")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		require.NoError(t, os.Remove(path+suffix))
+	}
+	reads()
+	assert.NoFileExists(t, path+"-wal")
+}
+
+// A file that is written while it is read without a lock is read again, even if its size is the same.
+func TestReadOnlyReadsChangedPagesAgain(t *testing.T) {
+	path := leave(t)
+	d, err := rows.OpenReadOnly(path)
+	require.NoError(t, err)
+	defer d.Close()
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	reads := 0
+	read := func(r rowstore.Reader) error {
+		if reads++; reads < 3 {
+			require.NoError(t, os.WriteFile(path, whole, 0o600))
+			at := time.Now().Add(time.Duration(reads) * time.Minute)
+			require.NoError(t, os.Chtimes(path, at, at))
+		}
+		_, err := r.Head(t.Context())
+		return err
+	}
+	require.NoError(t, d.Read(t.Context(), read))
+	assert.Equal(t, 3, reads)
+	reads = -100
+	require.ErrorContains(t, d.Read(t.Context(), read), "try again")
+}
+
+// A read that waits for a connection ends with its context.
+func TestReadOnlyEndsWithItsContext(t *testing.T) {
+	d, err := rows.OpenReadOnly(leave(t))
+	require.NoError(t, err)
+	defer d.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var nest func(depth int) error
+	nest = func(depth int) error {
+		return d.Read(ctx, func(rowstore.Reader) error {
+			if depth == 4 {
+				cancel()
+			}
+			return nest(depth + 1)
+		})
+	}
+	require.ErrorIs(t, nest(1), context.Canceled)
+}
+
+// A file without a journal, or with one of another layout, is refused and stays as it is.
+func TestExistingMakesNothing(t *testing.T) {
+	inDB := func(t *testing.T, path, text string) {
+		db, err := sql.Open("sqlite", "file:"+path)
+		require.NoError(t, err)
+		defer db.Close()
+		_, err = db.Exec(text)
+		require.NoError(t, err)
+	}
+	for what, row := range map[string]struct {
+		make  func(t *testing.T, path string)
+		is    error
+		makes bool // a journal, with NoMigration
+	}{
+		"an empty file": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, schema.ErrNotJournal, true},
+		"another file": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf("%1024d", 1)), 0o600))
+		}, schema.ErrNotJournal, false},
+		"the application's tables": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE invoices (id)") }, schema.ErrNotJournal, false},
+		"its tables and a WAL": {func(t *testing.T, path string) {
+			inDB(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE invoices (id)")
+		}, schema.ErrNotJournal, false},
+		"another's table": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE OnceWard_invoices (id)") }, schema.ErrNotJournal, false},
+		"another encoding": {func(t *testing.T, path string) {
+			inDB(t, path, "PRAGMA encoding='UTF-16'; CREATE TABLE invoices (id); DROP TABLE invoices")
+		}, schema.ErrNotJournal, false},
+		"another layout": {func(t *testing.T, path string) {
+			require.NoError(t, open(t, path).Close())
+			execute(t, path, "UPDATE onceward_head SET version = 99")
+		}, journal.ErrVersion, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "app.db")
+			row.make(t, path)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			before := surroundings(t, path)
+			opens := map[string]func() error{
+				"read-only": func() error { _, err := rows.OpenReadOnly(path); return err },
+				"existing":  func() error { _, err := rows.Open(path, rows.Options{Existing: true}); return err },
+			}
+			if !row.makes {
+				opens["no migration"] = func() error { _, err := rows.Open(path, rows.Options{NoMigration: true}); return err }
+			}
+			for name, opened := range opens {
+				require.ErrorIs(t, opened(), row.is, name)
+				again, err := os.ReadFile(path)
+				require.NoError(t, err)
+				assert.True(t, bytes.Equal(content, again), name)
+				assert.Equal(t, before, surroundings(t, path), name)
+			}
+		})
+	}
+	path := leave(t)
+	j, err := rows.Open(path, rows.Options{Existing: true, NoMigration: true})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}

@@ -1,0 +1,80 @@
+package rows
+
+import (
+	"database/sql/driver"
+	"fmt"
+
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+)
+
+// Options configure Open.
+type Options struct {
+	Existing    bool // a file without a journal is refused
+	NoMigration bool // and so is an application's database without a journal; an empty file becomes a journal
+}
+
+// ErrLayout means that another release has made the journal in another layout.
+var ErrLayout = fmt.Errorf("%w, or in another layout", journal.ErrVersion)
+
+// isTheirs is true for the application's objects in the file, not for the journal's or Litestream's.
+const isTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
+
+const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
+	(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_head'),
+	(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('onceward_schema', 'onceward_log')),
+	(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
+	(SELECT encoding FROM pragma_encoding)`
+
+// recognise reports whether the file has a journal. It refuses a file in which no journal can be made, and a journal of
+// another layout. Nothing is changed, since the file may be another program's.
+func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
+	var theirs, ours, old int64
+	var taken, encoding string
+	ask, err := c.Prepare(objects)
+	if err == nil {
+		_, err = ask.First(func(v []driver.Value) error {
+			theirs, ours, old, encoding = v[0].(int64), v[1].(int64), v[2].(int64), v[4].(string)
+			taken, _ = v[3].(string)
+			return nil
+		})
+	}
+	no := func(format string, args ...any) (bool, error) {
+		return false, fmt.Errorf("%w: %s "+format+"; give another path", append([]any{schema.ErrNotJournal, path}, args...)...)
+	}
+	switch {
+	case conn.Code(err) == codes.SQLITE_NOTADB:
+		return no("is not a SQLite database")
+	case err != nil:
+		return false, err
+	case ours > 0:
+		return true, sameLayout(c, path)
+	case old > 0:
+		return false, fmt.Errorf("%w: %s was made by a development version, whose layout is not read any more; give another path", ErrLayout, path)
+	case taken != "":
+		return no("has no journal in it, but something named %s, and names that begin with onceward_ are the journal's", taken)
+	case encoding != "UTF-8": // a name is any bytes, and SQLite would return other ones
+		return no("keeps its text in %s, which can't be changed, and a journal needs UTF-8", encoding)
+	case opts.Existing:
+		return false, fmt.Errorf("%w: %s has no journal in it, and none is made (Options.Existing); check the path", schema.ErrNotJournal, path)
+	case theirs > 0 && opts.NoMigration:
+		return no("is a database with no journal in it, and none is made there (Options.NoMigration)")
+	}
+	return false, nil
+}
+
+// sameLayout refuses a journal of another layout.
+func sameLayout(c *conn.Conn, path string) error {
+	is, err := c.Value("SELECT version FROM onceward_head")
+	if err == nil && is != int64(version) {
+		err = otherLayout(path, is)
+	}
+	return err
+}
+
+func otherLayout(path string, is any) error {
+	return fmt.Errorf("%w: %s has layout %v, and this release knows %d; open it with the release that wrote it, or give another path", ErrLayout, path, is, version)
+}
