@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -168,7 +169,7 @@ func start(main *conn.Conn, files *inplace.Files, path string, opts Options) (*f
 	if err != nil {
 		return nil, conn.Explain(path, "open", err)
 	}
-	checkpointer := checkpoint.New(path, background, files, opts.ExternalCheckpointer)
+	checkpointer := checkpoint.New(path, background, files, opts.ExternalCheckpointer, latestInLog)
 	readers := read.NewPool(path)
 	w, err := newWriter(path, main, files, checkpointer, opts.BusyTimeout, opts)
 	if err != nil {
@@ -230,4 +231,23 @@ func (f *file) close() error {
 		errs = append(errs, f.leaves.Close())
 	}
 	return conn.Explain(f.path, "close", errors.Join(errs...))
+}
+
+// latestInLog returns the sidecar of the latest commit, without what it says of the file alone.
+func latestInLog(c *conn.Conn) (side sidecar.Content, err error) {
+	s, err := c.Once("SELECT " + format.LogColumns + ", identity, epoch FROM onceward_log, onceward_journal ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return side, err
+	}
+	defer s.Close()
+	_, err = s.First(func(row []driver.Value) (err error) {
+		log, _, err := format.ReadLogRow(row)
+		if err != nil {
+			return err
+		}
+		side.Identity, side.Number = row[8].(string), log.Number
+		side.Epoch, err = format.DecodeEpoch(side.Identity, row[9].([]byte))
+		return err
+	})
+	return side, err
 }

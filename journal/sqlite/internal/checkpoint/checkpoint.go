@@ -13,7 +13,6 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
@@ -54,7 +53,7 @@ type Checkpointer struct {
 	Trusted atomic.Bool   // the journal agrees with its sidecar
 	ahead   atomic.Bool   // it has a commit that the sidecar knows nothing of
 	commit  chan struct{} // the first such
-	number  *conn.Stmt
+	latest  func(*conn.Conn) (sidecar.Content, error)
 	Marking sync.Mutex // held while conn is used, and while the sidecar, or the journal's identity, changes
 
 	long    atomic.Bool // the WAL has longWAL frames
@@ -66,9 +65,9 @@ type Checkpointer struct {
 }
 
 // New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
-// nothing, and only keeps the sidecar. The caller closes it.
-func New(path string, c *conn.Conn, files *inplace.Files, external bool) *Checkpointer {
-	p := &Checkpointer{path: path, conn: c, files: files, external: external, Turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. The caller closes it.
+func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error)) *Checkpointer {
+	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, Turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -113,26 +112,11 @@ func (p *Checkpointer) Mark() error {
 	if !p.Trusted.Load() {
 		return nil
 	}
-	var err error
-	if p.number == nil {
-		if p.number, err = p.conn.Prepare("SELECT " + format.LogColumns + ", identity, epoch FROM onceward_log, onceward_journal ORDER BY seq DESC LIMIT 1"); err != nil {
-			return err
-		}
-	}
 	before, err := sidecar.WALBeside(p.path)
 	if err != nil {
 		return err
 	}
-	var latest sidecar.Content
-	_, err = p.number.First(func(row []driver.Value) (err error) {
-		log, _, err := format.ReadLogRow(row)
-		if err != nil {
-			return err
-		}
-		latest = sidecar.Content{Identity: row[8].(string), Number: log.Number}
-		latest.Epoch, err = format.DecodeEpoch(latest.Identity, row[9].([]byte))
-		return err
-	})
+	latest, err := p.latest(p.conn)
 	if err != nil {
 		return err
 	}
@@ -239,11 +223,8 @@ func (p *Checkpointer) Wrote(c *conn.Conn) {
 	}
 	// Since the last time: in all it counts up to 2³¹, and begins again. Of an open connection it does not fail.
 	pages, _, _ := c.Conn.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
-	if pages > 0 && !p.ahead.Swap(true) {
-		select {
-		case p.commit <- struct{}{}:
-		default:
-		}
+	if pages > 0 {
+		p.Committed()
 	}
 	p.written += pages
 	if p.written < checkpointAfter {
@@ -254,6 +235,17 @@ func (p *Checkpointer) Wrote(c *conn.Conn) {
 		return
 	}
 	p.wakeUp()
+}
+
+// Committed has the sidecar name a commit within a few seconds.
+func (p *Checkpointer) Committed() {
+	if p.ahead.Swap(true) {
+		return
+	}
+	select {
+	case p.commit <- struct{}{}:
+	default:
+	}
 }
 
 // Close records the latest commit in the sidecar, ends the checkpointer, and closes its connection.

@@ -94,17 +94,25 @@ func (c *Conn) Exec(query string) error {
 
 // Value runs a query for one value.
 func (c *Conn) Value(query string) (v driver.Value, err error) {
-	raw, err := c.Conn.Prepare(query)
+	s, err := c.Once(query)
 	if err != nil {
 		return nil, err
 	}
-	s := Stmt{Stmt: raw}
 	defer s.Close()
 	found, err := s.First(func(row []driver.Value) error { v = row[0]; return nil })
 	if err == nil && !found {
 		err = io.ErrUnexpectedEOF
 	}
 	return v, err
+}
+
+// Once compiles a statement, which the caller closes.
+func (c *Conn) Once(query string) (*Stmt, error) {
+	raw, err := c.Conn.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return &Stmt{Stmt: raw}, nil
 }
 
 // Stmt is a prepared statement. Its arguments are int, int64, string, []byte, bool
@@ -225,20 +233,25 @@ var advice = map[int]string{
 	codes.SQLITE_BUSY:     "another process has kept the file locked; look for a transaction left open in it",
 }
 
-// Explain adds the failed action, the file and the advice to an error.
+// explained is an error that says what failed, in which file, and what to do.
+type explained struct{ error }
+
+func (e explained) Unwrap() error { return errors.Unwrap(e.error) }
+
+// Explain adds the failed action, the file and the advice to an error that has none of them.
 func Explain(path, doing string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(explained)) {
+		return err
 	}
 	what, ok := advice[Code(err)]
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) && e.Code() == codes.SQLITE_IOERR_SHMSIZE {
 		what = advice[codes.SQLITE_FULL] // it could not make the -shm as large as it has to be (https://sqlite.org/rescode.html#ioerr_shmsize)
 	}
-	if ok {
-		return fmt.Errorf("journal %s: %s: %s: %w", path, doing, what, err)
+	switch {
+	case ok:
+		return explained{fmt.Errorf("journal %s: %s: %s: %w", path, doing, what, err)}
+	case errors.Is(err, format.ErrDamaged):
+		return explained{fmt.Errorf("journal %s: %s: %w; keep a copy of the file, and restore a backup", path, doing, err)}
 	}
-	if errors.Is(err, format.ErrDamaged) {
-		return fmt.Errorf("journal %s: %s: %w; keep a copy of the file, and restore a backup", path, doing, err)
-	}
-	return fmt.Errorf("journal %s: %s: %w", path, doing, err)
+	return explained{fmt.Errorf("journal %s: %s: %w", path, doing, err)}
 }

@@ -13,10 +13,9 @@ import (
 
 // guards are connections that never commit anything after SQLite has rolled back a transaction by itself. database/sql
 // does not know of that. If a caller ignores the error, each of its next statements would be a transaction of its own.
-// They give the lock back when a transaction ends.
+// They pass the turn on when a transaction ends.
 type guards struct {
 	driver.Connector
-	lock    Lock
 	timeout time.Duration
 }
 
@@ -25,7 +24,7 @@ func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded := &guardedConn{sqliteConn: c.(sqliteConn), lock: g.lock, timeout: g.timeout, prepared: map[string]*ownStmt{}}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn), timeout: g.timeout, prepared: map[string]*ownStmt{}}
 	guarded.RegisterRollbackHook(func() { guarded.rolledBack, guarded.ended = true, true })
 	guarded.RegisterCommitHook(func() int32 {
 		guarded.ended = true
@@ -52,7 +51,6 @@ type sqliteConn interface {
 
 type guardedConn struct {
 	sqliteConn
-	lock       Lock
 	timeout    time.Duration
 	rolledBack bool                // the transaction that this connection was taken for
 	ended      bool                // likewise, or it may be committed
@@ -133,15 +131,16 @@ func (g *guardedConn) Close() error {
 	return errors.Join(append(errs, g.sqliteConn.Close())...)
 }
 
-// BeginTx begins a transaction. One that has the lock is begun and ended by prepared statements, and gives the lock back.
+// BeginTx begins a transaction. One in its turn is begun and ended by prepared statements.
 func (g *guardedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if ctx.Value(lockedKey{}) == nil {
+	over, _ := ctx.Value(overKey{}).(func())
+	if over == nil {
 		return g.sqliteConn.BeginTx(ctx, opts)
 	}
 	if err := conn.InTurn(g.timeout, func() error { return g.run("BEGIN IMMEDIATE") }); err != nil {
 		return nil, err
 	}
-	return lockedTx{g}, nil
+	return lockedTx{g, over}, nil
 }
 
 // onHandle is for statements that no caller breaks off.
@@ -152,20 +151,27 @@ func (g *guardedConn) run(query string) error {
 	return err
 }
 
-// lockedTx gives the lock back when it ends, whatever SQLite says to that.
-type lockedTx struct{ conn *guardedConn }
+// lockedTx passes its turn on when it ends, whatever SQLite says to that.
+type lockedTx struct {
+	conn *guardedConn
+	over func()
+}
 
 func (t lockedTx) Commit() error {
-	defer t.conn.lock.GiveBack()
+	defer t.over()
+	ended := t.conn.rolledBack
 	err := t.conn.run("COMMIT")
 	if err != nil {
 		_ = t.conn.run("ROLLBACK") // it may still be open
+	}
+	if ended {
+		return errEnded
 	}
 	return err
 }
 
 func (t lockedTx) Rollback() error {
-	defer t.conn.lock.GiveBack()
+	defer t.over()
 	return t.conn.run("ROLLBACK")
 }
 

@@ -34,18 +34,8 @@ type Database struct {
 // It takes a connection only once it has the lock, mostly the one that has just given it back: that one has in its cache
 // what it has written.
 func (d *Database) Begin(ctx context.Context, path string, lock Lock, timeout time.Duration) (*sql.Tx, error) {
-	d.once.Do(func() {
-		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
-			"busy_timeout(0)", // Lock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
-			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
-		}}
-		var base driver.Connector
-		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode() + vfs.Parameter()); d.err == nil {
-			d.db = sql.OpenDB(guards{base, lock, timeout})
-		}
-	})
-	if d.err != nil {
-		return nil, d.err
+	if err := d.open(path, timeout, vfs.Parameter()); err != nil {
+		return nil, err
 	}
 	if !lock.Take(ctx, timeout) {
 		if err := ctx.Err(); err != nil {
@@ -53,15 +43,43 @@ func (d *Database) Begin(ctx context.Context, path string, lock Lock, timeout ti
 		}
 		return d.db.BeginTx(ctx, nil) // SQLite says what is wrong
 	}
-	tx, err := d.db.BeginTx(context.WithValue(ctx, lockedKey{}, true), nil)
+	return d.begin(ctx, lock.GiveBack)
+}
+
+// BeginInTurn begins a transaction of the file at path. It waits for other processes at most timeout. over is called when
+// the transaction ends, or has not begun.
+func (d *Database) BeginInTurn(ctx context.Context, path string, timeout time.Duration, over func()) (*sql.Tx, error) {
+	if err := d.open(path, timeout, ""); err != nil {
+		over()
+		return nil, err
+	}
+	return d.begin(ctx, over)
+}
+
+func (d *Database) open(path string, timeout time.Duration, vfs string) error {
+	d.once.Do(func() {
+		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
+			"busy_timeout(0)", // Lock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
+			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
+		}}
+		var base driver.Connector
+		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode() + vfs); d.err == nil {
+			d.db = sql.OpenDB(guards{base, timeout})
+		}
+	})
+	return d.err
+}
+
+func (d *Database) begin(ctx context.Context, over func()) (*sql.Tx, error) {
+	tx, err := d.db.BeginTx(context.WithValue(ctx, overKey{}, over), nil)
 	if err != nil {
-		lock.GiveBack()
+		over()
 	}
 	return tx, err
 }
 
-// lockedKey is of the context of a transaction that begins with the lock.
-type lockedKey struct{}
+// overKey is of the context of a transaction that begins in its turn. It has what is called when the transaction ends.
+type overKey struct{}
 
 // Close ends the connections, and prevents new ones.
 func (d *Database) Close() error {
@@ -86,8 +104,10 @@ func IsOpen(ctx context.Context, tx *sql.Tx) error {
 		return ctx.Err()
 	}
 	_, err := tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted), err)
+	return errors.Join(errEnded, err)
 }
+
+var errEnded = fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted)
 
 type handleKey struct{}
 

@@ -3,102 +3,160 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 const (
-	// readers is how many connections read beside the writer.
-	readers = 2
-	// timeout is how long another process may hold the file before a transaction fails.
-	timeout = 5 * time.Second
 	// yieldToOthers is the pause after a transaction if other processes write too. They check for their turn as often.
 	yieldToOthers = 300 * time.Microsecond
 	// sharedFor is for how long after another process was seen to write there are pauses.
 	sharedFor = 20 * time.Millisecond
+	// closeWaits is how long Close waits for a transaction of the application's.
+	closeWaits = 5 * time.Second
 )
 
 // Driver is a rowstore.Driver on one file. Open makes one.
 type Driver struct {
 	path   string
-	turn   chan struct{} // has one value while a transaction of this process is open
+	opts   Options
+	turn   localdb.Lock // held by the transaction of this process that is open
+	theirs atomic.Bool  // the turn is that of a transaction of the application's
+	closed atomic.Bool
 	writer *conn.Conn
 	sql    *statements
-	number int64     // of the latest commit that this process has seen
-	shared time.Time // when another process was last seen to have written
+	local  localdb.Database // the application's connections
+	inside sync.Mutex       // one goroutine at a time reads and writes in a transaction of the application's
 
-	reads chan *readConn
-	wal   *checkpointer
-	local *local // the application's connections
+	files      *inplace.Files
+	checkpoint *checkpoint.Checkpointer
+	leaves     *conn.Conn // keeps the WAL in place if it is closed last; nil: SQLite moves and removes the WAL
+
+	commits  int64       // the latest that this process has seen; the turn's, like those that follow
+	identity string      // of the journal
+	enqueued atomic.Bool // an own transaction of the application's has written since
+	shared   time.Time   // when another process was last seen to have written
+	verified bool        // the file was compared with its sidecar
+	restored error       // the file can't be trusted to be whole; nil if it can
+
+	reads  chan *readConn // nil for one that is not dialled
+	ended  chan struct{}  // closed once no one reads any more
+	spares sessions.Spares
 
 	mu     sync.Mutex
-	own    map[string]*flock.Flock // of this process's sessions
-	looks  *conn.Conn              // for Alive
+	own    map[string]*member // sessions of this process
+	looks  *conn.Conn         // for Alive
 	member *conn.Stmt
 }
 
 var _ rowstore.Driver = (*Driver)(nil)
 
-// settings are those of the connection that writes. A commit is durable when it returns.
-var settings = []conn.Pragma{{"journal_mode", "WAL", "wal"}, {"synchronous", "FULL", "2"}, {"wal_autocheckpoint", "0", "0"}, {"cache_size", "-65536", "-65536"}}
+// The order matters: some settings are refused, without a word, after others. A commit is durable when it returns.
+var (
+	writerPragmas = []conn.Pragma{
+		{"journal_mode", "WAL", "wal"},
+		{"synchronous", "FULL", "2"},     // NORMAL does not survive the loss of power
+		{"wal_autocheckpoint", "0", "0"}, // the checkpointer does it, beside the writer
+		{"secure_delete", "ON", "1"},     // reaped data is removed; FAST would leave it in free pages
+		{"journal_size_limit", fmt.Sprint(checkpoint.MaxWAL), fmt.Sprint(checkpoint.MaxWAL)},
+		{"trusted_schema", "OFF", "0"}, // the file may come from anywhere
+		{"cache_size", "-65536", "-65536"},
+	}
+	checkpointPragmas = []conn.Pragma{
+		conn.Patience,
+		{"synchronous", "FULL", "2"}, // pages that a checkpoint removes from the WAL must be in the file
+		{"wal_autocheckpoint", "0", "0"},
+	}
+)
 
-// Open opens the journal in a file, and makes it if there is none.
+// Open opens the journal in a file that no other Driver of this process has open, and makes it if there is none.
 func Open(path string, opts Options) (*Driver, error) {
-	d := &Driver{path: path, turn: make(chan struct{}, 1), reads: make(chan *readConn, readers), own: make(map[string]*flock.Flock)}
-	if err := d.open(opts); err != nil {
+	opts.BusyTimeout = cmp.Or(max(opts.BusyTimeout, 0), defaultBusyTimeout)
+	if err := sidecar.RefuseStale(path); err != nil {
+		return nil, err
+	}
+	d := &Driver{
+		path: path, opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*member),
+		reads: make(chan *readConn, maxReaders), ended: make(chan struct{}),
+	}
+	for range maxReaders {
+		d.reads <- nil
+	}
+	if err := d.open(); err != nil {
 		return nil, conn.Explain(path, "open", errors.Join(err, d.close()))
 	}
 	return d, nil
 }
 
-func (d *Driver) open(opts Options) (err error) {
+func (d *Driver) open() (err error) {
 	if d.writer, err = conn.DialMode(d.path, "rwc", []conn.Pragma{conn.Patience}); err != nil {
 		return err
 	}
-	if _, err := recognise(d.writer, d.path, opts); err != nil {
+	made, err := prepare(d.writer, d.path, d.opts)
+	if err == nil {
+		err = location.Restrict(d.path)
+	}
+	if err != nil {
 		return err
 	}
-	if err := conn.InTurn(timeout, func() error { return d.writer.Set(settings) }); err != nil {
+	if d.files, err = inplace.Open(d.path); err != nil {
 		return err
 	}
-	if err := prepare(d.writer, d.path, opts); err != nil {
+	sidecar.Sweep(d.path)
+	if err := sessions.Sweep(d.path, d.writer); err != nil {
 		return err
 	}
 	// Other processes wait in turn (conn.InTurn), which SQLite's own waiting would starve.
 	if err := d.writer.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return err
 	}
+	if made && !d.opts.External {
+		// The first commit into the file, unless another process is busy already.
+		_ = d.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	if d.sql, err = newStatements(on(d.writer), d.path); err != nil {
 		return err
 	}
-	for range readers {
-		r, err := dialReader(d.path, "rw")
-		if err != nil {
+	if d.looks, err = conn.Dial(d.path, reading); err != nil {
+		return err
+	}
+	if d.member, err = d.looks.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?"); err != nil {
+		return err
+	}
+	background, err := conn.Dial(d.path, checkpointPragmas)
+	if err != nil {
+		return err
+	}
+	d.checkpoint = checkpoint.New(d.path, background, d.files, d.opts.External, latest)
+	if d.opts.External {
+		if err := d.keepWAL(); err != nil {
 			return err
 		}
-		d.reads <- r
 	}
-	if d.looks, err = conn.Dial(d.path, []conn.Pragma{conn.Patience}); err != nil {
-		return err
+	return d.inTransaction(context.Background(), func(*tx) error { return nil }) // compares the file with its sidecar
+}
+
+// keepWAL opens the connection that keeps the WAL in place.
+func (d *Driver) keepWAL() (err error) {
+	if d.leaves, err = conn.DialMode(d.path, "ro", reading); err == nil {
+		_, err = d.leaves.Value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
 	}
-	if d.member, err = d.looks.Prepare("SELECT 1 FROM onceward_members WHERE id = ?"); err != nil {
-		return err
-	}
-	if d.wal, err = newCheckpointer(d.path); err != nil {
-		return err
-	}
-	if d.local, err = newLocal(d); err != nil {
-		return err
-	}
-	return d.removeDead()
+	return err
 }
 
 // readConn is a connection that reads.
@@ -122,7 +180,7 @@ func dialReader(path, mode string) (*readConn, error) {
 	return &readConn{r, c}, nil
 }
 
-// Begin implements rowstore.Driver. Transactions of this process wait for each other until ctx ends.
+// Begin implements rowstore.Driver. Transactions of this process wait for each other.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	t, err := d.begin(ctx)
 	if err != nil {
@@ -130,24 +188,46 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	}
 	found, err := t.Find(ctx, keys)
 	if err != nil {
+		err = conn.Explain(d.path, "read", cmp.Or(d.outOfPlace(), err))
 		t.Rollback()
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	return t, t.head, found, nil
+	return t, t.head.Head, found, nil
 }
 
-// takeTurn waits for the transactions of this process that came before, those of the application too.
+// errLeftOpen is of a transaction that waits for too long.
+var errLeftOpen = errors.New("a transaction of the application's has kept the file; look for one that is left open in this process")
+
+// takeTurn waits for the transactions of this process that came before. It waits for one of the application's no longer
+// than it would wait for another process.
 func (d *Driver) takeTurn(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return d.hasTurn()
+	default:
 	}
-	if d.sql == nil { // it was closed
-		<-d.turn
+	for {
+		timer := time.NewTimer(d.opts.BusyTimeout)
+		select {
+		case d.turn <- struct{}{}:
+			timer.Stop()
+			return d.hasTurn()
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+			if d.theirs.Load() {
+				return conn.Explain(d.path, "begin", errLeftOpen)
+			}
+		}
+	}
+}
+
+func (d *Driver) hasTurn() error {
+	if d.closed.Load() {
+		d.turn.GiveBack()
 		return journal.ErrClosed
 	}
-	d.wal.restart(d.writer)
 	return nil
 }
 
@@ -156,25 +236,53 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 		return nil, err
 	}
 	begin := func() error { _, err := d.sql.begin.Exec(); return err }
-	err := conn.InTurn(timeout, begin)
+	err := conn.InTurn(d.opts.BusyTimeout, begin)
 	if err != nil && !conn.IsBusy(err) {
 		_, _ = d.sql.rollback.Exec() // the last rollback may have failed too
 		err = begin()
 	}
 	if err != nil {
-		<-d.turn
-		return nil, conn.Explain(d.path, "begin", err)
+		err = conn.Explain(d.path, "begin", cmp.Or(d.outOfPlace(), err))
+		d.turn.GiveBack()
+		return nil, err
 	}
 	t := &tx{d: d, sql: d.sql, reader: &d.sql.reader}
-	if t.head, err = readHead(d.sql.head); err != nil {
+	if t.head, err = readHead(d.sql.head); err == nil {
+		err = d.follow(&t.head)
+	}
+	if err != nil {
+		err = conn.Explain(d.path, "read the head", cmp.Or(d.outOfPlace(), err))
 		t.Rollback()
-		return nil, conn.Explain(d.path, "read the head", err)
+		return nil, err
 	}
-	if t.head.Number != d.number && d.number != 0 {
-		d.shared = time.Now()
-	}
-	d.number = t.head.Number
 	return t, nil
+}
+
+// follow takes note of the commits of other processes.
+func (d *Driver) follow(h *head) error {
+	if h.commits < d.commits {
+		return d.files.Lost()
+	}
+	if h.commits != d.commits && d.commits != 0 && !d.enqueued.Swap(false) {
+		d.shared = time.Now()
+		if err := d.findLost(); err != nil {
+			return err
+		}
+	}
+	d.commits, d.identity = h.commits, h.Identity
+	if d.verified && d.restored == nil { // another process may have adopted it else
+		return nil
+	}
+	return d.verify(h)
+}
+
+// outOfPlace returns an error if the open files are not at their paths any more, and notes that for the next Open.
+func (d *Driver) outOfPlace() error {
+	gone := d.files.InPlace()
+	if gone != nil {
+		_ = d.checkpoint.Keep(d.identity, d.commits)
+	}
+	return gone
 }
 
 // pass ends this process's turn. It pauses if other processes write too, so that they get theirs.
@@ -185,68 +293,71 @@ func (d *Driver) pass() {
 		}
 		time.Sleep(yieldToOthers)
 	}
-	<-d.turn
+	d.turn.GiveBack()
 }
 
-// Read implements rowstore.Driver.
+// Read implements rowstore.Source.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	var r *readConn
 	select {
-	case r, open := <-d.reads:
-		if !open {
-			return journal.ErrClosed
-		}
-		defer func() { d.reads <- r }()
-		return conn.Explain(d.path, "read", f(r.reader))
+	case r = <-d.reads:
+	case <-d.ended:
+		return journal.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	defer func() { d.reads <- r }()
+	if r == nil {
+		var err error
+		if r, err = dialReader(d.path, "rw"); err != nil {
+			return conn.Explain(d.path, "open for reading", err)
+		}
+	}
+	return conn.Explain(d.path, "read", f(r.reader))
 }
 
-// Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open.
+// Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open. Sessions that
+// were not ended count as dead.
 func (d *Driver) Close() error { return conn.Explain(d.path, "close", d.close()) }
 
 // errStillOpen means that the application has left a transaction open.
-var errStillOpen = errors.New("a transaction of the application's is still open, so the file was not closed: end it before the journal")
+var errStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
 func (d *Driver) close() error {
 	errs := []error{d.leaveAll()}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, errStillOpen)
-	defer cancel()
-	select {
-	case d.turn <- struct{}{}:
-	case <-ctx.Done():
-		return errors.Join(append(errs, context.Cause(ctx))...)
+	if d.turn.Take(context.Background(), closeWaits) {
+		defer d.turn.GiveBack()
+	} else {
+		errs = append(errs, errStillOpen)
 	}
-	defer func() { <-d.turn }()
+	d.closed.Store(true)
+	errs = append(errs, d.local.Close())
+	if d.checkpoint != nil {
+		errs = append(errs, d.checkpoint.Close())
+	}
+	close(d.ended)
+	for range maxReaders {
+		if r := <-d.reads; r != nil {
+			errs = append(errs, r.c.Close())
+		}
+	}
+	if d.files != nil {
+		if d.checkpoint != nil && d.files.Mixed() {
+			_ = d.checkpoint.Keep(d.identity, d.commits)
+			if d.leaves == nil {
+				_ = d.keepWAL() // whatever can be read
+			}
+		}
+		errs = append(errs, d.files.Close())
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.local != nil {
-		errs = append(errs, d.local.db.Close())
-	}
-	if d.wal != nil {
-		errs = append(errs, d.wal.close())
-		for range readers {
-			errs = append(errs, (<-d.reads).c.Close())
-		}
-		close(d.reads)
-	}
-	for _, c := range []*conn.Conn{d.looks, d.writer} {
+	// The last connection to the file moves the rest of the WAL, and removes it.
+	for _, c := range []*conn.Conn{d.looks, d.writer, d.leaves} {
 		if c != nil {
 			errs = append(errs, c.Close())
 		}
 	}
-	d.sql, d.writer, d.looks, d.wal, d.local = nil, nil, nil, nil, nil
-	return errors.Join(errs...)
-}
-
-// leaveAll ends the sessions of this process as its death does.
-func (d *Driver) leaveAll() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var errs []error
-	for _, lock := range d.own {
-		errs = append(errs, lock.Close())
-	}
-	clear(d.own)
+	d.looks = nil
 	return errors.Join(errs...)
 }

@@ -35,7 +35,10 @@ func newReader(prepare preparer, path string) (*reader, error) {
 }
 
 // Head implements rowstore.Reader.
-func (r *reader) Head(context.Context) (rowstore.Head, error) { return readHead(r.head) }
+func (r *reader) Head(context.Context) (rowstore.Head, error) {
+	h, err := readHead(r.head)
+	return h.Head, err
+}
 
 // Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
 func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Found, err error) {
@@ -183,8 +186,7 @@ func conditionOf(s *rowstore.Scan) (where string, args []any) {
 		return "state = 4 AND wake_at > 0 AND wake_at <= ?", []any{s.By}
 	case rowstore.Unanswered:
 		return `handle IN (SELECT handle FROM onceward_rows WHERE state = 1 UNION ALL SELECT handle FROM onceward_rows WHERE state > 3
-			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2
-			UNION ALL SELECT handle FROM onceward_rows WHERE state = 3 AND wake_at IS NOT NULL)`, nil
+			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2)`, nil
 	case rowstore.InFlight:
 		return "holder IS NOT NULL AND state = 2", nil
 	case rowstore.Settled:
@@ -242,7 +244,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) (counts []row
 	return counts, err
 }
 
-const totals = `SELECT newest, last_at, (SELECT count(*) FROM onceward_members),
+const totals = `SELECT newest, last_at, (SELECT count(*) FROM onceward_sessions),
 	(SELECT page_size FROM pragma_page_size) * (SELECT page_count FROM pragma_page_count) FROM onceward_head`
 
 // Totals implements rowstore.Reader.

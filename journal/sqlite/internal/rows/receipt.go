@@ -91,7 +91,6 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 		return 0, conn.Explain(t.d.path, "write", err)
 	}
 	n, err := s.Exec(args...)
-	t.rows++
 	return n, conn.Explain(t.d.path, "write", err)
 }
 

@@ -1,14 +1,17 @@
 package rows
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // tables are the tables of a journal. A row of an operation does not grow, since its request and its answer lie apart.
@@ -16,10 +19,11 @@ const tables = `
 CREATE TABLE onceward_head (
 	one          INTEGER PRIMARY KEY CHECK (one = 1),
 	version      INTEGER NOT NULL, -- of these tables
-	identity     TEXT NOT NULL,
+	identity     TEXT NOT NULL,    -- the sidecar has it, too
+	epoch        BLOB NOT NULL,    -- the number of commits, and its sum: it is read without the WAL, too
 	key          BLOB NOT NULL,    -- of the digests of names and marks, and its sum
 	newest       INTEGER NOT NULL, -- the latest handle
-	number       INTEGER NOT NULL, -- of commits
+	number       INTEGER NOT NULL, -- of commits whose clock others may not know
 	last_at      INTEGER NOT NULL,
 	jumped_at    INTEGER NOT NULL,
 	least_margin INTEGER NOT NULL,
@@ -43,7 +47,6 @@ CREATE INDEX onceward_rows_held        ON onceward_rows (holder)             WHE
 CREATE INDEX onceward_rows_wake        ON onceward_rows (wake_at, handle)    WHERE state = 1;
 CREATE INDEX onceward_rows_looks       ON onceward_rows (wake_at, handle)    WHERE state = 4;
 CREATE INDEX onceward_rows_unanswered  ON onceward_rows (handle)             WHERE state > 3;
-CREATE INDEX onceward_rows_missing     ON onceward_rows (handle)             WHERE state = 3 AND wake_at IS NOT NULL;
 CREATE INDEX onceward_rows_undelivered ON onceward_rows (handle)             WHERE told = 0 AND state > 2 AND holder IS NULL;
 CREATE INDEX onceward_rows_flagged     ON onceward_rows (handle)             WHERE state > 2 AND state <> 4 AND wake_at = 0;
 CREATE INDEX onceward_rows_settled     ON onceward_rows (settled_at, handle) WHERE told = 1 AND reaped = 0 AND settled_at IS NOT NULL;
@@ -91,53 +94,97 @@ CREATE TABLE onceward_steps (
 ) STRICT, WITHOUT ROWID;
 
 -- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
-CREATE TABLE onceward_members (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE onceward_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- A row in a backup that was not adopted yet.
+CREATE TABLE onceward_backup (
+	one     INTEGER PRIMARY KEY CHECK (one = 1),
+	made_at INTEGER NOT NULL,
+	number  INTEGER NOT NULL -- of its latest commit
+) STRICT;
+` + schema.OwnerTables + `
 `
 
 // version is of tables. Another one is another layout, and is never edited.
 const version = 1
 
-// prepare makes the tables of a new journal, unless the file is refused.
-func prepare(c *conn.Conn, path string, opts Options) (err error) {
-	if err := conn.InTurn(timeout, func() error { return c.Exec("BEGIN IMMEDIATE") }); err != nil {
-		return err
+// prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
+// that is refused is left as it is.
+func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
+	if is, err := recognise(c, path, opts); err != nil {
+		return false, err
+	} else if is {
+		if err := refuse(c, path, opts); err != nil {
+			return false, err
+		}
+	}
+	if err := conn.InTurn(opts.BusyTimeout, func() error { return c.Set(writerPragmas) }); err != nil {
+		return false, err
+	}
+	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
+		return false, err
 	}
 	defer func() {
 		if err != nil {
-			_ = c.Exec("ROLLBACK")
+			_ = c.Exec("ROLLBACK") // SQLite may have done so itself
 		}
 	}()
-	made, err := recognise(c, path, opts)
-	if err == nil && !made {
-		err = create(c)
+	is, err := recognise(c, path, opts) // another process may have come first
+	if err == nil && !is {
+		err = create(c, opts)
 	}
+	if err != nil {
+		return false, err
+	}
+	return !is, c.Exec("COMMIT")
+}
+
+// refuse returns ErrDeployment for the journal of another deployment.
+func refuse(c *conn.Conn, path string, opts Options) error {
+	read, err := c.Prepare(schema.ReadOwner)
 	if err != nil {
 		return err
 	}
-	return c.Exec("COMMIT")
+	is, err := schema.OwnerBy(read)
+	return cmp.Or(err, is.Refuses(path, opts.owner()))
 }
 
-func create(c *conn.Conn) error {
+func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, hook, naming, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
-	h := rowstore.Head{Identity: sessions.NewID(), Key: format.NewHashKey()}
-	_, err = insert.Exec(append([]any{int64(version), h.Identity, h.Key.Sealed()}, changing(&h)...)...)
-	return err
+	h := head{Head: rowstore.Head{Identity: sidecar.NewIdentity(), Key: format.NewHashKey()}, version: version, commits: 1}
+	if _, err = insert.Exec(append([]any{h.version, h.Key.Sealed()}, h.changing()...)...); err != nil {
+		return err
+	}
+	owner, err := c.Prepare(schema.WriteOwner)
+	if err != nil {
+		return err
+	}
+	return schema.Owner{}.After(opts.owner()).Write(owner) // in the same commit, so that a new file costs no other
+}
+
+// head is the one row of onceward_head.
+type head struct {
+	rowstore.Head
+	version int64
+	commits int64 // all of them, those of the application too
 }
 
 // changing are the columns of the head that commits change, and the sum of the row.
-func changing(h *rowstore.Head) []any {
-	numbers := []int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), 0}
+func (h *head) changing() []any {
+	numbers := [...]int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), 0}
 	if h.Hook {
 		numbers[len(numbers)-1] = 1
 	}
-	b := append([]byte(h.Identity), h.Key.Sealed()...)
-	args := make([]any, 0, len(numbers)+2)
+	epoch := format.EncodeEpoch(h.Identity, h.commits)
+	b := slices.Concat([]byte(h.Identity), h.Key.Sealed(), epoch)
+	args := make([]any, 0, len(numbers)+4)
+	args = append(args, h.Identity, epoch)
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		args = append(args, n)
@@ -145,18 +192,21 @@ func changing(h *rowstore.Head) []any {
 	return append(args, h.Naming, int64(format.Sum(append(b, h.Naming...))))
 }
 
-const headColumns = "identity, key, newest, number, last_at, jumped_at, least_margin, hook, naming, sum"
+const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, hook, naming, sum"
 
 // readHead reads headColumns.
-func readHead(s stmt) (h rowstore.Head, err error) {
+func readHead(s stmt) (h head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
-		h.Identity, h.Newest, h.Number = v[0].(string), v[2].(int64), v[3].(int64)
-		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[4].(int64)), fromColumn(v[5].(int64)), time.Duration(v[6].(int64))
-		h.Hook, h.Naming = v[7] == int64(1), v[8].(string)
+		h.version, h.Identity, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64)
+		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[6].(int64)), fromColumn(v[7].(int64)), time.Duration(v[8].(int64))
+		h.Hook, h.Naming = v[9] == int64(1), v[10].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
-		if args := changing(&h); args[len(args)-1] != v[9] {
+		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
+			return err
+		}
+		if args := h.changing(); args[len(args)-1] != v[11] {
 			return format.ErrSum
 		}
 		return nil

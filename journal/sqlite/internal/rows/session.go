@@ -8,55 +8,137 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/gofrs/flock"
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 )
 
-// Join implements rowstore.Driver. A session lives as long as its process holds the lock on its file.
-func (d *Driver) Join(ctx context.Context, _ func()) (string, error) {
-	var spares sessions.Spares
-	id, lock, err := spares.Take(d.path)
+// member is a session of this process. It lives as long as its process holds the lock on its file.
+type member struct {
+	lock *flock.Flock
+	lost func()
+}
+
+// Join implements rowstore.Driver.
+func (d *Driver) Join(ctx context.Context, lost func()) (string, error) {
+	return d.JoinAs(ctx, d.opts, lost)
+}
+
+// JoinAs is Join for a Journal that was opened with these options.
+func (d *Driver) JoinAs(ctx context.Context, opts Options, lost func()) (string, error) {
+	id, lock, err := d.spares.Take(d.path)
 	if err != nil {
-		return "", conn.Explain(d.path, "begin a session", err)
+		return "", fmt.Errorf("journal %s: start a session: %w", d.path, err)
 	}
-	if err := d.inTransaction(ctx, func() error { _, err := d.sql.join.Exec(id); return err }); err != nil {
-		_ = os.Remove(lock.Path())
-		return "", conn.Explain(d.path, "begin a session", errors.Join(err, lock.Close()))
+	var dead []*flock.Flock
+	// Not under the caller's context: the row and the file come and go together.
+	err = d.inTransaction(context.WithoutCancel(ctx), func(t *tx) (err error) {
+		if d.restored != nil {
+			return d.restored
+		}
+		if err := d.mayJoin(opts); err != nil {
+			return err
+		}
+		if dead, err = d.removeDead(); err != nil {
+			return err
+		}
+		if _, err := t.sql.join.Exec(id); err != nil {
+			return err
+		}
+		return t.Commit(ctx, t.head.Head, nil)
+	})
+	closeAll(dead, err == nil)
+	if err != nil {
+		if errors.Is(err, journal.ErrRestored) || errors.Is(err, ErrDeployment) || conn.Code(err) == codes.SQLITE_FULL || conn.IsBusy(err) {
+			_ = os.Remove(lock.Path()) // it has no row for certain
+			_ = lock.Close()
+			return "", err
+		}
+		d.spares.Put(id, lock)
+		return "", conn.Explain(d.path, "start a session", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.own[id] = lock
+	d.own[id] = &member{lock, lost}
 	return id, nil
 }
 
 // Leave implements rowstore.Driver. The row goes before the file: a row without its file is a copy's.
 func (d *Driver) Leave(ctx context.Context, id string) error {
-	d.mu.Lock()
-	lock := d.own[id]
-	delete(d.own, id)
-	d.mu.Unlock()
-	if lock == nil {
+	m := d.forget(id)
+	if m == nil {
 		return nil
 	}
-	err := d.inTransaction(ctx, func() error { _, err := d.sql.leave.Exec(id); return err })
+	err := d.inTransaction(context.WithoutCancel(ctx), func(t *tx) error {
+		if _, err := t.sql.leave.Exec(id); err != nil {
+			return err
+		}
+		return t.Commit(ctx, t.head.Head, nil)
+	})
 	if err == nil {
-		_ = os.Remove(lock.Path())
+		_ = os.Remove(m.lock.Path()) // no process needs it, and a left-over one does no harm
 	}
-	return conn.Explain(d.path, "end a session", errors.Join(err, lock.Close()))
+	return conn.Explain(d.path, "end a session", errors.Join(err, m.lock.Close()))
 }
 
-// inTransaction runs f in a transaction of its own.
-func (d *Driver) inTransaction(ctx context.Context, f func() error) error {
+// Drop ends a session of this process as its death does.
+func (d *Driver) Drop(id string) error {
+	if m := d.forget(id); m != nil {
+		return m.lock.Close()
+	}
+	return nil
+}
+
+func (d *Driver) forget(id string) *member {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.own[id]
+	delete(d.own, id)
+	return m
+}
+
+// leaveAll ends the sessions of this process as its death does.
+func (d *Driver) leaveAll() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spares.Close()
+	var errs []error
+	for _, m := range d.own {
+		errs = append(errs, m.lock.Close())
+	}
+	clear(d.own)
+	return errors.Join(errs...)
+}
+
+// inTransaction runs f in a transaction of its own, which f commits.
+func (d *Driver) inTransaction(ctx context.Context, f func(*tx) error) error {
 	t, err := d.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer t.Rollback()
-	if err := f(); err != nil {
-		return err
+	return f(t)
+}
+
+// findLost finds the sessions of this process that another one has taken for dead.
+func (d *Driver) findLost() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, m := range d.own {
+		found, err := d.sql.member.First(func([]driver.Value) error { return nil }, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			delete(d.own, id)
+			_ = m.lock.Close()
+			m.lost()
+		}
 	}
-	return t.Commit(ctx, t.head, nil)
+	return nil
 }
 
 // Alive implements rowstore.Driver.
@@ -66,37 +148,51 @@ func (d *Driver) Alive(id string) (bool, error) {
 	if d.own[id] != nil {
 		return true, nil
 	}
+	if d.looks == nil {
+		return false, journal.ErrClosed
+	}
 	found, err := d.member.First(func([]driver.Value) error { return nil }, id)
-	if err != nil || !found {
+	if err != nil {
 		return false, conn.Explain(d.path, "read the sessions", err)
 	}
 	lock, err := sessions.Lock(d.path, id)
 	switch {
+	case lock != nil:
+		return false, lock.Close()
+	case !found:
+		return err == nil, nil // its row goes only after it, and then its file, if nothing has damaged the row
 	case errors.Is(err, fs.ErrNotExist):
 		return false, fmt.Errorf("%w: the file of session %s, which holds the operation, is missing, or a copy was put in its place", journal.ErrRestored, id)
 	case err != nil:
 		return false, fmt.Errorf("journal %s: can't tell whether session %s is alive: %w", d.path, id, err)
-	case lock == nil:
-		return true, nil
 	}
-	return false, lock.Close()
+	return true, nil
 }
 
-// removeDead removes sessions that died. Their operations count as left by the dead, as before.
-func (d *Driver) removeDead() error {
+// removeDead removes the rows of sessions that died, and returns their files. Their operations count as left by the
+// dead, as before.
+func (d *Driver) removeDead() (dead []*flock.Flock, err error) {
 	var ids []string
-	err := d.sql.members.Each(func(v []driver.Value) error {
+	err = d.sql.members.Each(func(v []driver.Value) error {
 		ids = append(ids, v[0].(string))
 		return nil
 	})
 	for _, id := range ids {
-		if lock, failed := sessions.Lock(d.path, id); failed == nil && lock != nil {
-			gone := d.inTransaction(context.Background(), func() error { _, err := d.sql.leave.Exec(id); return err })
-			if gone == nil {
-				_ = os.Remove(lock.Path())
-			}
-			err = errors.Join(err, gone, lock.Close())
+		// One that can't be locked stays: it lives, or no one can tell.
+		if lock, failed := sessions.Lock(d.path, id); failed == nil && lock != nil && err == nil {
+			dead = append(dead, lock)
+			_, err = d.sql.leave.Exec(id)
 		}
 	}
-	return err
+	return dead, err
+}
+
+// closeAll closes files of sessions, and removes them.
+func closeAll(locks []*flock.Flock, remove bool) {
+	for _, lock := range locks {
+		if remove {
+			_ = os.Remove(lock.Path())
+		}
+		_ = lock.Close()
+	}
 }

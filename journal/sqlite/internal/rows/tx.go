@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,13 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 // statements are those of the connection that writes.
 type statements struct {
 	reader
-	begin, commit, rollback, save, release, undo, setHead, join, leave, members stmt
+	begin, commit, rollback, save, release, undo, setHead, owner, setOwner, backup, join, leave, member, members stmt
 
 	insert, update, remove, addName, removeName, addMark, removeMark stmt
 	request, noRequest, answer, noAnswer, hear, forget               stmt
@@ -28,10 +30,13 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 	return s, prepareAll(prepare, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
-		{&s.setHead, "UPDATE onceward_head SET newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, naming = ?, sum = ?"},
-		{&s.join, "INSERT INTO onceward_members VALUES (?)"},
-		{&s.leave, "DELETE FROM onceward_members WHERE id = ?"},
-		{&s.members, "SELECT id FROM onceward_members"},
+		{&s.setHead, "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, hook = ?, naming = ?, sum = ?"},
+		{&s.owner, schema.ReadOwner}, {&s.setOwner, schema.WriteOwner},
+		{&s.backup, "SELECT made_at, number FROM onceward_backup"},
+		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
+		{&s.leave, "DELETE FROM onceward_sessions WHERE id = ?"},
+		{&s.member, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
+		{&s.members, "SELECT id FROM onceward_sessions"},
 		{&s.insert, "INSERT INTO onceward_rows (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&s.update, "UPDATE onceward_rows SET state = ?2, holder = ?3, wake_at = ?4, settled_at = ?5, told = ?6, reaped = ?7, provider = ?8, record = ?9 WHERE handle = ?1"},
 		{&s.remove, "DELETE FROM onceward_rows WHERE handle = ?"},
@@ -53,8 +58,7 @@ type tx struct {
 	*reader
 	d     *Driver
 	sql   *statements
-	head  rowstore.Head
-	rows  int // that were written
+	head  head
 	ended bool
 }
 
@@ -86,7 +90,6 @@ func (t *tx) Put(_ context.Context, changes []*rowstore.Change) error {
 			return conn.Explain(t.d.path, "write", err)
 		}
 	}
-	t.rows += len(changes)
 	return nil
 }
 
@@ -177,35 +180,44 @@ func one(changed int64, err error) error {
 }
 
 // Commit implements rowstore.Tx.
-func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.Change) error {
 	defer t.Rollback()
 	if err := t.Put(ctx, changes); err != nil {
 		return err
 	}
-	head.Newest = max(head.Newest, t.head.Newest)
-	if _, err := t.sql.setHead.Exec(changing(&head)...); err != nil {
-		return conn.Explain(t.d.path, "write the head", err)
+	new.Newest = max(new.Newest, t.head.Newest)
+	t.head.Head = new
+	t.head.commits++
+	if _, err := t.sql.setHead.Exec(t.head.changing()...); err != nil {
+		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}
-	if _, err := t.sql.commit.Exec(); err != nil {
-		return t.fate(head.Number, err)
-	}
-	t.d.number = head.Number
-	t.ended = true
-	t.d.wal.wrote(t.rows)
-	t.d.pass()
-	return nil
+	return t.end(true)
 }
 
-// fate finds out what became of a commit that reported an error.
-func (t *tx) fate(number int64, failed error) error {
-	_, _ = t.sql.rollback.Exec()
-	switch is, err := readHead(t.sql.head); {
-	case err != nil:
-		return conn.Explain(t.d.path, "commit", errors.Join(rowstore.ErrUndecided, failed))
-	case is.Number == number && number != t.head.Number:
-		return nil
+// end commits, if the files are in their places before and after. If they are not any more, later readers find another
+// file. An error of SQLite's leaves no record of the transaction, as far as this process can tell.
+func (t *tx) end(counted bool) error {
+	defer t.Rollback()
+	d := t.d
+	if err := d.outOfPlace(); err != nil {
+		return conn.Explain(d.path, "commit", err)
 	}
-	return conn.Explain(t.d.path, "commit", failed)
+	if _, err := t.sql.commit.Exec(); err != nil {
+		_, _ = t.sql.rollback.Exec() // SQLite may have done so itself
+		_ = d.outOfPlace()           // for its record; its error may not say that nothing was recorded
+		return conn.Explain(d.path, "commit", err)
+	}
+	t.ended = true
+	defer d.pass()
+	if counted {
+		d.commits = t.head.commits
+		if err := d.files.StillInPlace(); err != nil {
+			_ = d.checkpoint.Keep(d.identity, d.commits)
+			return err
+		}
+	}
+	d.checkpoint.Wrote(d.writer)
+	return nil
 }
 
 // Rollback implements rowstore.Tx.

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 )
 
 // within is the journal's part of a transaction of the application's. From its first write until its end, the
@@ -24,7 +26,10 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 		return nil, rowstore.Head{}, rowstore.Found{}, conn.Explain(d.path, "write in a transaction", err)
 	}
 	found, err := t.Find(ctx, keys)
-	return t, t.head, found, conn.Explain(d.path, "read in a transaction", err)
+	if err != nil {
+		t.Rollback()
+	}
+	return t, t.head.Head, found, conn.Explain(d.path, "read in a transaction", err)
 }
 
 func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error) {
@@ -32,7 +37,11 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := isOpen(ctx, o.tx); err != nil {
+	own := ctx
+	if o.of == d {
+		own = localdb.OnHandle(ctx)
+	}
+	if err := localdb.IsOpen(own, o.tx); err != nil {
 		return nil, err
 	}
 	if o.of != d {
@@ -40,37 +49,34 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 			return nil, err
 		}
 	}
+	if err := d.files.InPlace(); err != nil {
+		return nil, err
+	}
 	// All is written or nothing: the end of ctx breaks off no statement.
-	s, err := newStatements(in(context.WithValue(context.WithoutCancel(ctx), ownKey{}, true), o.tx), d.path)
+	s, err := newStatements(in(context.WithoutCancel(own), o.tx), d.path)
 	if err != nil {
 		return nil, err
 	}
 	t := &within{&tx{d: d, sql: s, reader: &s.reader}}
-	t.head, err = readHead(s.head)
-	return t, err
-}
-
-// isOpen returns journal.ErrTxAborted if SQLite has ended a transaction without being asked. database/sql does not know of
-// that. A transaction can't begin within another one, so an attempt to begin one shows it.
-func isOpen(ctx context.Context, tx *sql.Tx) error {
-	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
-	_, err := tx.ExecContext(whole, "BEGIN")
-	switch {
-	case errors.Is(err, sql.ErrTxDone):
-		return fmt.Errorf("the transaction was ended before; begin another: %w", err)
-	case err != nil:
-		return ctx.Err()
+	// The transaction has the write lock, so that only goroutines that share it wait here. Two of them at once would give
+	// one handle to two operations.
+	d.inside.Lock()
+	if t.head, err = readHead(s.head); err == nil && t.head.version != version {
+		err = otherLayout(d.path, t.head.version)
 	}
-	_, err = tx.ExecContext(whole, "ROLLBACK")
-	return errors.Join(errEnded, err)
+	if err != nil {
+		t.Rollback()
+		return nil, ended(ctx, err)
+	}
+	return t, nil
 }
-
-var errEnded = fmt.Errorf("SQLite rolled the transaction back after one of its statements (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), an interrupted statement, or a full disk): %w", journal.ErrTxAborted)
 
 // holds makes sure that a transaction has the write lock of the journal's own file.
 func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {
 	// A statement that may write takes the lock, even if it has nothing to write.
-	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_members WHERE id = ''"); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_sessions WHERE id = ''"); errors.Is(err, sql.ErrTxDone) {
+		return ended(ctx, err)
+	} else if err != nil {
 		return fmt.Errorf("is the transaction one of the journal's file? %w", err)
 	}
 	var path string
@@ -82,14 +88,15 @@ func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {
 	if mine, _ := os.Stat(d.path); !os.SameFile(theirs, mine) {
 		return fmt.Errorf("the transaction is of the database %s, and the journal is %s", path, d.path)
 	}
-	var is int64
-	if err := tx.QueryRowContext(ctx, "SELECT version FROM onceward_head").Scan(&is); err != nil {
+	return nil
+}
+
+// ended explains the error of a transaction's statement, if the transaction was ended before.
+func ended(ctx context.Context, err error) error {
+	if !errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	if is != version {
-		return otherLayout(path, is)
-	}
-	return nil
+	return cmp.Or(ctx.Err(), fmt.Errorf("the transaction was ended before; begin another: %w", err))
 }
 
 // Commit implements rowstore.Tx. It writes all of the changes or none.
@@ -102,19 +109,28 @@ func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rows
 		_, undone := t.sql.undo.Exec()
 		err = errors.Join(err, undone)
 	}
-	_, released := t.sql.release.Exec()
-	return errors.Join(err, conn.Explain(t.d.path, "write", released))
+	if _, released := t.sql.release.Exec(); err == nil {
+		err = conn.Explain(t.d.path, "write", released)
+	}
+	return err
 }
 
-func (t *within) write(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+func (t *within) write(ctx context.Context, new rowstore.Head, changes []*rowstore.Change) error {
 	if err := t.Put(ctx, changes); err != nil {
 		return err
 	}
-	is := t.head
-	is.Newest, is.Clock.LeastMargin = max(head.Newest, t.head.Newest), head.Clock.LeastMargin
-	_, err := t.sql.setHead.Exec(changing(&is)...)
+	t.head.Newest, t.head.Clock.LeastMargin = max(new.Newest, t.head.Newest), new.Clock.LeastMargin
+	t.head.commits++
+	_, err := t.sql.setHead.Exec(t.head.changing()...)
+	t.d.enqueued.Store(true)
+	t.d.markSoon()
 	return conn.Explain(t.d.path, "write the head", err)
 }
 
 // Rollback leaves the transaction to the application.
-func (t *within) Rollback() {}
+func (t *within) Rollback() {
+	if !t.ended {
+		t.ended = true
+		t.d.inside.Unlock()
+	}
+}

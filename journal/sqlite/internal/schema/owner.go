@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// ownerTables are for whose the file is.
-const ownerTables = `
+// OwnerTables are for whose the file is.
+const OwnerTables = `
 -- One row.
 CREATE TABLE onceward_owner (
 	one        INTEGER PRIMARY KEY CHECK (one = 1),
@@ -21,7 +21,7 @@ CREATE TABLE onceward_owner (
 INSERT INTO onceward_owner VALUES (1, '', '', '');
 `
 
-// ownerSince is the first version of the schema that has ownerTables.
+// ownerSince is the first version of the schema that has OwnerTables.
 const ownerSince = 4
 
 // Owner is the deployment of the file, and the machine and boot at its last Open.
@@ -34,7 +34,9 @@ const (
 )
 
 // OwnerBy reads the owner by the statement ReadOwner.
-func OwnerBy(read *conn.Stmt) (is Owner, err error) {
+func OwnerBy(read interface {
+	First(f func([]driver.Value) error, args ...any) (bool, error)
+}) (is Owner, err error) {
 	_, err = read.First(func(v []driver.Value) error {
 		is = Owner{v[0].(string), v[1].(string), v[2].(string)}
 		return nil

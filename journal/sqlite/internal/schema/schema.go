@@ -141,7 +141,7 @@ CREATE TABLE onceward_log (
 	number       INTEGER NOT NULL, -- the commit number: see sidecar
 	records      BLOB NOT NULL     -- and the sum of the row
 ) STRICT;
-` + flowTables + markTables, outboxTables, contentTables, ownerTables, outboxIndex, sweepTables}
+` + flowTables + markTables, outboxTables, contentTables, OwnerTables, outboxIndex, sweepTables}
 
 // Migrate brings the schema to this release's version, or rejects the file. It reports whether anything
 // changed.

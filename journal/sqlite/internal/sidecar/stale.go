@@ -128,7 +128,10 @@ func EpochAlone(path string) (epoch int64, err error) {
 		return 0, err
 	}
 	defer c.Close()
-	read, err := c.Prepare("SELECT identity, epoch FROM onceward_journal")
+	read, err := c.Prepare("SELECT identity, epoch FROM onceward_head")
+	if err != nil {
+		read, err = c.Prepare("SELECT identity, epoch FROM onceward_journal") // of the store with a log
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package leased
+package member
 
 import "sync/atomic"
 

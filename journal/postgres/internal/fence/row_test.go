@@ -1,17 +1,19 @@
-package leased
+package fence
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // A row is worn after a set number of batches, or after a tenth of them if its guard takes three times as long as
 // usual.
 func TestRowWearsOut(t *testing.T) {
 	var r Row
-	r.Start(new(Member), RowState{Batch: 7, Tenure: 1})
+	r.Start(new(member.Member), State{Batch: 7, Tenure: 1})
 	r.Guarded(time.Millisecond)
 	for range 9 {
 		r.Committed()
@@ -24,7 +26,7 @@ func TestRowWearsOut(t *testing.T) {
 	r.Guarded(2 * time.Millisecond)
 	assert.False(t, r.IsWorn(100))
 	assert.True(t, r.IsWorn(10))
-	r.Rotated(RowState{})
+	r.Rotated(State{})
 	assert.False(t, r.IsWorn(10))
 }
 
@@ -32,7 +34,7 @@ func TestRowWearsOut(t *testing.T) {
 func TestRowsOfALaneHaveNumbersOfTheirOwn(t *testing.T) {
 	r := Row{Number: 3}
 	seen := map[int]bool{}
-	for _, change := range []func(){func() {}, func() { r.Rotated(RowState{}) }, r.Leave, r.LeaveBoth} {
+	for _, change := range []func(){func() {}, func() { r.Rotated(State{}) }, r.Leave, r.LeaveBoth} {
 		change()
 		assert.False(t, seen[r.Number])
 		seen[r.Number] = true
