@@ -186,8 +186,13 @@ type Driver interface {
 	// and the least margin, or nothing. The application commits them.
 	Within(ctx context.Context, theirs journal.Tx, keys Keys) (Tx, Head, Found, error)
 
-	// Join starts a session. lost is called if another process takes it over.
-	Join(ctx context.Context, lost func()) (id string, err error)
+	// Join starts a session.
+	Join(ctx context.Context) (id string, err error)
+	// Lost reports whether another process may have taken over a session of this process. It does no I/O.
+	Lost(id string) bool
+	// Rank returns the position of a session of this process among all living ones, from 0, and their number. Zero means
+	// not known yet. It does no I/O.
+	Rank(id string) (rank, of int)
 	// Leave ends a session of this process.
 	Leave(ctx context.Context, id string) error
 	// Alive reports whether a session's process lives. It returns an error if no one can know. It does not wait.

@@ -29,12 +29,11 @@ func (s *Store) Join(ctx context.Context) (journal.Session, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
-	n := &session{s: s}
-	id, err := s.driver.Join(ctx, func() { n.lost.Store(true) })
+	id, err := s.driver.Join(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n.id = id
+	n := &session{s: s, id: id}
 	if !s.sessions.add(n) {
 		return nil, journal.ErrClosed
 	}
@@ -72,7 +71,7 @@ func (l *sessions) has(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.own[id]
-	return n != nil && !n.lost.Load() && !n.done.Load()
+	return n != nil && !n.done.Load() && !n.Lost()
 }
 
 // live reports whether a session lives, of this process or of another.
@@ -97,11 +96,20 @@ func (l *sessions) end() {
 
 func (n *session) ID() string { return n.id }
 
-func (n *session) Lost() bool { return n.lost.Load() }
+// Lost does no I/O. A lost session stays lost.
+func (n *session) Lost() bool {
+	if !n.lost.Load() && !n.done.Load() && n.s.driver.Lost(n.id) {
+		n.lost.Store(true)
+	}
+	return n.lost.Load()
+}
+
+// Rank returns the position of this session among the living ones of all processes, and their number.
+func (n *session) Rank() (rank, of int) { return n.s.driver.Rank(n.id) }
 
 // End records the deliveries that wait for a commit, and ends the session.
 func (n *session) End(ctx context.Context) error {
-	if n.done.Swap(true) || n.lost.Load() {
+	if n.done.Swap(true) || n.Lost() {
 		return nil
 	}
 	n.s.sessions.remove(n.id)

@@ -32,7 +32,7 @@ type Database struct {
 	steps    map[int64][]rowstore.Step
 	flow     int64 // the latest handle of one
 
-	alive map[string]func() // of sessions, by ID: what to call when one is lost
+	alive map[string]bool // sessions, by ID
 
 	held   map[any]*tx // who holds a handle, a name or a mark
 	faults faults
@@ -47,7 +47,7 @@ func New() *Database {
 		ended: make(chan struct{}),
 		head:  rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
 		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
-		alive: make(map[string]func()), held: make(map[any]*tx),
+		alive: make(map[string]bool), held: make(map[any]*tx),
 		receipts: make(map[journal.ReceiptKey]*rowstore.Receipt), heads: make(map[entity]int64),
 		flows: make(map[int64]*rowstore.Flow), steps: make(map[int64][]rowstore.Step),
 	}
@@ -175,11 +175,11 @@ func (d *Driver) Read(_ context.Context, f func(rowstore.Reader) error) error {
 }
 
 // Join implements rowstore.Driver.
-func (d *Driver) Join(_ context.Context, lost func()) (string, error) {
+func (d *Driver) Join(context.Context) (string, error) {
 	id := rand.Text()
 	d.db.mu.Lock()
 	defer d.db.mu.Unlock()
-	d.db.alive[id] = lost
+	d.db.alive[id] = true
 	return id, nil
 }
 
@@ -191,6 +191,16 @@ func (d *Driver) Leave(_ context.Context, id string) error {
 	return nil
 }
 
+// Lost implements rowstore.Driver.
+func (d *Driver) Lost(id string) bool {
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	return d.db.faults.lost[id]
+}
+
+// Rank implements rowstore.Driver.
+func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
+
 // Alive implements rowstore.Driver.
 func (d *Driver) Alive(id string) (bool, error) {
 	d.db.mu.Lock()
@@ -198,7 +208,7 @@ func (d *Driver) Alive(id string) (bool, error) {
 	if d.db.faults.unsure[id] {
 		return false, errors.New("mapdb: no one knows whether the session lives")
 	}
-	return d.db.alive[id] != nil, nil
+	return d.db.alive[id], nil
 }
 
 // Close implements rowstore.Driver. The database stays.

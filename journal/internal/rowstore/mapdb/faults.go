@@ -11,6 +11,7 @@ type faults struct {
 	fates       []Fate
 	refuse      func(*rowstore.Row) bool
 	unsure      map[string]bool
+	lost        map[string]bool // sessions that their process knows to be lost
 	unreachable bool
 	gate        chan struct{} // commits wait until it is closed; nil: they don't
 
@@ -76,9 +77,12 @@ func (db *Database) Unsure(session string) {
 func (db *Database) Lose(session string) (notice func()) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	lost := db.alive[session]
 	delete(db.alive, session)
-	return lost
+	return func() {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		db.faults.lost = map[string]bool{session: true}
+	}
 }
 
 // Damage flips a bit in the record of an operation.

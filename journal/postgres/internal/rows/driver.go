@@ -104,7 +104,7 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 }
 
 // Join implements rowstore.Driver. A session lives until it leaves: there is no lease yet.
-func (d *Driver) Join(ctx context.Context, _ func()) (string, error) {
+func (d *Driver) Join(ctx context.Context) (string, error) {
 	id := newID()
 	if _, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.sessions (id, process, epoch, expires_at) VALUES ($1, '', 1, 'infinity')"), id); err != nil {
 		return "", err
@@ -114,6 +114,12 @@ func (d *Driver) Join(ctx context.Context, _ func()) (string, error) {
 	d.own[id] = true
 	return id, nil
 }
+
+// Lost implements rowstore.Driver.
+func (d *Driver) Lost(string) bool { return false }
+
+// Rank implements rowstore.Driver.
+func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
 
 // Leave implements rowstore.Driver.
 func (d *Driver) Leave(ctx context.Context, id string) error {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
@@ -59,8 +61,9 @@ type Driver struct {
 	spares sessions.Spares
 
 	mu     sync.Mutex
-	own    map[string]*member // sessions of this process
-	looks  *conn.Conn         // for Alive
+	own    map[string]*flock.Flock // sessions of this process. Each lives as long as its lock is held
+	lost   sync.Map                // IDs of sessions that another process has taken for dead
+	looks  *conn.Conn              // for Alive
 	member *conn.Stmt
 }
 
@@ -91,7 +94,7 @@ func Open(path string, opts Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		path: path, opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*member),
+		path: path, opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*flock.Flock),
 		reads: make(chan *readConn, maxReaders), ended: make(chan struct{}),
 	}
 	for range maxReaders {

@@ -16,19 +16,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 )
 
-// member is a session of this process. It lives as long as its process holds the lock on its file.
-type member struct {
-	lock *flock.Flock
-	lost func()
-}
-
-// Join implements rowstore.Driver.
-func (d *Driver) Join(ctx context.Context, lost func()) (string, error) {
-	return d.JoinAs(ctx, d.opts, lost)
+// Join implements rowstore.Driver. A session lives as long as its process holds the lock on its file.
+func (d *Driver) Join(ctx context.Context) (string, error) {
+	return d.JoinAs(ctx, d.opts)
 }
 
 // JoinAs is Join for a Journal that was opened with these options.
-func (d *Driver) JoinAs(ctx context.Context, opts Options, lost func()) (string, error) {
+func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 	id, lock, err := d.spares.Take(d.path)
 	if err != nil {
 		return "", fmt.Errorf("journal %s: start a session: %w", d.path, err)
@@ -62,14 +56,23 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options, lost func()) (string,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.own[id] = &member{lock, lost}
+	d.own[id] = lock
 	return id, nil
 }
 
+// Lost implements rowstore.Driver.
+func (d *Driver) Lost(id string) bool {
+	_, lost := d.lost.Load(id)
+	return lost
+}
+
+// Rank implements rowstore.Driver. Processes on one file share no limits.
+func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
+
 // Leave implements rowstore.Driver. The row goes before the file: a row without its file is a copy's.
 func (d *Driver) Leave(ctx context.Context, id string) error {
-	m := d.forget(id)
-	if m == nil {
+	lock := d.forget(id)
+	if lock == nil {
 		return nil
 	}
 	err := d.inTransaction(context.WithoutCancel(ctx), func(t *tx) error {
@@ -79,25 +82,25 @@ func (d *Driver) Leave(ctx context.Context, id string) error {
 		return t.Commit(ctx, t.head.Head, nil)
 	})
 	if err == nil {
-		_ = os.Remove(m.lock.Path()) // no process needs it, and a left-over one does no harm
+		_ = os.Remove(lock.Path()) // no process needs it, and a left-over one does no harm
 	}
-	return conn.Explain(d.path, "end a session", errors.Join(err, m.lock.Close()))
+	return conn.Explain(d.path, "end a session", errors.Join(err, lock.Close()))
 }
 
 // Drop ends a session of this process as its death does.
 func (d *Driver) Drop(id string) error {
-	if m := d.forget(id); m != nil {
-		return m.lock.Close()
+	if lock := d.forget(id); lock != nil {
+		return lock.Close()
 	}
 	return nil
 }
 
-func (d *Driver) forget(id string) *member {
+func (d *Driver) forget(id string) *flock.Flock {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := d.own[id]
+	lock := d.own[id]
 	delete(d.own, id)
-	return m
+	return lock
 }
 
 // leaveAll ends the sessions of this process as its death does.
@@ -106,8 +109,8 @@ func (d *Driver) leaveAll() error {
 	defer d.mu.Unlock()
 	d.spares.Close()
 	var errs []error
-	for _, m := range d.own {
-		errs = append(errs, m.lock.Close())
+	for _, lock := range d.own {
+		errs = append(errs, lock.Close())
 	}
 	clear(d.own)
 	return errors.Join(errs...)
@@ -127,15 +130,15 @@ func (d *Driver) inTransaction(ctx context.Context, f func(*tx) error) error {
 func (d *Driver) findLost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, m := range d.own {
+	for id, lock := range d.own {
 		found, err := d.sql.member.First(func([]driver.Value) error { return nil }, id)
 		if err != nil {
 			return err
 		}
 		if !found {
 			delete(d.own, id)
-			_ = m.lock.Close()
-			m.lost()
+			_ = lock.Close()
+			d.lost.Store(id, true)
 		}
 	}
 	return nil
