@@ -61,6 +61,8 @@ const (
 	TryLock
 	// WaitLock locks each row that it returns, and waits for each that is held.
 	WaitLock
+	// ShareLock is a WaitLock for FlowReader.Flow that several transactions may hold at once, if the driver can.
+	ShareLock
 )
 
 // Keys selects rows one by one.

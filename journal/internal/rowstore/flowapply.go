@@ -38,8 +38,12 @@ func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowE
 	if err := store.CheckApplyFlowTx(ev); err != nil {
 		return result, err
 	}
+	lock := WaitLock
+	if ev.Kind == journal.FlowEventRecord {
+		lock = ShareLock // local steps that run at once don't wait for each other
+	}
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
-		result, err = b.applyFlow(ev, WaitLock)
+		result, err = b.applyFlow(ev, lock)
 		return err
 	})
 	return result, err

@@ -34,11 +34,71 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Receipt
 	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
-	err = s.decideIn(ctx, tx, nil, func(b *batch) error {
-		result, err = b.receive(ev)
+	later := s.decidesLater(tx, &ev)
+	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
+		written := false
+		if result, written, err = b.receiveUnread(&ev, later); err == nil && !written {
+			result, err = b.receive(ev)
+		}
 		return err
 	})
 	return result, err
+}
+
+// errNotReserved is the error of a statement whose transaction has not reserved the key.
+var errNotReserved = errors.New("receive a request: another transaction has reserved the key meanwhile: roll this one back")
+
+// decidesLater returns a function that applies ev anew, and tells its caller, if a receipt that was to be written later
+// could not be. Nil means that the caller has to be told at once.
+func (s *Store) decidesLater(tx journal.Tx, ev *journal.ReceiptEvent) func(context.Context, error) error {
+	if ev.Decided == nil {
+		return nil
+	}
+	anew, decided := *ev, ev.Decided
+	anew.Decided = nil
+	return func(ctx context.Context, err error) error {
+		var result journal.ReceiptResult
+		if errors.Is(err, ErrMissed) {
+			result, err = s.ReceiveTx(ctx, tx, anew)
+		}
+		switch err := decided(result, err); {
+		case err != nil:
+			return err
+		case result.Decision != journal.Execute:
+			return errNotReserved
+		}
+		return nil
+	}
+}
+
+// receiveUnread applies an event to the receipt that its caller expects: a new one, or the one that the caller has
+// reserved. It reports whether that was written.
+func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Context, error) error) (result journal.ReceiptResult, written bool, err error) {
+	var was journal.Receipt
+	switch {
+	case ev.Kind == journal.ReceiptComplete && ev.Reserved != nil:
+		was = *ev.Reserved
+	case ev.Kind == journal.ReceiptComplete, ev.Kind == journal.ReceiptResolve:
+		return result, false, nil
+	}
+	b.clock.shows(ev)
+	result, err = journal.NextReceipt(was, *ev)
+	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
+		return result, false, err
+	}
+	if ev.Kind == journal.ReceiptComplete {
+		result.Receipt.Handle = was.Handle
+		written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(&was), encodeReceipt(&result.Receipt))
+	} else {
+		written, err = b.tx.ReserveReceipt(b.ctx, func(handle int64) *Receipt {
+			result.Receipt.Handle = handle
+			return encodeReceipt(&result.Receipt)
+		}, later)
+	}
+	if errors.Is(err, ErrMissed) && ev.Kind != journal.ReceiptComplete {
+		return journal.ReceiptResult{Decision: journal.Wait}, true, nil
+	}
+	return result, written, b.fail(err)
 }
 
 // errEndedBefore means that the handler has ended the transaction that reserved the key.
@@ -66,7 +126,9 @@ func (b *batch) receive(ev journal.ReceiptEvent) (journal.ReceiptResult, error) 
 	case ev.Kind == journal.ReceiptComplete && !found.Receipt.Own:
 		return journal.ReceiptResult{}, errEndedBefore
 	case found.Receipt == nil:
-		result.Receipt.Handle = found.Next
+		if result.Receipt.Handle, err = b.tx.ReceiptHandle(b.ctx); err != nil {
+			return result, b.fail(err)
+		}
 		err = b.tx.InsertReceipt(b.ctx, encodeReceipt(&result.Receipt))
 	case result.Receipt.State == journal.ReceiptAbsent:
 		err = b.tx.RemoveReceipt(b.ctx, was.Handle)

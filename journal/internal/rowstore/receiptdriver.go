@@ -23,9 +23,7 @@ type Receipt struct {
 // FoundReceipt is what a key has.
 type FoundReceipt struct {
 	Receipt *Receipt // nil means none
-	// Of a transaction that writes: Next is a handle for a new receipt. Held means that another transaction works on the
-	// key. Else it is locked.
-	Next int64
+	// Held means, in a transaction that writes, that another transaction works on the key. Else the key is locked.
 	Held bool
 }
 
@@ -53,8 +51,20 @@ type ReceiptReader interface {
 	CountReceipts(ctx context.Context) (ReceiptCount, error)
 }
 
-// ReceiptWriter writes receipts whose keys its transaction has locked.
+// ReceiptWriter writes receipts whose keys its transaction has locked. The first two methods write one unread, to spare
+// round trips. A driver that spares nothing returns false. So does one that finds another receipt than the caller
+// expects, or a key that another transaction works on. Nothing is written then.
 type ReceiptWriter interface {
+	// ReserveReceipt locks the key, which has no receipt, and writes one. made returns it for a new handle. If failed is
+	// not nil, the receipt may be written with the next statement of the application's transaction. If that proves
+	// impossible, failed is called with the reason, ErrMissed if there is a receipt. The transaction is begun anew before.
+	// failed may write the receipt then. Its error is the statement's.
+	ReserveReceipt(ctx context.Context, made func(handle int64) *Receipt, failed func(context.Context, error) error) (bool, error)
+	// CompleteReceipt replaces a receipt that this transaction has reserved, maybe with the transaction's commit only.
+	CompleteReceipt(ctx context.Context, was, is *Receipt) (bool, error)
+
+	// ReceiptHandle returns a handle for a new receipt.
+	ReceiptHandle(ctx context.Context) (int64, error)
 	InsertReceipt(ctx context.Context, r *Receipt) error
 	UpdateReceipt(ctx context.Context, r *Receipt) error
 	RemoveReceipt(ctx context.Context, handle int64) error

@@ -88,7 +88,7 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 		case t:
 			return true, nil
 		}
-		if lock != rowstore.WaitLock {
+		if lock < rowstore.WaitLock {
 			return false, nil
 		}
 		ended := db.ended

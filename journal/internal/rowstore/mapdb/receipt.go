@@ -1,6 +1,7 @@
 package mapdb
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -30,8 +31,6 @@ func (v *view) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowst
 			return found, err
 		}
 		found.Held = !locked
-		v.db.receipt++ // as a sequence
-		found.Next = v.db.receipt
 	}
 	if r := v.receipt(key); r != nil {
 		own := *r
@@ -83,6 +82,34 @@ func (v *view) CountReceipts(context.Context) (n rowstore.ReceiptCount, err erro
 		}
 	}
 	return n, nil
+}
+
+// ReserveReceipt implements rowstore.Tx.
+func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt, _ func(context.Context, error) error) (bool, error) {
+	handle, _ := t.ReceiptHandle(ctx)
+	r := made(handle)
+	found, err := t.Receipt(ctx, r.Key)
+	if err != nil || found.Held || found.Receipt != nil {
+		return false, err
+	}
+	return true, t.putReceipt(r.Key, r)
+}
+
+// CompleteReceipt implements rowstore.Tx.
+func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
+	found, err := t.Receipt(ctx, was.Key)
+	if err != nil || found.Receipt == nil || !found.Receipt.Own || !bytes.Equal(found.Receipt.Facts, was.Facts) {
+		return false, err
+	}
+	return true, t.putReceipt(is.Key, is)
+}
+
+// ReceiptHandle implements rowstore.Tx.
+func (t *tx) ReceiptHandle(context.Context) (int64, error) {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	t.db.receipt++ // as a sequence
+	return t.db.receipt, nil
 }
 
 // InsertReceipt implements rowstore.Tx.

@@ -38,8 +38,7 @@ type Driver struct {
 	doubts []*lane // whose latest commit is in doubt
 	own    map[string]bool
 
-	handles   sync.Mutex
-	next, end int64
+	operations, receipts, flows handles
 }
 
 var _ rowstore.Driver = (*Driver)(nil)
@@ -54,7 +53,7 @@ func Open(ctx context.Context, url, name string) (*Driver, error) {
 	}
 	cfg.MaxConns = connections
 	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	d := &Driver{own: make(map[string]bool)}
+	d := &Driver{own: make(map[string]bool), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
 	if d.schema, err = schema.Quoted(name); err != nil {
 		return nil, err
 	}

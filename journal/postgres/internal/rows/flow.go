@@ -46,13 +46,17 @@ func scanFlow(rows pgx.Rows) (*rowstore.Flow, error) {
 // Flow implements rowstore.Reader. The lock is a statement of its own, so that the next one sees the changes of its last
 // holder.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
+	return r.flow(ctx, &pipeline{d: r.d}, handle, name, lock)
+}
+
+// flow reads a flow behind what the pipeline has.
+func (r *reader) flow(ctx context.Context, p *pipeline, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
 	where, arg := "name = $1", any(name[:])
 	if handle != 0 {
 		where, arg = "handle = $1", handle
 	}
-	p := &pipeline{d: r.d}
 	locked := lock == rowstore.NoLock
-	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[lock]
+	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE", rowstore.ShareLock: " FOR SHARE"}[lock]
 	if !locked {
 		p.queue(func(rows pgx.Rows) error {
 			var handle int64
@@ -68,7 +72,7 @@ func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 	switch {
 	case err != nil || f == nil || locked:
 		return f, meaning(err)
-	case lock == rowstore.WaitLock:
+	case lock >= rowstore.WaitLock:
 		return nil, rowstore.ErrMissed // it came after the lock
 	}
 	return &rowstore.Flow{Handle: f.Handle, Locked: true}, nil
@@ -133,10 +137,7 @@ func (r *reader) CountFlows(ctx context.Context, late int64) (n rowstore.FlowCou
 }
 
 // FlowHandle implements rowstore.Tx.
-func (t *tx) FlowHandle(ctx context.Context) (handle int64, err error) {
-	err = t.c.QueryRow(ctx, t.d.in("SELECT nextval('{{s}}.flow_handles')")).Scan(&handle)
-	return handle, meaning(err)
-}
+func (t *tx) FlowHandle(ctx context.Context) (int64, error) { return t.d.flows.take(ctx, t.d) }
 
 // PutFlow implements rowstore.Tx.
 func (t *tx) PutFlow(ctx context.Context, f *rowstore.Flow, insert bool) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 )
 
 const (
@@ -19,11 +20,18 @@ const (
 	lockReceipt    = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
 	receiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
 	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.receipts WHERE identity = $1"
-	nextReceipt    = "SELECT nextval('{{s}}.receipt_handles') WHERE NOT EXISTS (SELECT 1 FROM {{s}}.receipts WHERE identity = $1)"
-	insertReceipt  = `INSERT INTO {{s}}.receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING`
-	updateReceipt = `UPDATE {{s}}.receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
+	insertInto     = "INSERT INTO {{s}}.receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in) "
+	insertReceipt  = insertInto + "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING"
+	updateReceipt  = `UPDATE {{s}}.receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
 		written_in = pg_catalog.pg_current_xact_id() WHERE handle = $1 AND identity = $10`
+	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
+	// not gone back, and if it can lock the key.
+	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING` + soundReceipt
+	completeReceipt = updateReceipt + " AND facts = $11 AND written_in = pg_catalog.pg_current_xact_id_if_assigned()" + soundReceipt
+	// The commit of a receipt waits for the disk, even if the application's other commits do not.
+	soundReceipt = ` RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS sound`
 	removeReceipt = "DELETE FROM {{s}}.receipts WHERE handle = $1"
 	advance       = `INSERT INTO {{s}}.heads AS e VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
@@ -54,17 +62,17 @@ func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
 
 // Receipt implements rowstore.Reader.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	return r.receipt(ctx, key, false)
+	return r.receipt(ctx, &pipeline{d: r.d}, key, false)
 }
 
 // Receipt implements rowstore.Tx.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	return t.receipt(ctx, key, true)
+	return t.receipt(ctx, &pipeline{d: t.d}, key, true)
 }
 
-func (r *reader) receipt(ctx context.Context, key journal.ReceiptKey, lock bool) (found rowstore.FoundReceipt, err error) {
+// receipt reads a receipt behind what the pipeline has.
+func (r *reader) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKey, lock bool) (found rowstore.FoundReceipt, err error) {
 	identity := identityOf(key.Scope, key.Key)
-	p := &pipeline{d: r.d}
 	if lock {
 		p.queue(func(rows pgx.Rows) error {
 			var locked bool
@@ -72,7 +80,6 @@ func (r *reader) receipt(ctx context.Context, key journal.ReceiptKey, lock bool)
 			found.Held = !locked
 			return err
 		}, lockReceipt, r.d.receiptLock(identity))
-		p.queue(func(rows pgx.Rows) error { return rows.Scan(&found.Next) }, nextReceipt, identity)
 	}
 	p.queue(func(rows pgx.Rows) (err error) {
 		var body []byte
@@ -137,6 +144,40 @@ func (t *tx) writeOne(ctx context.Context, text string, args ...any) error {
 func receiptArgs(r *rowstore.Receipt) []any {
 	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key)}
 }
+
+// orFail is a statement that writes one receipt, or divides by zero, so that the server skips those behind it.
+func orFail(write string) string {
+	return "WITH w AS (" + write + ") SELECT 1 / count(*), max(sound) FROM w"
+}
+
+// ReserveReceipt implements rowstore.Tx.
+func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt, failed func(context.Context, error) error) (bool, error) {
+	handle, err := t.ReceiptHandle(ctx)
+	if err != nil {
+		return false, err
+	}
+	args := receiptArgs(made(handle))
+	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)))
+	if later, is := t.c.(*apptx.Pooled); is && failed != nil {
+		first := &apptx.First{SQL: t.d.in(orFail(reserveReceipt)), Args: args, Failed: func(ctx context.Context, err error) error { return failed(ctx, meaning(err)) }}
+		if later.BeginsWith(first) {
+			return true, nil
+		}
+	}
+	return t.write(ctx, reserveReceipt, args...)
+}
+
+// CompleteReceipt implements rowstore.Tx.
+func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
+	args := append(receiptArgs(is), was.Facts)
+	if later, deferred := t.c.(*apptx.Pooled); deferred && later.Defers(t.d.in(orFail(completeReceipt)), args) {
+		return true, nil
+	}
+	return t.write(ctx, completeReceipt, args...)
+}
+
+// ReceiptHandle implements rowstore.Tx.
+func (t *tx) ReceiptHandle(ctx context.Context) (int64, error) { return t.d.receipts.take(ctx, t.d) }
 
 // InsertReceipt implements rowstore.Tx.
 func (t *tx) InsertReceipt(ctx context.Context, r *rowstore.Receipt) error {

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -92,20 +93,31 @@ func scanClocks(rows pgx.Rows, head *rowstore.Head, first any) error {
 	return err
 }
 
-// Handle implements rowstore.Tx. Handles are taken from the sequence in blocks, which are lost with their process.
-func (t *tx) Handle(ctx context.Context) (int64, error) {
-	d := t.d
-	d.handles.Lock()
-	defer d.handles.Unlock()
-	if d.next == d.end {
-		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}.handles')")).Scan(&d.next); err != nil {
-			return 0, err
-		}
-		d.end = d.next + 256
-	}
-	d.next++
-	return d.next - 1, nil
+// handles are taken from a sequence in blocks, which are lost with their process.
+type handles struct {
+	sequence  string
+	mu        sync.Mutex
+	next, end int64
 }
+
+// blockOfHandles is the increment of the sequences.
+const blockOfHandles = 256
+
+func (h *handles) take(ctx context.Context, d *Driver) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.next == h.end {
+		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}."+h.sequence+"')")).Scan(&h.next); err != nil {
+			return 0, meaning(err)
+		}
+		h.end = h.next + blockOfHandles
+	}
+	h.next++
+	return h.next - 1, nil
+}
+
+// Handle implements rowstore.Tx.
+func (t *tx) Handle(ctx context.Context) (int64, error) { return t.d.operations.take(ctx, t.d) }
 
 // Hear implements rowstore.Tx.
 func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {

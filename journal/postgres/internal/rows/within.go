@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,28 +42,65 @@ type within struct {
 
 var errElsewhere = errors.New("the transaction is not one of the journal's database")
 
-// Within implements rowstore.Driver. The server may refuse a transaction that is serializable, or of repeatable reads
-// (SQLSTATE 40001). The application then repeats it as a whole.
+// Within implements rowstore.Driver. Without keys, it sends nothing yet. The server may refuse a transaction that is
+// serializable, or of repeatable reads (SQLSTATE 40001). The application then repeats it as a whole.
 func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	c, err := apptx.RunnerOf(theirs)
 	if err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Key: d.key}}
-	p := &pipeline{d: d}
-	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &t.read.Identity) }, "SELECT (SELECT id FROM {{s}}.journal), "+clocks)
-	p.queue(nil, soundly)
+	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Identity: d.identity, Key: d.key}}
 	f := newFinding(keys)
-	f.queue(p)
-	_, err = p.send(ctx, c)
-	if err == nil && t.read.Identity != d.identity {
-		err = errElsewhere
+	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
+		return t, t.read, f.found, nil
 	}
-	if err != nil {
-		return nil, rowstore.Head{}, rowstore.Found{}, err
+	p := t.pipeline()
+	var one int
+	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &one) }, "SELECT 1, "+clocks)
+	f.queue(p)
+	if _, err := p.send(ctx, c); err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, theirError(err)
 	}
 	found, err := f.result()
 	return t, t.read, found, err
+}
+
+// pipeline begins with a statement that fails unless the transaction is one of the journal's database, which has not
+// gone back.
+func (t *within) pipeline() *pipeline {
+	p := &pipeline{d: t.d}
+	p.queue(func(rows pgx.Rows) error {
+		var id, why *string
+		switch err := rows.Scan(&id, &why); {
+		case err != nil:
+			return err
+		case id == nil || *id != t.d.identity:
+			return errElsewhere
+		case why != nil:
+			return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, *why)
+		}
+		return nil
+	}, "SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal)")
+	return p
+}
+
+// Receipt implements rowstore.Tx.
+func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
+	p := t.pipeline()
+	p.queue(nil, soundly)
+	return t.receipt(ctx, p, key, true)
+}
+
+// Flow implements rowstore.Tx.
+func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (*rowstore.Flow, error) {
+	f, err := t.flow(ctx, t.pipeline(), handle, name, lock)
+	return f, theirError(err)
+}
+
+// CompleteReceipt implements rowstore.Tx.
+func (t *within) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
+	done, err := t.tx.CompleteReceipt(ctx, was, is)
+	return done, theirError(err)
 }
 
 // theirError is the server's error as it is. After it, the transaction can only be rolled back.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,4 +146,85 @@ func TestReceiptInARepeatableRead(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, journal.Wait, result.Decision)
 	require.NoError(t, theirs.Rollback(t.Context()))
+}
+
+// Two local steps of one flow run at once, and neither waits for the other's transaction.
+func TestLocalStepsDoNotWaitForEachOther(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, server.Schema(t))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, Function: journal.FlowFunction{Name: "ride", Version: 1}, At: time.Now(), Session: s.ID(), InputDigest: "none"})
+	require.NoError(t, err)
+	record := func(seq int) journal.Tx {
+		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		result, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: begun.Flow.Handle, Claim: begun.Flow.Claim, At: time.Now(),
+			Steps: []journal.StepRecord{{Seq: seq, Kind: journal.StepLocal, Name: "local", Position: seq, At: time.Now()}}})
+		require.NoError(t, err)
+		require.Equal(t, journal.Recorded, result.Decision)
+		return tx
+	}
+	first, second := record(1), record(2)
+	require.NoError(t, second.Commit(t.Context()))
+	require.NoError(t, first.Commit(t.Context()))
+	f, err := j.GetFlow(t.Context(), journal.Ref{ID: "ride"})
+	require.NoError(t, err)
+	assert.Len(t, f.Steps, 2)
+}
+
+// The reservation of a key goes with the first statement, and its answer with COMMIT. Another transaction that expected
+// to reserve it learns with its own first statement that it has to wait, and after that what the answer is.
+func TestReceiptOfADeferredTransaction(t *testing.T) {
+	server := postgrestest.Shared(t)
+	j := open(t, server, server.Schema(t))
+	pool, err := pgxpool.New(t.Context(), server.URL())
+	require.NoError(t, err)
+	defer pool.Close()
+	begin := func() *apptx.Pooled {
+		c, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		return apptx.NewPooled(t.Context(), c, pgx.QueryExecModeCacheStatement)
+	}
+	var told []journal.Decision
+	reserve := journal.ReceiptEvent{
+		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
+		Decided: func(result journal.ReceiptResult, err error) error {
+			told = append(told, result.Decision)
+			return err
+		},
+	}
+	first, second, third := begin(), begin(), begin()
+	var reserved journal.ReceiptResult
+	for _, tx := range []*apptx.Pooled{first, second, third} {
+		result, err := j.ReceiveTx(t.Context(), tx, reserve)
+		require.NoError(t, err)
+		require.Equal(t, journal.Execute, result.Decision)
+		if tx == first {
+			reserved = result
+		}
+	}
+	_, err = first.Exec(t.Context(), "SELECT $1::text", "the handler's")
+	require.NoError(t, err)
+	require.Empty(t, told)
+	_, err = second.Exec(t.Context(), "SELECT $1::text", "the handler's")
+	require.ErrorContains(t, err, "another transaction has reserved the key")
+	require.Equal(t, []journal.Decision{journal.Wait}, told)
+	require.NoError(t, second.Rollback(t.Context()))
+
+	complete := reserve
+	complete.Kind, complete.Claim, complete.Answer, complete.Reserved, complete.Decided = journal.ReceiptComplete, reserved.Receipt.Claim, &journal.Answer{Status: 201}, &reserved.Receipt, nil
+	result, err := j.ReceiveTx(t.Context(), first, complete)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, result.Decision)
+	require.NoError(t, first.Commit(t.Context()))
+	_, err = third.Exec(t.Context(), "SELECT $1::text", "the handler's")
+	require.ErrorContains(t, err, "another transaction has reserved the key")
+	require.Equal(t, []journal.Decision{journal.Wait, journal.Replay}, told)
+	require.NoError(t, third.Rollback(t.Context()))
+	kept, err := j.GetReceipt(t.Context(), reserve.ReceiptKey)
+	require.NoError(t, err)
+	assert.Equal(t, reserved.Receipt.Handle, kept.Handle)
+	assert.Equal(t, 201, kept.Answer.Status)
 }

@@ -1,8 +1,10 @@
 -- {{schema}} stands for the quoted name of the journal's schema. Times of events are milliseconds since 1970 by the
 -- callers' clocks. Times of leases are by the server's clock, and are compared with nothing else.
 
--- Each process takes handles in blocks of 256. They carry the epoch from bit 40 on.
+-- Each process takes handles in blocks of 256. Those of operations carry the epoch from bit 40 on.
 CREATE SEQUENCE {{schema}}.handles AS bigint MINVALUE 1 START WITH 1099511627777 INCREMENT BY 256;
+CREATE SEQUENCE {{schema}}.receipt_handles AS bigint INCREMENT BY 256;
+CREATE SEQUENCE {{schema}}.flow_handles AS bigint INCREMENT BY 256;
 CREATE SEQUENCE {{schema}}.commits AS bigint;
 
 CREATE TABLE {{schema}}.journal (
@@ -81,7 +83,6 @@ CREATE TABLE {{schema}}.marks (mark bigint NOT NULL, handle bigint NOT NULL, PRI
 CREATE TABLE {{schema}}.heard (digest bytea PRIMARY KEY, at bigint NOT NULL);
 CREATE INDEX heard_at ON {{schema}}.heard (at);
 
-CREATE SEQUENCE {{schema}}.flow_handles AS bigint;
 CREATE TABLE {{schema}}.flows (
   handle bigint PRIMARY KEY,
   name bytea NOT NULL UNIQUE,             -- digest of scope, parent and id
@@ -104,7 +105,6 @@ CREATE TABLE {{schema}}.flow_steps (
 
 -- A receipt is the record of a request or a message that was received under a key. The application's own transactions
 -- write receipts.
-CREATE SEQUENCE {{schema}}.receipt_handles AS bigint;
 CREATE TABLE {{schema}}.receipts (
   handle bigint PRIMARY KEY,
   identity bytea NOT NULL UNIQUE,         -- digest of scope and key
