@@ -8,7 +8,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -36,10 +36,10 @@ func (j *Journal) Adopt(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	if j.restored.Load() == nil {
+	if j.fleet.Why() == "" {
 		return nil
 	}
-	mark := adopting + newSessionID()
+	mark := fleet.Adopting + fleet.NewID()
 	err = j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", mark) })
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (j *Journal) Adopt(ctx context.Context) error {
 		}
 		after = last
 	}
-	j.isAdopted()
+	j.fleet.Adopted()
 	if damaged != nil {
 		return fmt.Errorf("adopted, but %w", damaged)
 	}
@@ -69,7 +69,7 @@ func (j *Journal) Adopt(ctx context.Context) error {
 
 // adopt adopts a page of the operations without an answer that come after that handle.
 func (t *tx) adopt(after int64) (last int64, done bool, err error) {
-	if t.at = t.j.time.Now(); t.at.IsZero() {
+	if t.at = t.j.fleet.Time.Now(); t.at.IsZero() {
 		t.at = time.Now()
 	}
 	if err := t.see(); err != nil {
@@ -116,61 +116,23 @@ func (j *Journal) Confirm(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	if j.restored.Load() == nil {
+	if j.fleet.Why() == "" {
 		return nil
 	}
 	if err := j.tx(ctx, ask{doing: "confirm", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("confirmed", "") }); err != nil {
 		return err
 	}
-	j.isAdopted()
+	j.fleet.Adopted()
 	return nil
 }
 
-// cutOff begins another epoch: all sessions are over, handles go on above all that any copy has given out, and the
-// journal lies where it lies now. It counts as restored from then on for the reason restored, "" for none.
+// cutOff ends all sessions, and begins another epoch.
 func (t *tx) cutOff(word, restored string) error {
-	s := t.j.schema
-	is := check.PlaceOf(t.ctx, t.conn, t.j.schema)
-	for _, statement := range [...]struct {
-		sql  string
-		args []any
-	}{
-		{"UPDATE " + s + ".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM " + s + ".lanes WHERE process <> $1 ORDER BY process, lane FOR UPDATE) o " +
-			"WHERE l.process = o.process AND l.lane = o.lane", []any{t.j.member.Load().ID}},
-		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
-		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, t.j.opts.Deployment, restored}},
-		{"SELECT pg_catalog.setval('" + s + ".handles'::pg_catalog.regclass, greatest((SELECT epoch << 40 FROM " + s + ".journal), " +
-			"(SELECT coalesce(max(handle), 0) FROM " + s + ".operations), (SELECT last_value FROM " + s + ".handles)))", nil},
-		// A journal of an earlier schema has no receipts.
-		{"SELECT pg_catalog.setval(q, (SELECT epoch << 40 FROM " + s + ".journal)) FROM pg_catalog.to_regclass('" + s + ".receipts_handle_seq') q WHERE q IS NOT NULL", nil},
-	} {
-		if _, err := t.exec(statement.sql, statement.args...); err != nil {
-			return err
-		}
-	}
-	// Above every number given to a witness, by this process or, as far as a tool can know, by the service.
-	told := int64(0)
-	if w := t.j.opts.Witness; w != nil {
-		var err error
-		if told, err = w.Load(t.ctx); err != nil {
-			return fmt.Errorf("postgres: Options.Witness does not give its position: %w", err)
-		}
-	}
-	if _, err := t.exec("UPDATE "+s+".journal SET witnessed = greatest(witnessed + $2, $1)", told, witnessStep); err != nil {
+	done, err := t.j.fleet.CutOff(t.ctx, t.conn, word, restored)
+	if err != nil {
 		return err
 	}
-	if err := t.note(word); err != nil {
-		return err
-	}
-	m := t.j.member.Load()
-	t.onCommit = append(t.onCommit, func() {
-		m.Gone.Store(true)
-		t.j.memory.Forget()
-	})
+	t.onCommit = append(t.onCommit, done)
 	clear(t.alive)
 	return nil
 }
-
-// witnessStep is added to the number by an Adopt or a Confirm. It is more than beats add in any journal's life.
-const witnessStep = int64(1) << 32

@@ -26,11 +26,11 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 	a := ask{doing: "apply", at: ev.At, decides: decides(ev.Kind)}
 	if store.NeedsSession(ev.Kind) {
 		if a.decides {
-			if err := j.refusal(); err != nil {
+			if err := j.fleet.Refusal(); err != nil {
 				return journal.Result{}, err
 			}
 		}
-		if _, err := j.mine(ev.Session); err != nil {
+		if _, err := j.fleet.Sessions.Mine(ev.Session); err != nil {
 			return journal.Result{}, err
 		}
 		a.needs = []string{ev.Session}

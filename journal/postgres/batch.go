@@ -94,9 +94,9 @@ func (g *group) commitOnce(l *lane, batch []*batching.Write) (late []*batching.W
 			if w.Needs == "" {
 				return false
 			}
-			_, err := g.j.mine(w.Needs)
+			_, err := g.j.fleet.Sessions.Mine(w.Needs)
 			if err == nil {
-				err = g.j.refusal()
+				err = g.j.fleet.Refusal()
 			}
 			if err != nil {
 				w.End(err)
@@ -176,7 +176,7 @@ func (g *group) try(l *lane, batch []*batching.Write, apart, again bool) (at int
 	if err := l.rotate(ctx); err != nil {
 		return -1, err
 	}
-	if len(needs) > 0 && g.j.refusal() != nil { // a connection that was just made has shown it
+	if len(needs) > 0 && g.j.fleet.Refusal() != nil { // a connection that was just made has shown it
 		return -1, errLost
 	}
 	last := g.j.clock.Get().Last
@@ -288,7 +288,7 @@ func (l *lane) send(statements []batching.Part, needs []string) (at int, tag str
 		return l.early(atGuard, err)
 	}
 	l.Guarded(time.Since(sent))
-	l.j.time.HeardAt(sent, now)
+	l.j.fleet.Time.HeardAt(sent, now)
 	for i, p := range statements {
 		if err := p.Read(results); err != nil {
 			return l.early(i, err)

@@ -100,7 +100,7 @@ func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
 		return err
 	}
-	j.time.HeardAt(sent, said)
+	j.fleet.Time.HeardAt(sent, said)
 	// No other transaction of this process changes the clock's state between its reading here and its use.
 	select {
 	case j.clockJob <- struct{}{}:
@@ -134,6 +134,6 @@ func (j *Journal) readTime(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
 		return err
 	}
-	j.time.HeardAt(sent, said)
+	j.fleet.Time.HeardAt(sent, said)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -19,7 +20,7 @@ var (
 	ErrUnsafe = check.ErrUnsafe
 	// ErrDeployment means that the journal belongs to another deployment, as in a copy of production started as
 	// staging.
-	ErrDeployment = errors.New("postgres: the journal of another deployment")
+	ErrDeployment = fleet.ErrDeployment
 	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
 	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's. Stamp events by Now.
@@ -77,6 +78,10 @@ func isJournals(err error) bool {
 		}
 	}
 	return false
+}
+
+func lacksGrant(doing, what string) error {
+	return &Error{Doing: doing, Code: pgerr.LacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
 }
 
 // errConnString gives no details, since the connection string may have a password in it.

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/reader"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -18,7 +20,7 @@ import (
 // Freeze makes another process find a session dead while its own process goes on, unaware.
 func Freeze(ctx context.Context, s journal.Session) error {
 	own := s.(*session)
-	return own.j.bury(ctx, []string{own.id}, nil)
+	return own.j.fleet.Bury(ctx, []string{own.ID()}, nil)
 }
 
 // MigrateBy is Migrate of a release with these files.
@@ -32,12 +34,12 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 
 // Bury makes by find j's process dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
-	return by.bury(ctx, []string{s.ID(), j.member.Load().ID}, nil)
+	return by.fleet.Bury(ctx, []string{s.ID(), j.fleet.Member().ID}, nil)
 }
 
 // BuryOthers makes j find all other processes dead.
 func BuryOthers(ctx context.Context, j *Journal) error {
-	rows, err := j.pool.Query(ctx, "SELECT id FROM "+j.schema+".sessions WHERE process <> $1 AND buried_at IS NULL", j.member.Load().ID)
+	rows, err := j.pool.Query(ctx, "SELECT id FROM "+j.schema+".sessions WHERE process <> $1 AND buried_at IS NULL", j.fleet.Member().ID)
 	if err != nil {
 		return err
 	}
@@ -45,27 +47,27 @@ func BuryOthers(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return err
 	}
-	return j.bury(ctx, ids, nil)
+	return j.fleet.Bury(ctx, ids, nil)
 }
 
 // Kill makes a session die, as by kill -9 of its process, and be found dead.
 func Kill(ctx context.Context, s journal.Session) error {
 	own := s.(*session)
-	own.lose()
-	return own.j.bury(ctx, []string{own.id}, nil)
+	own.Lose()
+	return own.j.fleet.Bury(ctx, []string{own.ID()}, nil)
 }
 
 // Hasten shortens the leases, beats and timeouts of a journal. A session still has to outlive the delays of a busy machine,
 // and the second that its heart waits for another transaction's lock (slowLock).
 func Hasten(opts *Options) {
-	opts.pace = pace{ttl: 6 * time.Second, beat: 400 * time.Millisecond, again: 100 * time.Millisecond, lost: 5 * time.Second, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
+	opts.pace = pace{Pace: leased.Pace{TTL: 6 * time.Second, Beat: 400 * time.Millisecond, Again: 100 * time.Millisecond, Lost: 5 * time.Second}, testify: 500 * time.Millisecond, close: 500 * time.Millisecond,
 		handler: 3 * time.Second}
 }
 
 // Still keeps a journal's heart from beating during a test. The heart sends no queries then.
 func Still(opts *Options) {
 	opts.pace = usualPace
-	opts.pace.ttl, opts.pace.beat, opts.pace.lost = time.Hour, time.Hour, time.Hour
+	opts.pace.TTL, opts.pace.Beat, opts.pace.Lost = time.Hour, time.Hour, time.Hour
 }
 
 // CommitIn gives the journal's transactions that much time.
@@ -84,7 +86,7 @@ func ClaimScans(j *Journal, n int) { j.claimScans = n }
 func ReadBytes(j *Journal, most int) { j.readBytes = most }
 
 // LastJoin is the time of the last join, as far as the journal remembers.
-func LastJoin(j *Journal) time.Time { return j.memory.LastJoin() }
+func LastJoin(j *Journal) time.Time { return j.fleet.Memory.LastJoin() }
 
 // Background ends when the journal no longer waits for the server.
 func Background(j *Journal) <-chan struct{} { return j.background.Done() }
@@ -105,7 +107,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	receipt := journal.Receipt{ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "key-77"}, Handle: 7, State: journal.ReceiptReserved}
 	id := record.ReceiptID(receipt.ReceiptKey)
 	names, values := record.ReceiptArgs(receipt)
-	reserved := append(append(append([]any{id}, names...), values...), *j.id.Load(), nil, j.receiptLock(id))
+	reserved := append(append(append([]any{id}, names...), values...), j.fleet.ID(), nil, j.receiptLock(id))
 	completed := receiptChange(id, record.ReceiptRow{Receipt: receipt, Facts: record.FactsOf(receipt)}, &receipt)
 	all := map[string]Statement{
 		"claim: count due operations":               {dueCount, []any{by, fewDue + 1}},
@@ -188,7 +190,7 @@ func Waiting(j *Journal) int { return j.group.Waiting() }
 
 // Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.
 func Adopting(ctx context.Context, j *Journal) error {
-	err := j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", adopting+"test") })
+	err := j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", fleet.Adopting+"test") })
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fence"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -26,7 +26,7 @@ type lane struct {
 	j    *Journal
 	conn *pgx.Conn
 
-	fence.Row
+	leased.Row
 	connection.Notices
 }
 
@@ -39,7 +39,7 @@ const (
 	txLock    = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
 )
 
-func (j *Journal) newLane(number int) *lane { return &lane{j: j, Row: fence.Row{Number: number}} }
+func (j *Journal) newLane(number int) *lane { return &lane{j: j, Row: leased.Row{Number: number}} }
 
 // hangUp closes the connection.
 func (l *lane) hangUp() {
@@ -74,7 +74,7 @@ func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn
 			return err
 		}
 		if a.decides { // a connection that was just made may have shown it
-			if err := l.j.refusal(); err != nil {
+			if err := l.j.fleet.Refusal(); err != nil {
 				return err
 			}
 		}
@@ -97,18 +97,15 @@ func (l *lane) transact(ctx context.Context, a ask, f func(*allowance, *pgx.Conn
 
 // ready connects the lane and makes its row, if it has none.
 func (l *lane) ready(ctx context.Context) error {
-	if l.conn != nil && (l.conn.IsClosed() || l.j.outdated.Load()) {
+	if l.conn != nil && (l.conn.IsClosed() || l.j.fleet.Outdated()) {
 		l.hangUp()
 	}
-	m := l.j.member.Load()
-	if m.Gone.Load() {
-		var err error
-		if m, err = l.j.reenroll(ctx, m); err != nil {
-			return err
-		}
+	m, err := l.j.fleet.Current(ctx)
+	if err != nil {
+		return err
 	}
 	if l.conn == nil {
-		conn, err := l.j.dial(ctx, &l.Notices)
+		conn, err := l.j.fleet.Dial(ctx, &l.Notices)
 		if err != nil {
 			return err
 		}
@@ -121,8 +118,8 @@ func (l *lane) ready(ctx context.Context) error {
 }
 
 // start makes the lane's row for a member.
-func (l *lane) start(ctx context.Context, m *member.Member) error {
-	var made fence.State
+func (l *lane) start(ctx context.Context, m *leased.Member) error {
+	var made leased.RowState
 	err := l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Add(b, m, l.Number, &made) })
 	if err != nil {
 		l.hangUp()
@@ -169,7 +166,7 @@ func (l *lane) begin(ctx context.Context, a ask) (passed bool, err error) {
 		var one int64
 		var now time.Time
 		if err = results.QueryRow().Scan(&one, &now); err == nil {
-			l.j.time.HeardAt(sent, now)
+			l.j.fleet.Time.HeardAt(sent, now)
 		}
 	}
 	if closing := results.Close(); err == nil {
@@ -187,8 +184,8 @@ func (l *lane) begin(ctx context.Context, a ask) (passed bool, err error) {
 }
 
 func (l *lane) queueGuard(b *pgx.Batch, needs []string) {
-	l.j.sql.fence.Guard(b, &l.Row, fence.Guard{Clock: l.j.clock.Get(), Needs: needs, Unsafe: l.j.opts.Unsafe || l.j.opts.Durability == Provider,
-		Started: l.j.started.Load(), Looked: l.Looked.Load()})
+	l.j.sql.fence.Guard(b, &l.Row, fence.Guard{Clock: l.j.clock.Get(), Needs: needs, Unsafe: l.j.fleet.Unsafe(),
+		Started: l.j.fleet.Started(), Looked: l.Looked.Load()})
 }
 
 // rollback ends a failed transaction, or closes the connection if it can't.
@@ -247,11 +244,11 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 	switch {
 	case err == nil && tag == "COMMIT" && !l.Warned.Load():
 		l.Committed()
-		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
+		l.j.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return nil
 	case err == nil && tag == "COMMIT":
 		l.Committed()
-		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
+		l.j.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return l.replicate(ctx)
 	case err == nil: // the server rolled it back
 		return errLost
@@ -267,7 +264,7 @@ func (l *lane) committed(ctx context.Context, tag string, err error, resolved *b
 	case landed:
 		*resolved = true
 		l.Committed()
-		l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
+		l.j.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch)
 		return l.replicate(ctx)
 	}
 	return errLost
@@ -285,9 +282,9 @@ func (l *lane) resolve(ctx context.Context, n int64) (landed bool, err error) {
 		batch, tenure, err = l.raise(ctx)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return false, errors.Join(errInDoubt, l.j.missing(ctx, l.conn, l.Member))
+			return false, errors.Join(errInDoubt, l.j.fleet.Missing(ctx, l.conn, l.Member))
 		case err == nil && batch < l.Batch:
-			return false, l.j.goneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
+			return false, l.j.fleet.GoneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
 		case err == nil:
 			l.Raised(tenure)
 			return batch == n, nil
@@ -311,7 +308,7 @@ func (l *lane) rotate(ctx context.Context) error {
 	if !l.IsWorn(l.j.rotateAfter) {
 		return nil
 	}
-	var made fence.State
+	var made leased.RowState
 	err := l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Rotate(b, &l.Row, &made) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -322,7 +319,7 @@ func (l *lane) rotate(ctx context.Context) error {
 		return err
 	}
 	l.Rotated(made)
-	l.j.acknowledged.Set(l, l.Member, l.Number, l.Batch)
+	l.j.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch)
 	return nil
 }
 
@@ -347,18 +344,18 @@ func (l *lane) retry(ctx context.Context, f func(context.Context, *pgx.Conn) err
 // raise raises the lane's tenure, once the holder of its row is done.
 func (l *lane) raise(ctx context.Context) (batch, tenure int64, err error) {
 	if l.conn == nil {
-		if l.conn, err = l.j.dial(ctx, &l.Notices); err != nil {
+		if l.conn, err = l.j.fleet.Dial(ctx, &l.Notices); err != nil {
 			return 0, 0, err
 		}
 	}
 	l.Warned.Store(false)
 	found := false
-	var is fence.State
+	var is leased.RowState
 	err = l.alone(ctx, func(b *pgx.Batch) { l.j.sql.fence.Raise(b, &l.Row, &found, &is) })
 	switch {
 	case err != nil:
 		if pgerr.Code(err) == pgerr.LockNotAvailable {
-			l.j.evict(ctx, "process = $1 AND lane = $2", l.Member.ID, l.Number)
+			l.j.fleet.Evict(ctx, "process = $1 AND lane = $2", l.Member.ID, l.Number)
 		} else {
 			l.hangUp()
 		}
@@ -399,7 +396,7 @@ func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 	if err == nil {
 		l.Raised(tenure)
 		if batch < l.Batch {
-			return 0, 0, l.j.goneBack(ctx, l.Member, "lane "+strconv.Itoa(l.Number)+" lost acknowledged batches")
+			return 0, 0, l.j.fleet.GoneBack(ctx, l.Member, "lane "+strconv.Itoa(l.Number)+" lost acknowledged batches")
 		}
 	}
 	return batch, tenure, err
@@ -409,7 +406,7 @@ func (l *lane) raiseOwn(ctx context.Context) (batch, tenure int64, err error) {
 func (l *lane) diagnose(ctx context.Context, a ask) error {
 	batch, _, err := l.raiseOwn(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return l.j.missing(ctx, l.conn, l.Member)
+		return l.j.fleet.Missing(ctx, l.conn, l.Member)
 	}
 	if err != nil {
 		return err
@@ -419,24 +416,16 @@ func (l *lane) diagnose(ctx context.Context, a ask) error {
 		l.Leave()
 		return nil
 	}
-	was := l.j.restored.Load()
-	if err := l.j.check(ctx, l.conn, &l.Notices); err != nil {
+	was := l.j.fleet.Why()
+	if err := l.j.fleet.Check(ctx, l.conn, &l.Notices); err != nil {
 		return err
 	}
-	if was == nil && l.j.restored.Load() != nil {
+	if was == "" && l.j.fleet.Why() != "" {
 		l.hangUp() // this may be a server that the others have left
 		return nil
 	}
 	if err := l.j.readClock(ctx, l.conn); err != nil { // another process may have reset it
 		return err
 	}
-	return l.j.whyRefused(ctx, l.conn, l.Member, a.needs)
-}
-
-// evict ends connections of this role that hold lanes' rows for too long.
-func (j *Journal) evict(ctx context.Context, where string, args ...any) {
-	table := j.schema + ".lanes"
-	j.dialer.Evict(ctx, j.background, table, func(ended int) {
-		j.log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)
-	}, "SELECT 1 FROM "+table+" WHERE "+where+" ORDER BY process, lane FOR UPDATE", args...)
+	return l.j.fleet.Refused(ctx, l.conn, l.Member, a.needs)
 }

@@ -100,7 +100,7 @@ func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event
 	if err := store.CheckEnqueue(ev); err != nil {
 		return journal.Result{}, err
 	}
-	if err := j.refusal(); err != nil {
+	if err := j.fleet.Refusal(); err != nil {
 		return journal.Result{}, err
 	}
 	t, err := j.theirs(ctx, tx, ev)
@@ -128,12 +128,12 @@ func (t *tx) isOurs() error {
 
 // ours returns the statement whose row isOursBy decides by.
 func (t *tx) ours() (sql string, args []any) {
-	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + t.j.startHere() + " FROM {{schema}}.journal WHERE id = $1"), []any{*t.j.id.Load()}
+	return t.j.in("SELECT coalesce(restored, 'the server was promoted to ' || promoted), " + t.j.startHere() + " FROM {{schema}}.journal WHERE id = $1"), []any{t.j.fleet.ID()}
 }
 
 // startHere is an expression for when the server was started, as far as it can tell.
 func (j *Journal) startHere() string {
-	if j.started.Load() == nil {
+	if j.fleet.Started() == nil {
 		return noStart
 	}
 	return check.StartSQL
@@ -154,18 +154,18 @@ func (t *tx) isOursBy(row record.Scanner) error {
 		return err
 	case why != nil:
 		return fmt.Errorf("%w: %s", journal.ErrRestored, *why)
-	case started == nil || check.SameStart(started, t.j.started.Load()):
+	case started == nil || check.SameStart(started, t.j.fleet.Started()):
 		return nil
 	}
-	own, err := t.j.dial(t.ctx, nil)
+	own, err := t.j.fleet.Dial(t.ctx, nil)
 	if err != nil {
 		return err
 	}
 	connection.HangUp(own)
-	if err := t.j.refusal(); err != nil {
+	if err := t.j.fleet.Refusal(); err != nil {
 		return err
 	}
-	if !check.SameStart(started, t.j.started.Load()) {
+	if !check.SameStart(started, t.j.fleet.Started()) {
 		return errElsewhere
 	}
 	return nil
@@ -306,7 +306,7 @@ func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.Flo
 
 // enqueueFlow records a new flow in a transaction of the application's.
 func (t *tx) enqueueFlow(ev journal.FlowEvent) (journal.FlowResult, error) {
-	if err := t.j.refusal(); err != nil {
+	if err := t.j.fleet.Refusal(); err != nil {
 		return journal.FlowResult{}, err
 	}
 	if err := t.isOurs(); err != nil {

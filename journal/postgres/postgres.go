@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +21,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
 	"github.com/onceward/onceward/journal/postgres/internal/fence"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/known"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -147,7 +146,7 @@ type Journal struct {
 	pool   *pgxpool.Pool // for reads
 	app    appPool
 	lows   known.LowMarks
-	id     atomic.Pointer[string] // of the journal
+	fleet  *fleet.Fleet
 	log    *slog.Logger
 	pace   pace
 	// The writer for reaped operations; nil if there is none.
@@ -170,34 +169,15 @@ type Journal struct {
 	handlers chan *lane
 	held     known.Held
 
-	enrolling sync.Mutex
-	member    atomic.Pointer[member.Member]
-
-	mu       sync.Mutex
-	sessions map[string]*session // neither ended nor lost
-
 	clock    dbclock.Journal
 	clockJob chan struct{} // held by the transaction that moves the clock
 	sweeps   chan struct{} // held by the call that sweeps first
 
-	time     dbclock.Estimate
-	restored atomic.Pointer[restoration] // nil: not restored
-	adoption adoption
-	timeline atomic.Pointer[string]    // of the server, when it was last seen
-	started  atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
-	memory   member.Memory
-	left     known.Leftovers
+	left known.Leftovers
 
-	outdated atomic.Bool // only later releases may write to it
-
-	granted atomic.Bool // the role's privileges were checked
-	awaited atomic.Bool // commits wait for a standby
-
-	acknowledged member.Acknowledged
-	locked       known.Locked
-	refused      known.Refused
-	patient      chan struct{} // callers that wait for a foreign lock: connections are left for others
-	observed     observer
+	locked  known.Locked
+	refused known.Refused
+	patient chan struct{} // callers that wait for a foreign lock: connections are left for others
 }
 
 var (
@@ -265,7 +245,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		opts: opts, schema: schema, sql: newStatements(schema), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace),
 		dialer:      connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect}),
 		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: batching.MaxBytes, commitTime: connection.CommitTime,
-		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), sessions: make(map[string]*session), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
+		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {
 		j.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
@@ -279,6 +259,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		return nil, explain("open", err)
 	}
 	j.background, j.stop = context.WithCancelCause(context.Background())
+	j.fleet = fleet.New(j.fleetOptions())
 	if err := j.start(ctx); err != nil {
 		j.stop(err)
 		j.goroutines.Wait()
@@ -290,19 +271,19 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 
 // start checks the database, registers this process, and starts its heartbeat.
 func (j *Journal) start(ctx context.Context) error {
-	conn, err := j.dial(ctx, nil)
+	conn, err := j.fleet.Dial(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if j.opts.ReadOnly {
 		return errors.Join(j.readTime(ctx, conn), conn.Close(ctx))
 	}
-	if _, err := j.enroll(ctx, conn); err != nil {
+	if _, err := j.fleet.Enroll(ctx, conn); err != nil {
 		_ = conn.Close(ctx)
 		return err
 	}
-	j.warnOfLoss()
-	if err := errors.Join(j.readClock(ctx, conn), j.hearWitness(ctx, conn)); err != nil {
+	j.fleet.WarnOfLoss()
+	if err := errors.Join(j.readClock(ctx, conn), j.fleet.HearWitness(ctx, conn)); err != nil {
 		_ = conn.Close(ctx)
 		return err
 	}
@@ -316,12 +297,9 @@ func (j *Journal) start(ctx context.Context) error {
 	for i := range j.group.lanes {
 		j.goroutines.Go(func() { j.group.run(i) })
 	}
-	j.goroutines.Go(func() { j.beat(conn) })
+	j.goroutines.Go(func() { j.fleet.Run(conn) })
 	return nil
 }
-
-// newSessionID returns 128 random bits or more.
-func newSessionID() string { return rand.Text() }
 
 // Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
 // the server does not answer for five seconds, their result stays open. A handler of DeliverTx has its own time.
@@ -335,12 +313,7 @@ func (j *Journal) Close() error {
 	//lint:ignore SA2001 they are waited for, and nobody comes in any more
 	j.inside.Unlock()
 	_ = j.left.WaitForAll(j.background)
-	j.mu.Lock()
-	for _, s := range j.sessions {
-		s.lost.Store(true)
-	}
-	clear(j.sessions)
-	j.mu.Unlock()
+	j.fleet.Sessions.LoseAll()
 	if j.opts.ReadOnly {
 		j.stop(journal.ErrClosed)
 		j.pool.Close()
@@ -348,7 +321,7 @@ func (j *Journal) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.pace.close)
 	defer cancel()
-	err := j.resign(ctx)
+	err := j.fleet.Resign(ctx)
 	j.stop(journal.ErrClosed)
 	j.goroutines.Wait()
 	for range slowLanes {
@@ -413,7 +386,7 @@ func newStatements(s string) statements {
 }
 
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
-func (j *Journal) Now() time.Time { return j.time.Now() }
+func (j *Journal) Now() time.Time { return j.fleet.Time.Now() }
 
 // aheadOf is how far a caller's clock may be ahead of the database's.
 const aheadOf = time.Minute
@@ -423,7 +396,7 @@ func (j *Journal) checkTime(at time.Time) error {
 	if j.opts.Unsafe {
 		return nil
 	}
-	if lead := at.Sub(j.time.Now()); lead > aheadOf {
+	if lead := at.Sub(j.fleet.Time.Now()); lead > aheadOf {
 		return fmt.Errorf("%w by %s: stamp events by Now, or set the clock right", ErrClockAhead, lead.Round(time.Second))
 	}
 	return nil

@@ -48,8 +48,8 @@ func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter
 // including rolled-back operations. A damaged operation is counted, but has no age.
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	s, err := j.reader().Stats(ctx, j.Now())
-	if r := j.restored.Load(); err == nil && s.Restored == "" && r != nil && j.opts.Existing { // which has written it down nowhere
-		s.Restored = r.why
+	if r := j.fleet.Why(); err == nil && s.Restored == "" && j.opts.Existing { // which has written it down nowhere
+		s.Restored = r
 	}
 	return s, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -36,7 +37,7 @@ func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, e
 	if err := store.CheckReap(ev); err != nil {
 		return 0, err
 	}
-	r := &reaper{j: j, ev: ev, lease: newSessionID()}
+	r := &reaper{j: j, ev: ev, lease: fleet.NewID()}
 	reaped := 0
 	for !r.done && reaped < max(limit, 1) {
 		n, err := r.some(ctx, limit-reaped)

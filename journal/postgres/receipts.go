@@ -140,7 +140,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 }
 
 func (j *Journal) receiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
-	if err := j.refusal(); err != nil {
+	if err := j.fleet.Refusal(); err != nil {
 		return journal.ReceiptResult{}, err
 	}
 	t, err := j.theirs(ctx, tx, journal.Event{At: ev.At})
@@ -148,12 +148,12 @@ func (j *Journal) receiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 		return journal.ReceiptResult{}, err
 	}
 	ev.Last, ev.Unconfirmed = t.clock.Last, t.clock.Unconfirmed(ev.At)
-	for started := j.started.Load(); ; started = j.started.Load() {
+	for started := j.fleet.Started(); ; started = j.fleet.Started() {
 		result, done, err := t.receive(ev)
 		if err == nil && !done {
 			result, err = t.receiveAnew(ev)
 		}
-		if err != nil || result.Decision != journal.Wait || check.SameStart(started, j.started.Load()) {
+		if err != nil || result.Decision != journal.Wait || check.SameStart(started, j.fleet.Started()) {
 			return result, err
 		} // else the server was restarted, and is as it was
 	}
@@ -218,12 +218,12 @@ func (t *tx) newReceipt(ev *journal.ReceiptEvent, r *journal.Receipt) (written b
 func (t *tx) insertion(ev *journal.ReceiptEvent, r *journal.Receipt, insert, anywhere string) (sql string, args []any) {
 	names, values := record.ReceiptArgs(*r)
 	id := record.ReceiptID(ev.ReceiptKey)
-	started := t.j.started.Load()
+	started := t.j.fleet.Started()
 	if started == nil {
 		insert = anywhere
 	}
 	args = append(append([]any{id}, names...), values...)
-	return insert, append(args, *t.j.id.Load(), started, t.j.receiptLock(id))
+	return insert, append(args, t.j.fleet.ID(), started, t.j.receiptLock(id))
 }
 
 // reservesLater reports whether the reservation is written with the first statement of the transaction. If it can't be, the
@@ -351,7 +351,7 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 	ev.Last, ev.Unconfirmed = clock.Last, clock.Unconfirmed(ev.At)
 	result, err := journal.NextReceipt(r, ev)
 	if err == nil && result.Decision == journal.Execute {
-		if err = j.refusal(); j.opts.ReadOnly {
+		if err = j.fleet.Refusal(); j.opts.ReadOnly {
 			err = ErrReadOnly
 		}
 	}
@@ -436,7 +436,7 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 		return false, err
 	}
 	defer leave()
-	if err := j.refusal(); err != nil {
+	if err := j.fleet.Refusal(); err != nil {
 		return false, err
 	}
 	c, err := apptx.RunnerOf(tx)

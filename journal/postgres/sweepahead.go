@@ -115,7 +115,7 @@ func (j *Journal) sweepBehind(at time.Time) {
 	default:
 		return
 	}
-	p := &sweptAhead{owns: true, lease: j.member.Load().ID, asked: at, began: time.Now()}
+	p := &sweptAhead{owns: true, lease: j.fleet.Member().ID, asked: at, began: time.Now()}
 	j.goroutines.Go(func() {
 		defer func() { <-j.sweeps }()
 		err := j.tx(j.background, ask{doing: "sweep", at: at, ahead: p}, func(t *tx) error {

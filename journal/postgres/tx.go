@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
@@ -43,7 +44,7 @@ type tx struct {
 	j     *Journal
 	ctx   context.Context
 	conn  apptx.Runner
-	as    *member.Member // the process that runs it
+	as    *leased.Member // the process that runs it
 	at    time.Time
 	clock store.Clock // as it is to be once this commits
 
@@ -68,7 +69,7 @@ type tx struct {
 }
 
 // errLost means that another transaction was faster. The transaction runs again.
-var errLost = errors.New("postgres: another transaction was faster")
+var errLost = fleet.ErrLost
 
 // errSweeps means that another transaction of this process moves the clock, such as one that sweeps. The retry waits
 // without a transaction.
@@ -101,7 +102,7 @@ func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 		}
 		switch locked := pgerr.FateOf(err) == pgerr.Locked; {
 		case locked && a.lanes != nil:
-			j.evict(ctx, a.lanes[0].(string), a.lanes[1:]...)
+			j.fleet.Evict(ctx, a.lanes[0].(string), a.lanes[1:]...)
 		case locked, errors.Is(err, errSweeps):
 			a.held = true
 		default:
@@ -331,7 +332,7 @@ func (t *tx) next(r *record.Row, ev journal.Event) (journal.Result, *record.Row,
 		next = r.Op
 	}
 	after, as := r, t.as
-	t.onCommit = append(t.onCommit, func() { t.j.held.Keep(after, as, t.j.isMine(after.Op.Holder)) })
+	t.onCommit = append(t.onCommit, func() { t.j.held.Keep(after, as, t.j.fleet.Sessions.Has(after.Op.Holder)) })
 	return t.result(next, decision, ev), r, nil
 }
 
@@ -494,7 +495,4 @@ func (t *tx) live(id string) (bool, error) {
 }
 
 // note adds a line to the journal's history.
-func (t *tx) note(what string) error {
-	_, err := t.exec("UPDATE "+t.j.schema+".journal SET history = history || clock_timestamp()::text || ' ' || current_user || ' on ' || $1::text || ': ' || $2::text || E'\\n'", hostname(), what)
-	return err
-}
+func (t *tx) note(what string) error { return t.j.fleet.Note(t.ctx, t.conn, what) }

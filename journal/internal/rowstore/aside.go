@@ -132,8 +132,12 @@ func (s *Store) within(r *request) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
-// alone runs a request that scans, in a transaction of its own and in its caller's goroutine.
+// alone runs a request that scans, in a transaction of its own and in its caller's goroutine. Deliveries that were noted
+// before it are recorded first, unless they can't be.
 func (s *Store) alone(ctx context.Context, r *request) error {
+	if s.group.rides() {
+		_ = s.do(ctx, &request{run: func(*batch) error { return nil }})
+	}
 	newRequest(ctx, r)
 	if !s.aside.enter() {
 		return journal.ErrClosed

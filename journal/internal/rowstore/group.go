@@ -111,6 +111,13 @@ func (g *group) defers(r *request) bool {
 	return len(g.riders)%maxBatch == 0
 }
 
+// rides reports whether deliveries wait for a commit.
+func (g *group) rides() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.riders) > 0
+}
+
 func (g *group) takeRiders() []*request {
 	g.mu.Lock()
 	defer g.mu.Unlock()

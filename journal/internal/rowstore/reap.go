@@ -23,7 +23,7 @@ func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped i
 	if err := store.CheckReap(ev); err != nil {
 		return 0, err
 	}
-	for at, more := (Position{}), true; more && reaped < limit; {
+	for at, more := (Position{}), true; more; {
 		r := &reap{p: prepare(ev), after: at, limit: limit - reaped}
 		err := s.alone(ctx, &request{run: func(b *batch) error {
 			r.reaped, r.more = 0, false
@@ -65,14 +65,14 @@ func (r *reap) page(b *batch) error {
 	b.take(keys, found)
 	for _, at := range places {
 		if r.reaped == r.limit {
-			return nil
+			break
 		}
 		if err := r.one(b, at.Handle); err != nil {
 			return err
 		}
 		r.through = at
 	}
-	if r.more = len(places) == reapPage; r.more {
+	if r.more = len(places) == reapPage && r.reaped < r.limit; r.more {
 		return nil
 	}
 	b.keep = true

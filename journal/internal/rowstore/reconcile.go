@@ -112,16 +112,20 @@ func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Eve
 
 // hear applies the events of one that is heard for the first time. Without events nothing is remembered.
 func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool, err error) {
+	after := b.clock.glance(&Head{})
 	for _, p := range ps {
-		if err := b.see(p.At); err != nil {
-			return nil, false, err
-		}
+		after.see(p.At)
 	}
-	if first, err = b.tx.Hear(b.ctx, digest, b.clock.kept().Last.UnixMilli()); err != nil || !first {
+	if first, err = b.tx.Hear(b.ctx, digest, after.kept().Last.UnixMilli()); err != nil || !first {
 		return nil, first, err
 	}
 	if b.undone = len(ps) == 0; b.undone {
 		return nil, true, nil
+	}
+	for _, p := range ps {
+		if err := b.refuses(p); err != nil { // before the clock of any is seen
+			return nil, false, err
+		}
 	}
 	for _, p := range ps {
 		out, err := b.apply(p)
@@ -132,6 +136,20 @@ func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool
 	}
 	b.keep = true
 	return outs, true, nil
+}
+
+// refuses returns the error that Next has for an event.
+func (b *batch) refuses(p *prepared) error {
+	e, err := b.named(&p.Event)
+	if err != nil {
+		return err
+	}
+	op, live, err := b.asNextReads(e, p)
+	if err != nil {
+		return err
+	}
+	_, _, err = callNext(op, live, p.Event)
+	return err
 }
 
 // FindBy implements journal.Reconciler.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -23,7 +23,7 @@ const (
 type Write struct {
 	Event    journal.Event
 	Before   *record.Row    // nil means that it is inserted
-	Seen     *member.Member // this process when it wrote or read before
+	Seen     *leased.Member // this process when it wrote or read before
 	Op       journal.Operation
 	Decision journal.Decision
 	Stored   record.Stored
@@ -35,7 +35,7 @@ type Write struct {
 	Marks    *MarkChange // nil if it changes none
 	Object   int64       // a lock that writes with the same object share; 0 for none
 
-	As     *member.Member // the writing process
+	As     *leased.Member // the writing process
 	Handle int64          // that the server gave back; 0 if the row was another
 	Err    error
 	Done   chan struct{}

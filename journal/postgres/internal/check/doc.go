@@ -1,7 +1,7 @@
 // Package check asks a server whether a journal is safe on it, and which server it is.
 //
 //   - Server, Notices, Text and Tables return an error, ErrUnsafe, that says what to set.
-//   - StartOf and Place tell one server, or one state of it, from another.
+//   - StartOf and PlaceOf tell one server, or one state of it, from another.
 //   - Grants names the privileges that a role lacks.
 //
 // The package knows settings, functions and catalogs of PostgreSQL. It must not know what the journal's tables hold,

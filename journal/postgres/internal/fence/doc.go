@@ -1,4 +1,4 @@
-// Package fence has the row of a lane, which fences the lane's commits.
+// Package fence has the statements on the row of a lane (leased.Row), which fences the lane's commits.
 //
 // Each transaction of a lane begins with the guard, which moves the row from batch n-1 to n. The guard refuses if another
 // process has raised the row's tenure, if the process or a needed session is not alive, or if the server is not the one

@@ -6,11 +6,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // SQL holds the statements on rows of lanes, for a schema.
@@ -38,14 +38,11 @@ func NewSQL(s string) SQL {
 	}
 }
 
-// State is what the database has of a row.
-type State struct{ Batch, Tenure int64 }
-
-func (s *State) scan(r pgx.Row) error { return r.Scan(&s.Batch, &s.Tenure) }
+func scan(r pgx.Row, s *leased.RowState) error { return r.Scan(&s.Batch, &s.Tenure) }
 
 // Add queues the statement that makes the row of a member's lane, or takes it over.
-func (s *SQL) Add(b *pgx.Batch, m *member.Member, number int, made *State) {
-	b.Queue(s.add, m.ID, number).QueryRow(made.scan)
+func (s *SQL) Add(b *pgx.Batch, m *leased.Member, number int, made *leased.RowState) {
+	b.Queue(s.add, m.ID, number).QueryRow(func(r pgx.Row) error { return scan(r, made) })
 }
 
 // Guard says what a transaction needs beside its lane's row.
@@ -59,7 +56,7 @@ type Guard struct {
 
 // Guard queues the guard of the row's next batch. It divides by zero if it refuses. Else it returns one row: 1, and the
 // database's time.
-func (s *SQL) Guard(b *pgx.Batch, r *Row, g Guard) {
+func (s *SQL) Guard(b *pgx.Batch, r *leased.Row, g Guard) {
 	if g.Needs == nil {
 		g.Needs = []string{}
 	}
@@ -67,15 +64,15 @@ func (s *SQL) Guard(b *pgx.Batch, r *Row, g Guard) {
 	if g.Started == nil {
 		sql = s.guardBlindly
 	}
-	b.Queue(sql, r.Member.ID, r.Number, r.Batch+1, r.tenure, r.Member.Epoch, dbclock.Millis(g.Clock.Last), int64(g.Clock.LeastMargin), g.Needs, g.Unsafe, g.Started, g.Looked)
+	b.Queue(sql, r.Member.ID, r.Number, r.Batch+1, r.Tenure, r.Member.Epoch, dbclock.Millis(g.Clock.Last), int64(g.Clock.LeastMargin), g.Needs, g.Unsafe, g.Started, g.Looked)
 }
 
 // Raise queues the statement that raises the tenure of the row. found is set if the row is there.
-func (s *SQL) Raise(b *pgx.Batch, r *Row, found *bool, is *State) {
+func (s *SQL) Raise(b *pgx.Batch, r *leased.Row, found *bool, is *leased.RowState) {
 	b.Queue(s.raise, r.Member.ID, r.Number).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			*found = true
-			if err := is.scan(rows); err != nil {
+			if err := scan(rows, is); err != nil {
 				return err
 			}
 		}
@@ -85,6 +82,6 @@ func (s *SQL) Raise(b *pgx.Batch, r *Row, found *bool, is *State) {
 
 // Rotate queues the statement that replaces the row by the one with the next number. It returns no row if the row lacks
 // batches.
-func (s *SQL) Rotate(b *pgx.Batch, r *Row, made *State) {
-	b.Queue(s.rotate, r.Member.ID, r.Number, r.next(), r.Batch).QueryRow(made.scan)
+func (s *SQL) Rotate(b *pgx.Batch, r *leased.Row, made *leased.RowState) {
+	b.Queue(s.rotate, r.Member.ID, r.Number, r.Next(), r.Batch).QueryRow(func(r pgx.Row) error { return scan(r, made) })
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres/internal/member"
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
@@ -19,7 +19,7 @@ type Held struct {
 // HeldRow is a row with this process as it wrote or read it.
 type HeldRow struct {
 	*record.Row
-	Seen *member.Member
+	Seen *leased.Member
 }
 
 const maxHeld = 16384
@@ -32,7 +32,7 @@ func (h *Held) Get(handle int64) HeldRow {
 }
 
 // Keep remembers the operation as it was written, while a session of this process holds it.
-func (h *Held) Keep(r *record.Row, seen *member.Member, mine bool) {
+func (h *Held) Keep(r *record.Row, seen *leased.Member, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !mine || r.Op.Holder == "" {

@@ -1,4 +1,4 @@
-package dbclock
+package leased
 
 import (
 	"testing"

@@ -1,10 +1,8 @@
-package member
+package leased
 
 import (
 	"sync"
 	"time"
-
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
 // Memory is this process's latest sighting of the database. A server that was put back to an earlier state, or that
@@ -20,7 +18,7 @@ type Memory struct {
 // Sighting is one view of the database. An epoch of 0 means that there is none.
 type Sighting struct {
 	Epoch, Witnessed int64
-	Place            check.Place
+	Place            Place
 	Member           string // this process
 	Beats            *int64 // its own, as far as that server has them; nil if its session is not there
 }
@@ -103,7 +101,7 @@ func (m *Memory) LastJoin() time.Time {
 
 // Older reports whether a place is on an earlier timeline than another one of the same server's line. A promotion
 // makes a later timeline. Timelines are numbers of eight digits.
-func Older(is, was check.Place) bool { return is.Timeline != "" && is.Timeline < was.Timeline }
+func Older(is, was Place) bool { return is.Timeline != "" && is.Timeline < was.Timeline }
 
 // KeepDead is how long the rows of dead sessions stay at least. A row that is missing earlier was lost by the
 // database.

@@ -1,19 +1,17 @@
-package fence
+package leased
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // A row is worn after a set number of batches, or after a tenth of them if its guard takes three times as long as
 // usual.
 func TestRowWearsOut(t *testing.T) {
 	var r Row
-	r.Start(new(member.Member), State{Batch: 7, Tenure: 1})
+	r.Start(new(Member), RowState{Batch: 7, Tenure: 1})
 	r.Guarded(time.Millisecond)
 	for range 9 {
 		r.Committed()
@@ -26,7 +24,7 @@ func TestRowWearsOut(t *testing.T) {
 	r.Guarded(2 * time.Millisecond)
 	assert.False(t, r.IsWorn(100))
 	assert.True(t, r.IsWorn(10))
-	r.Rotated(State{})
+	r.Rotated(RowState{})
 	assert.False(t, r.IsWorn(10))
 }
 
@@ -34,7 +32,7 @@ func TestRowWearsOut(t *testing.T) {
 func TestRowsOfALaneHaveNumbersOfTheirOwn(t *testing.T) {
 	r := Row{Number: 3}
 	seen := map[int]bool{}
-	for _, change := range []func(){func() {}, func() { r.Rotated(State{}) }, r.Leave, r.LeaveBoth} {
+	for _, change := range []func(){func() {}, func() { r.Rotated(RowState{}) }, r.Leave, r.LeaveBoth} {
 		change()
 		assert.False(t, seen[r.Number])
 		seen[r.Number] = true

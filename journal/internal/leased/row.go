@@ -1,19 +1,17 @@
-package fence
+package leased
 
 import (
 	"time"
-
-	"github.com/onceward/onceward/journal/postgres/internal/member"
 )
 
 // Row is the row of a lane, as the lane knows it. One goroutine at a time uses it.
 type Row struct {
-	Member *member.Member // whose row it is; nil if it has none yet
+	Member *Member // whose row it is; nil if it has none yet
 	Number int
 	Batch  int64 // the latest that is known to be committed
 
-	tenure  int64
-	batches int // since the row was made
+	Tenure  int64 // a row with another one is not this process's any more
+	batches int   // since the row was made
 
 	usual, latest time.Duration // how long the guard takes
 }
@@ -21,11 +19,12 @@ type Row struct {
 // step is how far the numbers of one lane's rows lie apart.
 const step = 100_000
 
-func (r *Row) next() int { return r.Number + step }
+// Next is the number of the next row.
+func (r *Row) Next() int { return r.Number + step }
 
 // Start takes over the row that was made for a member.
-func (r *Row) Start(m *member.Member, made State) {
-	r.Member, r.Batch, r.tenure, r.batches = m, made.Batch, made.Tenure, 0
+func (r *Row) Start(m *Member, made RowState) {
+	r.Member, r.Batch, r.Tenure, r.batches = m, made.Batch, made.Tenure, 0
 }
 
 // Committed records that the next batch was committed.
@@ -35,17 +34,17 @@ func (r *Row) Committed() {
 }
 
 // Raised takes over the row's tenure, which was raised.
-func (r *Row) Raised(tenure int64) { r.tenure = tenure }
+func (r *Row) Raised(tenure int64) { r.Tenure = tenure }
 
 // Leave leaves the row as it is: the lane's next user starts a row of its own.
-func (r *Row) Leave() { r.Member, r.Number = nil, r.next() }
+func (r *Row) Leave() { r.Member, r.Number = nil, r.Next() }
 
 // LeaveBoth is Leave if the row may have been rotated: the next one begins with a row that no lane has.
-func (r *Row) LeaveBoth() { r.Member, r.Number = nil, r.next()+step }
+func (r *Row) LeaveBoth() { r.Member, r.Number = nil, r.Next()+step }
 
 // Rotated takes over the row that replaces this one.
-func (r *Row) Rotated(made State) {
-	r.Number, r.Batch, r.tenure, r.batches, r.usual, r.latest = r.next(), made.Batch, made.Tenure, 0, 0, 0
+func (r *Row) Rotated(made RowState) {
+	r.Number, r.Batch, r.Tenure, r.batches, r.usual, r.latest = r.Next(), made.Batch, made.Tenure, 0, 0, 0
 }
 
 // Guarded records how long a round trip with the guard took.
@@ -61,3 +60,6 @@ func (r *Row) Guarded(took time.Duration) {
 func (r *Row) IsWorn(after int) bool {
 	return r.batches >= after || r.batches >= after/10 && r.latest >= 3*r.usual
 }
+
+// RowState is what the database has of a row.
+type RowState struct{ Batch, Tenure int64 }

@@ -1,4 +1,4 @@
-package member
+package leased
 
 import "sync/atomic"
 

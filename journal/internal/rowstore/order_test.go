@@ -1,0 +1,76 @@
+package rowstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+// passes lets time pass, and the journal believe it.
+func (p *process) passes(d time.Duration) {
+	for _, d := range []time.Duration{d, journal.Confirmation} {
+		time.Sleep(d)
+		p.apply(journal.Event{Kind: journal.EventClock, At: time.Now(), Ref: ref("none")})
+	}
+}
+
+func TestAReapSeesTheDeliveriesBeforeIt(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		p.passes(60 * 24 * time.Hour)
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		reaped, err := p.j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
+		require.NoError(t, err)
+		assert.Equal(t, 1, reaped)
+	})
+}
+
+func TestAReapForgetsEventsWhetherOrNotItReaches(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		heard := journal.Heard{Provider: "ledger", ID: "evt_1"}
+		ev := p.proof(p.unknown("a"), "charge ch_1")
+		hears := func() bool {
+			_, first, err := p.j.Hear(t.Context(), heard, []journal.Event{ev})
+			require.NoError(t, err)
+			return first
+		}
+		assert.True(t, hears())
+		assert.False(t, hears())
+		p.passes(2 * journal.EvidenceKeep)
+		_, err := p.j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 0)
+		require.NoError(t, err)
+		assert.True(t, hears())
+	})
+}
+
+// The clock of a refused event shows nothing.
+func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		ev := p.proof(p.unknown("a"), "charge ch_1")
+		last := p.apply(p.begin("b")).Last
+		ev.At, ev.Evidence = ev.At.Add(time.Hour), nil
+		_, _, err := p.j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{ev})
+		require.ErrorIs(t, err, journal.ErrInvalidEvent)
+		assert.Equal(t, last, p.apply(p.begin("c")).Last)
+	})
+}
+
+// A clock ran ahead while the operation was sent, and its answer was cut off. A repeat in its window would come after
+// the provider has forgotten the key.
+func TestASweepClosesTheWindowOfAMissingAnswer(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		now := time.Now()
+		begin := p.begin("cut")
+		begin.At = now.Add(20 * time.Hour)
+		complete := p.complete(p.decide(begin, journal.Execute))
+		complete.At, complete.Answer.Cut = begin.At, true
+		p.decide(complete, journal.Recorded)
+		require.NoError(t, p.j.ResetClock(t.Context(), now))
+		assert.True(t, p.get("cut").WindowClosed)
+	})
+}

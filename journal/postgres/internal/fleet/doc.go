@@ -1,0 +1,12 @@
+// Package fleet has this process's part in the journal that several processes share: its leases, and the checks of the
+// server and of the database that they go by.
+//
+//   - Dial connects and checks. A server that a journal is not safe on is refused. A journal that was restored or copied
+//     counts as restored.
+//   - Run renews the leases, and ends those of dead processes. Bury and Resign end some at once.
+//   - Refused says why a transaction was fenced off, and mends what it can.
+//   - CutOff ends all leases for an adoption.
+//
+// The package knows the tables journal, sessions and lanes. It must not know an operation, or what a store's transaction
+// does.
+package fleet

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+)
+
+// Options say whose leases these are, and what the database has to be like.
+type Options struct {
+	Schema     string // quoted
+	Dialer     *connection.Dialer
+	Log        *slog.Logger
+	Pace       leased.Pace   // zero means leased.UsualPace
+	Testify    time.Duration // between two reports to the witness. Zero means 10 s
+	Background context.Context
+
+	Deployment string
+	Pooled     bool
+	ReadOnly   bool
+	Existing   bool
+	Durable    bool // commits have to be durable by the server's own disk
+	Promotable bool // a promoted standby has all commits
+	MayLose    bool // no warning if commits wait for no standby
+	Witness    Witness
+	Store      Store
+}
+
+// Store is what a fleet asks of the store whose leases it has.
+type Store struct {
+	Operations string   // the table of operations. Its identity shows whether the tables were made anew
+	Handles    string   // their sequence
+	Given      string   // the highest handle that the sequence has given, by its columns
+	Tables     []string // the role needs all privileges on them, beside the fleet's own
+	Cut        []string // statements of CutOff, which raise sequences above all that a copy has given
+
+	// Fold adds the clock of lanes to the journal's row, and deletes them. {{gone}} stands for the lanes' condition.
+	Fold string
+
+	Version   func(version, leastWriter int) error // nil if this release can use the schema
+	NoJournal error
+	Lacks     func(privilege string) error
+	Explain   func(doing string, err error) error
+
+	// Transact runs f in a fenced transaction. lanes is a condition on the lanes that f locks, and its arguments. Connections
+	// that hold these for too long are ended. Nil means that there are none.
+	Transact func(ctx context.Context, doing string, lanes []any, f func(context.Context, apptx.Runner) error) error
+	// ReadClock takes over the journal's clock, with each beat.
+	ReadClock func(context.Context, *pgx.Conn) error
+}
+
+// Witness is postgres.Witness.
+type Witness interface {
+	Load(ctx context.Context) (int64, error)
+	Store(ctx context.Context, number int64) error
+}
+
+// Fleet is this process's part in a journal. It is safe for concurrent use.
+type Fleet struct {
+	opts   Options
+	schema string
+
+	Sessions     *leased.Sessions
+	Memory       leased.Memory
+	Acknowledged leased.Acknowledged
+	Time         leased.Estimate
+
+	id        atomic.Pointer[string] // of the journal
+	enrolling sync.Mutex
+	member    atomic.Pointer[leased.Member]
+	restored  atomic.Pointer[restoration] // nil: not restored
+	adoption  adoption
+	timeline  atomic.Pointer[string]    // of the server, when it was last seen
+	started   atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
+
+	outdated atomic.Bool // only later releases may write to it
+	granted  atomic.Bool // the role's privileges were checked
+	awaited  atomic.Bool // commits wait for a standby
+
+	// Only the beating goroutine has these.
+	observer     leased.Observer
+	upkeepDue    time.Time
+	testimonyDue time.Time
+}
+
+// New returns a Fleet that has not seen the database yet.
+func New(opts Options) *Fleet {
+	opts.Pace = cmp.Or(opts.Pace, leased.UsualPace)
+	opts.Testify = cmp.Or(opts.Testify, 10*time.Second)
+	return &Fleet{opts: opts, schema: opts.Schema, Sessions: leased.NewSessions(opts.Pace)}
+}
+
+// ErrLost means that another process was faster. Try again.
+var ErrLost = errors.New("postgres: another transaction was faster")
+
+// NewID returns 128 random bits or more.
+func NewID() string { return rand.Text() }
+
+// ID is the journal's identity, after Dial.
+func (f *Fleet) ID() string { return *f.id.Load() }
+
+// Member is the identity under which this process writes, after Enroll.
+func (f *Fleet) Member() *leased.Member { return f.member.Load() }
+
+// Started is when the checked server was started. Nil means that it does not report that.
+func (f *Fleet) Started() *time.Time { return f.started.Load() }
+
+// Outdated reports whether a later release has excluded this one. Then connections are checked again before their use.
+func (f *Fleet) Outdated() bool { return f.outdated.Load() }
+
+// Unsafe reports whether commits need not be durable by the server's own disk.
+func (f *Fleet) Unsafe() bool { return !f.opts.Durable }
+
+// Enroll makes this process a member.
+func (f *Fleet) Enroll(ctx context.Context, conn *pgx.Conn) (*leased.Member, error) {
+	m := &leased.Member{ID: NewID()}
+	err := connection.Alone(ctx, f.opts.Background, conn, func(b *pgx.Batch) {
+		b.Queue("INSERT INTO "+f.schema+".sessions (id, process, epoch, expires_at, host, pid, timeline) "+
+			"SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM "+f.schema+".journal RETURNING epoch", m.ID, f.opts.Pace.TTL, hostname(), os.Getpid(), f.timeline.Load()).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&m.Epoch) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.Heard.Store(time.Now().UnixNano())
+	f.member.Store(m)
+	return m, nil
+}
+
+// Current returns this process's member. If it was buried or cut off, it makes the process a member again. The sessions
+// that it had are lost then.
+func (f *Fleet) Current(ctx context.Context) (*leased.Member, error) {
+	was := f.member.Load()
+	if !was.Gone.Load() {
+		return was, nil
+	}
+	f.enrolling.Lock()
+	defer f.enrolling.Unlock()
+	if m := f.member.Load(); m != was && !m.Gone.Load() {
+		return m, nil
+	}
+	f.Sessions.LoseAll()
+	conn, err := f.Dial(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.HangUp(conn)
+	return f.Enroll(ctx, conn)
+}
+
+// Join adds the row of a new session to a transaction.
+func (f *Fleet) Join(ctx context.Context, conn apptx.Runner, s *leased.Session) error {
+	m := f.member.Load()
+	s.Renewed(time.Now())
+	_, err := conn.Exec(ctx, "INSERT INTO "+f.schema+".sessions (id, process, epoch, expires_at, host, pid) VALUES ($1, $2, $3, clock_timestamp() + $4::interval, $5, $6)",
+		s.ID(), m.ID, m.Epoch, f.opts.Pace.TTL, hostname(), os.Getpid())
+	return err
+}
+
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}
+
+// Note adds a line to the journal's history.
+func (f *Fleet) Note(ctx context.Context, conn apptx.Runner, what string) error {
+	_, err := conn.Exec(ctx, "UPDATE "+f.schema+".journal SET history = history || clock_timestamp()::text || ' ' || current_user || ' on ' || $1::text || ': ' || $2::text || E'\\n'", hostname(), what)
+	return err
+}
+
+// Evict ends connections of this role that hold lanes' rows for too long.
+func (f *Fleet) Evict(ctx context.Context, where string, args ...any) {
+	table := f.schema + ".lanes"
+	f.opts.Dialer.Evict(ctx, f.opts.Background, table, func(ended int) {
+		f.opts.Log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)
+	}, "SELECT 1 FROM "+table+" WHERE "+where+" ORDER BY process, lane FOR UPDATE", args...)
+}
