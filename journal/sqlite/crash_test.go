@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets,
 		"hear": childHears, "begin": childBegins, "serve": childServes, "sell": childSells, "trade": childTrades}
 	watch(careless{})
+	if os.Getenv("ONCEWARD_SQLITE_ENGINE") == "rows" {
+		sqlite.UseRows()
+	}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)

@@ -9,14 +9,33 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
+// UseRows has Open open journals of rows.
+func UseRows() { openEngine = openRows }
+
+// onRows returns the driver of a journal of rows, or nil.
+func onRows(j *Journal) *rows.Driver {
+	if r, is := j.engine.(*rowJournal); is {
+		return r.driver
+	}
+	return nil
+}
+
 // Kill drops a session of a journal, as the end of its process would.
-func Kill(s journal.Session) { s.(*session).leave() }
+func Kill(s journal.Session) {
+	if s, is := s.(*session); is {
+		s.leave()
+		return
+	}
+	rowstore.Kill(s)
+}
 
 // Dial opens a connection with one pragma and closes it.
 func Dial(path, pragmaName, value, want string) error {
@@ -43,10 +62,17 @@ const ReceiptsVersion = schema.ReceiptsVersion
 var SchemaVersion = len(schema.Migrations)
 
 // Mark makes the sidecar name the latest commit, as happens every few seconds.
-func Mark(j *Journal) error { return old(j).file.checkpoint.Mark() }
+func Mark(j *Journal) error { return checkpointer(j).Mark() }
+
+func checkpointer(j *Journal) *checkpoint.Checkpointer {
+	if d := onRows(j); d != nil {
+		return d.Checkpointer()
+	}
+	return old(j).file.checkpoint
+}
 
 // Checkpointed returns once the checkpointer has finished the work that it was woken for.
-func Checkpointed(j *Journal) { old(j).file.checkpoint.Idle() }
+func Checkpointed(j *Journal) { checkpointer(j).Idle() }
 
 // MarkAlways makes journals that are opened from now on mark as often as possible, until restore is called.
 func MarkAlways() (restore func()) { return MarkAfter(0) }
@@ -74,23 +100,43 @@ func ClaimInOneGo() (restore func()) {
 
 // Fold gives every operation a row or a place in a block, so that none is in the log alone.
 func Fold(j *Journal) error {
+	if onRows(j) != nil {
+		return Flush(j)
+	}
 	return old(j).file.writer.do(context.Background(), func(b *batch) error { return b.foldAll() })
 }
 
 // Flush commits the events that wait for another commit.
-func Flush(j *Journal) error { return old(j).file.writer.flush() }
+func Flush(j *Journal) error {
+	if r, is := j.engine.(*rowJournal); is {
+		return r.Flush()
+	}
+	return old(j).file.writer.flush()
+}
 
 // Preloaded returns once the background reads after Open have ended.
-func Preloaded(j *Journal) { old(j).file.loading.Wait() }
+func Preloaded(j *Journal) {
+	if onRows(j) == nil {
+		old(j).file.loading.Wait()
+	}
+}
 
 // Queued is the number of requests that the writer has not taken yet.
-func Queued(j *Journal) int { return len(old(j).file.writer.queue) }
+func Queued(j *Journal) int {
+	if r, is := j.engine.(*rowJournal); is {
+		return r.Queued()
+	}
+	return len(old(j).file.writer.queue)
+}
 
 // Turns is the number of application transactions that wait to begin.
 func Turns(j *Journal) int { return len(old(j).file.writer.turns) }
 
 // Hold keeps the writer in a batch, which commits something once release is called.
 func Hold(j *Journal) (release func()) {
+	if r, is := j.engine.(*rowJournal); is {
+		return r.Hold()
+	}
 	held, let := make(chan struct{}), make(chan struct{})
 	old(j).file.writer.queue <- &request{done: make(chan error, 1), do: func(b *batch) error {
 		b.wrote = true
@@ -104,6 +150,13 @@ func Hold(j *Journal) (release func()) {
 
 // HoldTurn makes the writer wait before it begins a batch, until release is called.
 func HoldTurn(j *Journal) (release func()) {
+	if onRows(j) != nil {
+		tx, err := j.BeginSQL(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		return func() { _ = tx.Rollback() }
+	}
 	t := &turn{granted: make(chan struct{}), over: make(chan struct{})}
 	old(j).file.writer.turns <- t
 	<-t.granted
@@ -184,6 +237,10 @@ func Make(path string, version int) error {
 
 // FailCommit makes one commit fail.
 func FailCommit(j *Journal) {
+	if r, is := j.engine.(*rowJournal); is {
+		r.FailCommit()
+		return
+	}
 	_ = old(j).file.writer.do(context.Background(), func(b *batch) error { return b.giveUp(format.ErrDamaged) })
 }
 

@@ -30,7 +30,6 @@ import (
 // file is one open file, shared by all Journals of this process that are on it.
 type file struct {
 	path       string // real
-	place      *place
 	writer     *writer
 	checkpoint *checkpoint.Checkpointer
 	readers    *read.Pool
@@ -212,6 +211,8 @@ func (o Options) warn(path string) {
 	}
 	cmp.Or(o.Logger, slog.Default()).Warn("onceward: the journal may be lost: it lies on "+why+", or set Options.Volatile", "journal", path)
 }
+
+func (f *file) flush() error { return f.writer.flush() }
 
 func (f *file) close() error {
 	f.unload()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 )
 
@@ -17,11 +16,18 @@ type place struct {
 	info fs.FileInfo // of the file when it was first wanted
 
 	mu    sync.Mutex // held while the file is opened or closed
-	file  *file      // nil: it is not open
+	file  opened     // nil: it is not open
 	users int
 
 	wanted int        // how many have the file or wait for it; files.mu
 	made   []*os.File // closed with the file: else SQLite would lose its locks; files.mu
+}
+
+// opened is a file that is open for all Journals of this process that are on it.
+type opened interface {
+	own(opts Options) error // it is opened once more
+	flush() error           // one of its Journals is closed
+	close() error
 }
 
 // files are the places by real path: two writers in one process would get in
@@ -31,10 +37,8 @@ var files = struct {
 	byPath map[string]*place
 }{byPath: make(map[string]*place)}
 
-func acquire(path string, opts Options) (*file, error) {
-	if opts.ReadOnly {
-		return openReadOnly(path, opts)
-	}
+// acquire returns the place of a file, which open opens if it is not open yet.
+func acquire(path string, opts Options, open func(real string) (opened, error)) (*place, error) {
 	var made *os.File
 	real, err := location.Existing(path)
 	if !opts.Existing {
@@ -50,23 +54,19 @@ func acquire(path string, opts Options) (*file, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file != nil {
-		if err := p.file.own(opts); err != nil {
-			p.leave()
-			return nil, err
+		err = p.file.own(opts)
+	} else if err = location.OneName(real); err == nil {
+		var f opened
+		if f, err = open(real); err == nil {
+			p.file = f
 		}
-	} else {
-		err := location.OneName(real)
-		if err == nil {
-			p.file, err = openFile(real, opts)
-		}
-		if err != nil {
-			p.leave()
-			return nil, err
-		}
-		p.file.place = p
+	}
+	if err != nil {
+		p.leave()
+		return nil, err
 	}
 	p.users++
-	return p.file, nil
+	return p, nil
 }
 
 // want returns the place of a real path. It is location.OneName, too, for a file that is open in
@@ -108,17 +108,15 @@ func (p *place) leave() {
 	}
 }
 
-func (f *file) release() error {
-	if f.writer.readOnly {
-		return conn.Explain(f.path, "close", f.readers.Close())
-	}
-	p := f.place
+// release is for callers that have the file, and do not need it any more.
+func (p *place) release() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.leave()
 	if p.users--; p.users > 0 {
-		return f.writer.flush()
+		return p.file.flush()
 	}
+	f := p.file
 	p.file = nil
 	return f.close()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/schema"
@@ -109,6 +110,7 @@ type Options struct {
 // logJournal is a Journal whose rows are in blocks and in a log.
 type logJournal struct {
 	file   *file
+	place  *place // nil: the file is read alone
 	opts   Options
 	closed atomic.Bool
 
@@ -122,11 +124,22 @@ var (
 )
 
 func openLog(path string, opts Options) (*logJournal, error) {
-	f, err := acquire(path, opts)
+	if opts.ReadOnly {
+		f, err := openReadOnly(path, opts)
+		if err != nil {
+			return nil, err
+		}
+		return newLogJournal(f, nil, opts), nil
+	}
+	p, err := acquire(path, opts, func(real string) (opened, error) { return openFile(real, opts) })
 	if err != nil {
 		return nil, err
 	}
-	return &logJournal{file: f, opts: opts, sessions: make(map[*session]struct{})}, nil
+	return newLogJournal(p.file.(*file), p, opts), nil
+}
+
+func newLogJournal(f *file, p *place, opts Options) *logJournal {
+	return &logJournal{file: f, place: p, opts: opts, sessions: make(map[*session]struct{})}
 }
 
 // Apply runs journal.Next on the operation that ev names, and returns once the result is durable.
@@ -211,7 +224,10 @@ func (j *logJournal) Close() error {
 	}
 	clear(j.sessions)
 	j.mu.Unlock()
-	return j.file.release()
+	if j.place == nil {
+		return conn.Explain(j.file.path, "close", j.file.readers.Close())
+	}
+	return j.place.release()
 }
 
 func (j *logJournal) open(ctx context.Context) error {

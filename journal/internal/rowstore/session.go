@@ -124,12 +124,3 @@ func (n *session) End(ctx context.Context) error {
 	}
 	return err
 }
-
-// Kill ends a session as the death of its process does. It is for tests.
-func Kill(of journal.Session) {
-	n := of.(*session)
-	if n.s.sessions.remove(n.id) != nil {
-		n.lost.Store(true)
-		_ = n.s.driver.Leave(context.Background(), n.id)
-	}
-}

@@ -86,9 +86,6 @@ func newStore(src Source, head *Head, log *slog.Logger) *Store {
 	return s
 }
 
-// Digest returns the digest of a name in this journal. It is for tests.
-func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
-
 func (s *Store) open(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return journal.ErrClosed

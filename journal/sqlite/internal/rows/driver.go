@@ -299,6 +299,9 @@ func (d *Driver) pass() {
 	d.turn.GiveBack()
 }
 
+// Checkpointer returns what moves the WAL and keeps the sidecar. It is for tests.
+func (d *Driver) Checkpointer() *checkpoint.Checkpointer { return d.checkpoint }
+
 // Read implements rowstore.Source.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
 	var r *readConn

@@ -1,0 +1,48 @@
+package rowstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// The functions of this file are for tests.
+
+// Digest returns the digest of a name in this journal.
+func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
+
+// Kill ends a session as the death of its process does.
+func Kill(of journal.Session) {
+	n := of.(*session)
+	if n.s.sessions.remove(n.id) != nil {
+		n.lost.Store(true)
+		_ = n.s.driver.Leave(context.Background(), n.id)
+	}
+}
+
+// Flush commits what waits for another commit.
+func (s *Store) Flush() error { return s.flush(context.Background()) }
+
+// Queued returns how many requests wait for the next transaction.
+func (s *Store) Queued() int { return len(s.group.queue) }
+
+// Hold keeps the group in a transaction, which it commits once release is called.
+func (s *Store) Hold() (release func()) {
+	held, let := make(chan struct{}), make(chan struct{})
+	s.group.queue <- newRequest(context.Background(), &request{run: func(b *batch) error {
+		b.keep = true
+		close(held)
+		<-let
+		return nil
+	}})
+	<-held
+	return func() { close(let) }
+}
+
+var errFails = errors.New("rowstore: a test has the transaction fail")
+
+// FailCommit makes one transaction of the group fail.
+func (s *Store) FailCommit() {
+	_ = s.do(context.Background(), &request{run: func(b *batch) error { return b.fail(errFails) }})
+}
