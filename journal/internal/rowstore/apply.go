@@ -2,6 +2,7 @@ package rowstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -79,6 +80,9 @@ type outcome struct {
 
 // apply applies an event after it has seen the caller's clock.
 func (b *batch) apply(p *prepared) (*outcome, error) {
+	if err := b.mayApply(p.Kind); err != nil {
+		return nil, err
+	}
 	if store.NeedsSession(p.Kind) {
 		if err := b.s.sessions.require(p.Session); err != nil {
 			return nil, err
@@ -175,7 +179,8 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	}
 	op = e.now.op
 	if readsLife(p.Kind, &op) {
-		if live, err = b.s.sessions.live(op.Holder); err != nil {
+		live, err = b.s.sessions.live(op.Holder)
+		if err != nil && !(p.Kind == journal.EventAdopt && errors.Is(err, journal.ErrRestored)) { // its process runs elsewhere, or no more
 			return op, live, err
 		}
 	}

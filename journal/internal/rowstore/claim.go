@@ -58,6 +58,9 @@ type claim struct {
 }
 
 func (c *claim) run() error {
+	if err := c.b.head.trusted(); err != nil {
+		return err
+	}
 	if err := c.b.s.sessions.require(c.p.Session); err != nil {
 		return err
 	}

@@ -159,6 +159,19 @@ type Head struct {
 	Hook     bool   // see journal.HookKeeper. Commit records it if it differs from what Begin returned
 	Naming   string // of receipts' keys, likewise; "" means that none was made
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
+
+	// Restored says why the journal may have a gap: this process, or a witness beside the database, knows of commits that
+	// the database lacks, or the database is a copy. "" means that it has all. A driver that finds a gap records it here
+	// before Begin, Within or Reader.Head returns, for all processes and for good.
+	//
+	// Commit records it, for all processes, if it differs from what Begin returned. It returns ErrMissed if another
+	// transaction has changed it meanwhile. A new text begins an adoption: the driver
+	// may end sessions then, and proves that no commit of an earlier epoch comes after it. "" ends the adoption. In the same
+	// commit the driver gives the journal a new identity, skips handles that the gap may have, and ends sessions that came
+	// with the copy.
+	Restored   string
+	Epoch      int64  // of adoptions: raised with each; Commit records it as it does Restored
+	Deployment string // whose journal it is, likewise; "" means that no one has said it
 }
 
 // Source is a database that can be read. Its methods are safe for concurrent use.
@@ -197,7 +210,8 @@ type Driver interface {
 	Rank(id string) (rank, of int)
 	// Leave ends a session of this process.
 	Leave(ctx context.Context, id string) error
-	// Alive reports whether a session's process lives. It returns an error if no one can know. It does not wait.
+	// Alive reports whether a session's process lives. It returns an error if no one can know, and journal.ErrRestored in it
+	// if the session was copied or restored with the journal. It does not wait.
 	Alive(id string) (bool, error)
 }
 

@@ -16,6 +16,9 @@ func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result jou
 		return result, err
 	}
 	err = s.do(ctx, &request{run: func(b *batch) (err error) {
+		if err := b.mayApplyFlow(&ev); err != nil {
+			return err
+		}
 		if ev.Kind == journal.FlowEventBegin {
 			if err := s.sessions.require(ev.Session); err != nil {
 				return err

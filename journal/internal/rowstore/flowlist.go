@@ -121,6 +121,9 @@ func (s *Store) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int)
 }
 
 func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
+	if err := b.mayApplyFlow(&ev); err != nil {
+		return nil, err
+	}
 	if err := b.s.sessions.require(ev.Session); err != nil {
 		return nil, err
 	}
@@ -202,6 +205,9 @@ func (s *Store) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) 
 	var damaged error
 	err = s.alone(ctx, &request{run: func(b *batch) error {
 		reaped, damaged = 0, nil
+		if err := b.mayApplyFlow(&ev); err != nil {
+			return err
+		}
 		if err := b.see(ev.At); err != nil {
 			return err
 		}

@@ -87,6 +87,9 @@ func (s *Store) tryIn(ctx context.Context, theirs journal.Tx, keys Keys, run fun
 		return err
 	}
 	defer tx.Rollback()
+	if err := head.trusted(); err != nil {
+		return err
+	}
 	b := newBatch(ctx, s, tx, head, WaitLock, true)
 	b.clock, b.theirs = s.clock.glance(&head), true
 	b.take(keys, found)

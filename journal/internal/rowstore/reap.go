@@ -46,6 +46,9 @@ type reap struct {
 }
 
 func (r *reap) page(b *batch) error {
+	if err := b.head.trusted(); err != nil {
+		return err
+	}
 	if err := b.see(r.p.At); err != nil {
 		return err
 	}

@@ -21,7 +21,11 @@ func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journ
 		return journal.ReceiptResult{}, err
 	}
 	s.clock.shows(&ev)
-	return journal.NextReceipt(r, ev)
+	result, err := journal.NextReceipt(r, ev)
+	if err == nil && result.Decision == journal.Execute {
+		err = s.trusted(ctx)
+	}
+	return result, err
 }
 
 // readReceipt reads a receipt that is committed, the zero one if there is none.
@@ -156,6 +160,9 @@ type receiptReap struct {
 }
 
 func (r *receiptReap) page(b *batch) error {
+	if err := b.head.trusted(); err != nil {
+		return err
+	}
 	passed := b.clock.shows(&r.ev)
 	rows, err := b.tx.Receipts(b.ctx, ReceiptScan{ByEnd: true, By: passed.UnixMilli(), After: r.after, Limit: reapPage})
 	if err != nil {

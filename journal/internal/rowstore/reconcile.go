@@ -34,6 +34,9 @@ func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journ
 
 // looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold.
 func (b *batch) looks(p *prepared, limit int) (outs []*outcome, err error) {
+	if err := b.head.trusted(); err != nil {
+		return nil, err
+	}
 	if err := b.see(p.At); err != nil {
 		return nil, err
 	}
@@ -112,6 +115,9 @@ func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Eve
 
 // hear applies the events of one that is heard for the first time. Without events nothing is remembered.
 func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool, err error) {
+	if err := b.head.trusted(); err != nil {
+		return nil, false, err
+	}
 	after := b.clock.glance(&Head{})
 	for _, p := range ps {
 		after.see(p.At)

@@ -29,6 +29,9 @@ func (s *Store) Join(ctx context.Context) (journal.Session, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.trusted(ctx); err != nil {
+		return nil, err
+	}
 	id, err := s.driver.Join(ctx)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,11 @@ func count(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) e
 	if err != nil {
 		return err
 	}
+	head, err := r.Head(ctx)
+	if err != nil {
+		return err
+	}
+	stats.Restored = head.Restored
 	stats.Begun, stats.Sessions, stats.Last, stats.FileBytes, stats.WALBytes = totals.Begun, totals.Sessions, totals.Last, totals.FileBytes, totals.WALBytes
 	late, overdue := now.Add(-journal.AttentionAfter).UnixMilli(), now.Add(-journal.PendingAttentionAfter).UnixMilli()
 	counts, err := r.Count(ctx, []Scan{

@@ -43,18 +43,10 @@ func (b *batch) sweep(ev journal.Event) error {
 }
 
 func (b *batch) sweepOver(page []Position, ev journal.Event) error {
-	keys := Keys{Lock: WaitLock}
-	for _, at := range page {
-		if e := b.entries[at.Handle]; e == nil || e.locked {
-			keys.Handles = append(keys.Handles, at.Handle)
-		}
-	}
-	found, err := b.tx.Find(b.ctx, keys)
-	if err != nil {
-		return b.fail(err)
-	}
 	known := len(b.order)
-	b.take(keys, found)
+	if err := b.read(page); err != nil {
+		return err
+	}
 	for _, at := range page {
 		e, err := b.entries[at.Handle].usable()
 		if err != nil || e == nil {
@@ -79,6 +71,22 @@ func (b *batch) sweepOver(page []Position, ev journal.Event) error {
 		delete(b.entries, e.handle) // the rows of a long sweep don't stay in memory
 	}
 	b.order = b.order[:known]
+	return nil
+}
+
+// read reads the rows of a page. It waits for those that other transactions hold.
+func (b *batch) read(page []Position) error {
+	keys := Keys{Lock: WaitLock}
+	for _, at := range page {
+		if e := b.entries[at.Handle]; e == nil || e.locked {
+			keys.Handles = append(keys.Handles, at.Handle)
+		}
+	}
+	found, err := b.tx.Find(b.ctx, keys)
+	if err != nil {
+		return b.fail(err)
+	}
+	b.take(keys, found)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 
@@ -19,6 +20,16 @@ type Database struct {
 	mu    sync.Mutex
 	ended chan struct{} // closed and replaced when a transaction ends
 
+	content
+	known int64           // the number of the latest commit, as a witness beside the database has it
+	alive map[string]bool // sessions, by ID
+
+	held   map[any]*tx // who holds a handle, a name or a mark
+	faults faults
+}
+
+// content is what was committed.
+type content struct {
 	head  rowstore.Head
 	rows  map[int64]*rowstore.Row
 	names map[rowstore.Digest]int64
@@ -31,11 +42,6 @@ type Database struct {
 	flows    map[int64]*rowstore.Flow
 	steps    map[int64][]rowstore.Step
 	flow     int64 // the latest handle of one
-
-	alive map[string]bool // sessions, by ID
-
-	held   map[any]*tx // who holds a handle, a name or a mark
-	faults faults
 }
 
 // mark is a mark as something to be held. Handles are int64 too.
@@ -43,28 +49,43 @@ type mark int64
 
 // New returns an empty database.
 func New() *Database {
-	return &Database{
-		ended: make(chan struct{}),
-		head:  rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
-		rows:  make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
-		alive: make(map[string]bool), held: make(map[any]*tx),
+	return of(content{
+		head: rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
+		rows: make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
 		receipts: make(map[journal.ReceiptKey]*rowstore.Receipt), heads: make(map[entity]int64),
 		flows: make(map[int64]*rowstore.Flow), steps: make(map[int64][]rowstore.Step),
+	})
+}
+
+func of(c content) *Database {
+	return &Database{ended: make(chan struct{}), content: c, known: c.head.Number, alive: make(map[string]bool), held: make(map[any]*tx)}
+}
+
+// clone returns a copy. Rows never change: a commit replaces them.
+func (c content) clone() content {
+	c.rows, c.names, c.heard = maps.Clone(c.rows), maps.Clone(c.names), maps.Clone(c.heard)
+	c.receipts, c.heads = maps.Clone(c.receipts), maps.Clone(c.heads)
+	c.flows, c.steps = maps.Clone(c.flows), maps.Clone(c.steps)
+	marks := make(map[int64]map[int64]bool, len(c.marks))
+	for m, handles := range c.marks {
+		marks[m] = maps.Clone(handles)
 	}
+	c.marks = marks
+	return c
 }
 
 // Copy returns a database with what was committed, as if all processes were killed now.
 func (db *Database) Copy() *Database {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	c := New()
-	c.head, c.rows, c.names, c.heard = db.head, maps.Clone(db.rows), maps.Clone(db.names), maps.Clone(db.heard)
-	c.receipts, c.heads, c.receipt = maps.Clone(db.receipts), maps.Clone(db.heads), db.receipt
-	c.flows, c.steps, c.flow = maps.Clone(db.flows), maps.Clone(db.steps), db.flow
-	for m, handles := range db.marks {
-		c.marks[m] = maps.Clone(handles)
-	}
-	return c
+	return of(db.content.clone())
+}
+
+// Restore has the database be as the copy, while its witness stays as it is.
+func (db *Database) Restore(from *Database) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.content = from.content.clone()
 }
 
 // Key returns the key of the names' digests.
@@ -142,14 +163,22 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	if err := d.usable(); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &tx{d: d, lock: keys.Lock, began: db.head.Number, hook: db.head.Hook, naming: db.head.Naming, view: view{db: db}}
+	t := &tx{d: d, lock: keys.Lock, head: db.found(), view: view{db: db}}
 	t.t = t
 	found, err := t.find(ctx, keys)
 	if err != nil {
 		db.end(t)
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	return t, db.head, found, nil
+	return t, t.head, found, nil
+}
+
+// found returns the head, and records whether the witness knows of commits that are missing. The caller holds db.mu.
+func (db *Database) found() rowstore.Head {
+	if db.head.Restored == "" && db.head.Number < db.known {
+		db.head.Restored = fmt.Sprintf("it has %d commits, and %d were made", db.head.Number, db.known)
+	}
+	return db.head
 }
 
 // usable resolves a commit in doubt, if the database can be reached.
@@ -205,6 +234,9 @@ func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
 func (d *Driver) Alive(id string) (bool, error) {
 	d.db.mu.Lock()
 	defer d.db.mu.Unlock()
+	if d.db.faults.strange[id] {
+		return false, fmt.Errorf("%w: the session came with the copy", journal.ErrRestored)
+	}
 	if d.db.faults.unsure[id] {
 		return false, errors.New("mapdb: no one knows whether the session lives")
 	}

@@ -12,6 +12,7 @@ type faults struct {
 	refuse      func(*rowstore.Row) bool
 	unsure      map[string]bool
 	lost        map[string]bool // sessions that their process knows to be lost
+	strange     map[string]bool // sessions that came with a copy
 	unreachable bool
 	gate        chan struct{} // commits wait until it is closed; nil: they don't
 
@@ -71,6 +72,13 @@ func (db *Database) Unsure(session string) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.faults.unsure = map[string]bool{session: true}
+}
+
+// Strange has a session be one that came with a copy of the database.
+func (db *Database) Strange(session string) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.strange = map[string]bool{session: true}
 }
 
 // Lose has a session be taken for dead, although its process has not noticed.

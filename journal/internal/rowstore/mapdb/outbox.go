@@ -76,7 +76,7 @@ func (d *Driver) Within(ctx context.Context, of journal.Tx, keys rowstore.Keys) 
 		return nil, rowstore.Head{}, rowstore.Found{}, errEnded
 	}
 	found, err := o.t.find(ctx, keys)
-	head := d.db.head
+	head := d.db.found()
 	if o.margin != 0 && (head.Clock.LeastMargin == 0 || o.margin < head.Clock.LeastMargin) {
 		head.Clock.LeastMargin = o.margin
 	}

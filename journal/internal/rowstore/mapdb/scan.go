@@ -50,7 +50,7 @@ func (v *view) Count(_ context.Context, scans []rowstore.Scan) ([]rowstore.Count
 func (v *view) Head(context.Context) (rowstore.Head, error) {
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
-	return v.db.head, nil
+	return v.db.found(), nil
 }
 
 // Totals implements rowstore.Reader.

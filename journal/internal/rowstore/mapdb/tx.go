@@ -3,6 +3,7 @@ package mapdb
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"maps"
 	"slices"
 
@@ -21,8 +22,7 @@ type tx struct {
 	view
 	d     *Driver
 	lock  rowstore.Lock
-	began int64 // the number of the commit before it
-	hook  bool  // of the head then
+	head  rowstore.Head // as Begin returned it
 	holds []any
 	over  bool
 
@@ -35,7 +35,6 @@ type tx struct {
 	heads    map[entity]int64
 	flows    map[int64]*rowstore.Flow
 	steps    map[int64][]rowstore.Step // all of a flow's
-	naming   string                    // of the head as it was read
 }
 
 func (v *view) row(handle int64) *rowstore.Row {
@@ -269,6 +268,9 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	if err := t.put(ctx, changes); err != nil {
 		return err
 	}
+	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored {
+		return rowstore.ErrMissed
+	}
 	fate := db.faults.next()
 	switch fate {
 	case Misses:
@@ -292,7 +294,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 // apply makes the changes of a transaction visible, and its head.
 func (db *Database) apply(t *tx, head *rowstore.Head) {
 	db.applyRows(t)
-	if db.head.Number != t.began { // another commit came between: neither clock is lost
+	if db.head.Number != t.head.Number { // another commit came between: neither clock is lost
 		if db.head.Clock.Last.After(head.Clock.Last) {
 			head.Clock.Last = db.head.Clock.Last
 		}
@@ -301,12 +303,34 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 		}
 	}
 	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
-	if head.Hook != t.hook {
+	if head.Hook != t.head.Hook {
 		db.head.Hook = head.Hook
 	}
-	if head.Naming != t.naming {
+	if head.Naming != t.head.Naming {
 		db.head.Naming = head.Naming
 	}
+	db.adopt(&t.head, head)
+	if db.head.Restored == "" {
+		db.known = db.head.Number
+	}
+}
+
+// adopt records the beginning or the end of an adoption.
+func (db *Database) adopt(was, is *rowstore.Head) {
+	db.head.Epoch = max(db.head.Epoch, is.Epoch)
+	if is.Deployment != was.Deployment {
+		db.head.Deployment = is.Deployment
+	}
+	if is.Restored == was.Restored {
+		return
+	}
+	db.head.Restored = is.Restored
+	if is.Restored != "" {
+		return
+	}
+	db.head.Identity = rand.Text()
+	maps.DeleteFunc(db.alive, func(id string, _ bool) bool { return db.faults.strange[id] })
+	db.faults.strange = nil
 }
 
 // applyRows makes the changes of a transaction visible.

@@ -11,14 +11,13 @@ import (
 	"github.com/onceward/onceward/journal/journaltest"
 )
 
-// NotYet are the parts of the suite that the store on rows does not have yet on any driver, with the reason why their
-// tests are skipped.
+// NotYet are the parts of the suite with tests that a driver skips while it recognises no restored copy, and the reason.
 func NotYet() map[string]string {
 	return map[string]string{
 		"outbox":             "one needs a restored copy",
 		"reconciliation":     "one needs a restored copy",
 		"stats":              "one needs a restored copy",
-		"restored":           "no Adopt, and a driver tells of no restored copy",
+		"restored":           "the driver tells of no restored copy",
 		"jumps of the clock": "one needs a restored copy",
 		"interruptions":      "the driver has no connections or server",
 	}

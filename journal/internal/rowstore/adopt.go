@@ -1,0 +1,185 @@
+package rowstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// trusted returns ErrRestored if the journal may have a gap.
+func (h *Head) trusted() error {
+	if h.Restored == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; nothing is sent until it is adopted: make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, h.Restored)
+}
+
+// trusted returns ErrRestored as the head's does.
+func (s *Store) trusted(ctx context.Context) error {
+	return s.source.Read(ctx, func(r Reader) error {
+		head, err := r.Head(ctx)
+		return cmp.Or(err, head.trusted())
+	})
+}
+
+// mayApply returns ErrRestored for an event that would send, decide or forget by records that may have a gap.
+func (b *batch) mayApply(kind journal.EventKind) error {
+	if store.NeedsTrust(kind) {
+		return b.head.trusted()
+	}
+	return nil
+}
+
+// mayApplyFlow is mayApply for a flow's event. The end of a flow's claim is recorded.
+func (b *batch) mayApplyFlow(ev *journal.FlowEvent) error {
+	switch ev.Kind {
+	case journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry:
+		if ev.Claim == 0 {
+			return b.head.trusted()
+		}
+	case journal.FlowEventClaim, journal.FlowEventReap:
+		return b.head.trusted()
+	}
+	return nil
+}
+
+// Adopt ends the restored state. Every operation without an answer counts as sent, and cancelled ones are unknown. Adopt
+// does nothing if the journal was not restored, and each session that holds an operation is known.
+//
+// It goes through the operations in pages, each in a commit of its own, so that late answers are recorded in between. The
+// journal counts as restored until the last one, so a partly adopted journal sends nothing. After an error, call it
+// again: it begins anew. An error about a damaged operation means that the journal was adopted, and that this operation
+// stays as it is.
+func (s *Store) Adopt(ctx context.Context) error { return s.adopt(ctx, &adoption{}) }
+
+// AdoptAs is Adopt for a journal that moves to another deployment, restored or not.
+func (s *Store) AdoptAs(ctx context.Context, deployment string) error {
+	return s.adopt(ctx, &adoption{moves: true, deployment: deployment})
+}
+
+// adopting begins Head.Restored while an adoption goes on.
+const adopting = "its adoption was begun, and is not over: "
+
+// adoption is how far an Adopt has come, from one commit to the next.
+type adoption struct {
+	moves      bool // to deployment
+	deployment string
+
+	mark    string // Head.Restored of this adoption; "" before its first commit
+	after   int64  // each operation up to this handle was adopted
+	done    bool
+	damaged error // the first
+}
+
+func (s *Store) adopt(ctx context.Context, a *adoption) error {
+	if err := s.writable(ctx); err != nil {
+		return err
+	}
+	for !a.done {
+		var next adoption
+		err := s.alone(ctx, &request{run: func(b *batch) error {
+			next = *a
+			return b.fail(next.step(b)) // which undoes all of the batch
+		}})
+		if err != nil {
+			return errors.Join(err, a.damaged)
+		}
+		*a = next
+	}
+	if a.damaged != nil {
+		return fmt.Errorf("adopted, but %w", a.damaged)
+	}
+	return nil
+}
+
+// step is one commit of an adoption.
+func (a *adoption) step(b *batch) error {
+	switch is := b.head.Restored; {
+	case a.mark == "":
+		return a.begin(b)
+	case is != a.mark:
+		return fmt.Errorf("%w: while it was adopted, another process adopted it too, or the database went back; call Adopt again", journal.ErrRestored)
+	}
+	at := time.Now()
+	if err := b.see(at); err != nil {
+		return err
+	}
+	page, err := b.tx.Scan(b.ctx, Scan{Index: Unanswered, After: Position{Handle: a.after}, Limit: sweepPage})
+	if err != nil {
+		return err
+	}
+	if err := a.page(b, page, prepare(journal.Event{Kind: journal.EventAdopt, At: at})); err != nil {
+		return err
+	}
+	b.keep = true
+	if a.done = len(page) < sweepPage; !a.done {
+		a.after = page[len(page)-1].Handle
+		return nil
+	}
+	if b.head.Restored = ""; a.moves {
+		b.head.Deployment = a.deployment
+	}
+	return nil
+}
+
+// begin has the journal count as restored until the adoption is over.
+func (a *adoption) begin(b *batch) error {
+	needed := a.moves || b.head.Restored != ""
+	if !needed {
+		var err error
+		if needed, err = b.holdsOfStrangers(); err != nil {
+			return err
+		}
+	}
+	if a.done = !needed; a.done {
+		return nil
+	}
+	a.mark = adopting + rand.Text()
+	b.keep, b.head.Restored = true, a.mark
+	b.head.Epoch++
+	return nil
+}
+
+// holdsOfStrangers reports whether a session that was copied or restored with the journal holds an operation.
+func (b *batch) holdsOfStrangers() (bool, error) {
+	holders, err := b.tx.Holders(b.ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, holder := range holders {
+		switch _, err := b.s.sessions.live(holder); {
+		case errors.Is(err, journal.ErrRestored):
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// page adopts a page of operations. It waits for rows that other transactions hold.
+func (a *adoption) page(b *batch, page []Position, p *prepared) error {
+	if err := b.read(page); err != nil {
+		return err
+	}
+	for _, at := range page {
+		e, err := b.entries[at.Handle].usable()
+		if err == nil && e != nil {
+			_, err = b.decide(e, p)
+		}
+		switch {
+		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+			a.damaged = cmp.Or(a.damaged, err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
