@@ -143,6 +143,15 @@ type Totals struct {
 	FileBytes, WALBytes int64
 }
 
+// Name is the name of a row.
+type Name struct {
+	Digest Digest
+	Handle int64
+}
+
+// Mark is a mark of a row. Handle 0 is of rows that were removed.
+type Mark struct{ Mark, Handle int64 }
+
 // Position is a row's place in an index.
 type Position struct {
 	Key    int64 // Wake or Settled of an index that is ordered by it; else 0
@@ -179,6 +188,11 @@ type Source interface {
 	// Read calls f with a reader of committed rows. Nothing stays open after f, which may be called again if it has read
 	// rows while they changed.
 	Read(ctx context.Context, f func(Reader) error) error
+	// Snapshot is Read with the rows of one moment.
+	Snapshot(ctx context.Context, f func(Reader) error) error
+	// Check calls found for each damage that it finds beside the rows: in the indexes, and of parts and steps without
+	// their row. It may take long.
+	Check(ctx context.Context, found func(journal.Violation)) error
 
 	Close() error
 }
@@ -224,6 +238,10 @@ type Reader interface {
 	// Count counts what each scan selects without its limit, all of them at one time.
 	Count(ctx context.Context, scans []Scan) ([]Count, error)
 	Totals(ctx context.Context) (Totals, error)
+	// Names returns names in ascending order, after one if it is not empty, and the handle of each.
+	Names(ctx context.Context, after []byte, limit int) ([]Name, error)
+	// Marks returns marks with their handles in ascending order, after one.
+	Marks(ctx context.Context, after Mark, limit int) ([]Mark, error)
 	// Holders returns the sessions that hold anything.
 	Holders(ctx context.Context) ([]string, error)
 	ReceiptReader

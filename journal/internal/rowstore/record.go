@@ -89,19 +89,33 @@ func (it *item) columns() Row {
 
 // decode reads a row. It returns ErrDamaged if the record, or a column beside it, is not as it was written.
 func decode(r *Row) (*item, error) {
+	it, err := decodeRecord(r)
+	if err == nil && !it.isIn(r) {
+		return nil, damaged(r.Handle, format.ErrSum)
+	}
+	return it, err
+}
+
+// isIn reports whether the columns of a row are those of the item.
+func (it *item) isIn(r *Row) bool {
+	is := it.columns()
+	return is.State == r.State && is.Holder == r.Holder && is.HasWake == r.HasWake && is.Wake == r.Wake &&
+		is.Settled == r.Settled && is.Told == r.Told && is.Reaped == r.Reaped && is.Provider == r.Provider
+}
+
+// decodeRecord is decode without a look at the columns.
+func decodeRecord(r *Row) (*item, error) {
 	n := len(r.Record) - 3*format.SumSize
 	if n < 1 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
 	it := &item{missing: r.Record[n-1] != 0, requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
 	_, err := format.EachRecord(r.Record[:n-1], 0, nil, func(k *format.Record) error { it.op = k.Op; return nil })
+	if err == nil && it.op.Handle != r.Handle {
+		err = format.ErrSum // it is another's
+	}
 	if err != nil {
 		return nil, damaged(r.Handle, err)
-	}
-	is := it.columns()
-	if is.Handle != r.Handle || is.State != r.State || is.Holder != r.Holder || is.HasWake != r.HasWake || is.Wake != r.Wake ||
-		is.Settled != r.Settled || is.Told != r.Told || is.Reaped != r.Reaped || is.Provider != r.Provider {
-		return nil, damaged(r.Handle, format.ErrSum)
 	}
 	return it, nil
 }

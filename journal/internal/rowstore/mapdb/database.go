@@ -203,6 +203,14 @@ func (d *Driver) Read(_ context.Context, f func(rowstore.Reader) error) error {
 	return f(&view{db: d.db})
 }
 
+// Snapshot implements rowstore.Driver.
+func (d *Driver) Snapshot(_ context.Context, f func(rowstore.Reader) error) error {
+	return f(&view{db: d.db.Copy()})
+}
+
+// Check implements rowstore.Driver. Maps have nothing of their own that can be damaged.
+func (d *Driver) Check(context.Context, func(journal.Violation)) error { return nil }
+
 // Join implements rowstore.Driver.
 func (d *Driver) Join(context.Context) (string, error) {
 	id := rand.Text()

@@ -1,6 +1,7 @@
 package mapdb
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
@@ -58,6 +59,36 @@ func (v *view) Totals(context.Context) (rowstore.Totals, error) {
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
 	return rowstore.Totals{Begun: v.db.head.Newest, Sessions: int64(len(v.db.alive)), Last: v.db.head.Clock.Last}, nil
+}
+
+// Names implements rowstore.Reader.
+func (v *view) Names(_ context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	for digest := range v.db.names {
+		if handle := v.name(digest); handle != 0 && bytes.Compare(digest[:], after) > 0 {
+			page = append(page, rowstore.Name{Digest: digest, Handle: handle})
+		}
+	}
+	slices.SortFunc(page, func(a, b rowstore.Name) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
+	return page[:min(len(page), limit)], nil
+}
+
+// Marks implements rowstore.Reader.
+func (v *view) Marks(_ context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	for m := range v.db.marks {
+		for _, handle := range v.marked(m) {
+			page = append(page, rowstore.Mark{Mark: m, Handle: handle})
+		}
+	}
+	order := func(a, b rowstore.Mark) int {
+		return cmp.Or(cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Handle, b.Handle))
+	}
+	page = slices.DeleteFunc(page, func(m rowstore.Mark) bool { return order(m, after) <= 0 })
+	slices.SortFunc(page, order)
+	return page[:min(len(page), limit)], nil
 }
 
 func (v *view) all() (rows []*rowstore.Row) {

@@ -2,12 +2,16 @@
 package rowstoretest
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/journaltest"
 )
 
@@ -30,13 +34,15 @@ type counts struct {
 	skipped map[string]int
 }
 
-// Conformance runs the suite. It fails if a test of a part skips that is not listed, or if fewer tests run than least.
+// Conformance runs the suite, and verifies each journal that is still open at the end of its test. It fails if a test of a part skips that is not listed, or if fewer tests run than least.
 func Conformance(t *testing.T, open func(t *testing.T) journaltest.Harness, skips map[string]string, least int) {
 	t.Helper()
 	c := &counts{skipped: make(map[string]int)}
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
 		t.Cleanup(func() { c.note(t) })
-		return open(t)
+		h := open(t)
+		t.Cleanup(func() { requireSound(t, h.Journal) })
+		return h
 	})
 	total := 0
 	for part, n := range c.skipped {
@@ -46,6 +52,16 @@ func Conformance(t *testing.T, open func(t *testing.T) journaltest.Harness, skip
 	}
 	t.Logf("%d tests ran, %d were skipped", c.ran, total)
 	assert.GreaterOrEqual(t, c.ran, least, "tests ran")
+}
+
+func requireSound(t *testing.T, j journal.Journal) {
+	t.Helper()
+	found, err := j.(*rowstore.Store).Verify(context.Background())
+	if errors.Is(err, journal.ErrClosed) {
+		return
+	}
+	assert.NoError(t, err)
+	assert.Empty(t, found)
 }
 
 func (c *counts) note(t *testing.T) {

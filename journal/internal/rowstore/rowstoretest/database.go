@@ -128,6 +128,9 @@ func damagedRow(t *testing.T, db Database) {
 	stats, err := p.ReadStats(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, int64(65), stats.InFlight, "it is counted, too")
+	found, err := p.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []journal.Violation{{Handle: op.Handle, Invariant: "it can be read"}}, found)
 }
 
 func refusedRow(t *testing.T, db Database) {

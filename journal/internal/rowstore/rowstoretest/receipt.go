@@ -35,6 +35,9 @@ func damagedReceipt(t *testing.T, db Database) {
 	damaged, err := p.GetReceipt(t.Context(), received("damaged").ReceiptKey)
 	require.NoError(t, err)
 	db.DamageReceipt(t, damaged.Handle)
+	found, err := p.Verify(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []journal.Violation{{Handle: damaged.Handle, Receipt: true, Invariant: "it is as it was written"}}, found)
 
 	_, err = p.GetReceipt(t.Context(), damaged.ReceiptKey)
 	require.ErrorIs(t, err, format.ErrDamaged)

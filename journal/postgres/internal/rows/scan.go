@@ -175,3 +175,31 @@ func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 	_, err = p.send(ctx, r.c)
 	return all, meaning(err)
 }
+
+// Names implements rowstore.Reader.
+func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		var digest []byte
+		var n rowstore.Name
+		err := rows.Scan(&digest, &n.Handle)
+		copy(n.Digest[:], digest)
+		page = append(page, n)
+		return err
+	}, "SELECT digest, handle FROM {{s}}.names WHERE digest > $1 ORDER BY digest LIMIT $2", after, limit)
+	_, err = p.send(ctx, r.c)
+	return page, meaning(err)
+}
+
+// Marks implements rowstore.Reader.
+func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
+	p := &pipeline{d: r.d}
+	p.queue(func(rows pgx.Rows) error {
+		var m rowstore.Mark
+		err := rows.Scan(&m.Mark, &m.Handle)
+		page = append(page, m)
+		return err
+	}, "SELECT mark, handle FROM {{s}}.marks WHERE (mark, handle) > ($1, $2) ORDER BY mark, handle LIMIT $3", after.Mark, after.Handle, limit)
+	_, err = p.send(ctx, r.c)
+	return page, meaning(err)
+}

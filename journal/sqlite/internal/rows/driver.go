@@ -304,6 +304,11 @@ func (d *Driver) Checkpointer() *checkpoint.Checkpointer { return d.checkpoint }
 
 // Read implements rowstore.Source.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.with(ctx, "read", func(r *readConn) error { return f(r.reader) })
+}
+
+// with calls f with a connection.
+func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error) error {
 	var r *readConn
 	select {
 	case r = <-d.reads:
@@ -319,7 +324,7 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 			return conn.Explain(d.path, "open for reading", err)
 		}
 	}
-	return conn.Explain(d.path, "read", f(r.reader))
+	return conn.Explain(d.path, doing, f(r))
 }
 
 // Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open. Sessions that

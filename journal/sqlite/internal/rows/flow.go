@@ -23,16 +23,20 @@ const (
 		(SELECT count(*) FROM onceward_flows WHERE state = 2 AND due_at <= ?)`
 )
 
+// flowOf reads flowColumns. A flow with a column of another type has no facts, and so is damaged.
 func flowOf(v []driver.Value) *rowstore.Flow {
-	f := &rowstore.Flow{
-		Handle: v[0].(int64), Ref: journal.Ref{Scope: v[2].(string), Parent: v[3].(string), ID: v[4].(string)},
-		Function: journal.FlowFunction{Name: v[5].(string), Version: int(v[6].(int64))}, State: uint8(v[7].(int64)), HasDue: v[9] != nil, HasEnded: v[10] != nil,
-		Tombstone: v[11] == int64(1), Claim: v[12].(int64), Facts: format.ToBytes(v[13]), Input: format.ToBytes(v[14]),
-	}
-	copy(f.Name[:], format.ToBytes(v[1]))
-	f.Holder, _ = v[8].(string)
+	f := &rowstore.Flow{Handle: v[0].(int64)}
 	f.Due, _ = v[9].(int64)
 	f.Ended, _ = v[10].(int64)
+	_ = conn.Take(func(v []driver.Value) error {
+		copy(f.Name[:], format.ToBytes(v[1]))
+		f.Ref = journal.Ref{Scope: v[2].(string), Parent: v[3].(string), ID: v[4].(string)}
+		f.Function, f.State = journal.FlowFunction{Name: v[5].(string), Version: int(v[6].(int64))}, uint8(v[7].(int64))
+		f.Holder, _ = v[8].(string)
+		f.HasDue, f.HasEnded, f.Tombstone, f.Claim = v[9] != nil, v[10] != nil, flag(v[11]), v[12].(int64)
+		f.Facts, f.Input = format.ToBytes(v[13]), format.ToBytes(v[14])
+		return nil
+	}, v)
 	return f
 }
 

@@ -84,7 +84,7 @@ func (r *reader) row(found *rowstore.Found, handle int64, whole bool) error {
 		s = r.whole
 	}
 	_, err := s.First(func(v []driver.Value) error {
-		row := &rowstore.Row{Handle: v[0].(int64), State: uint8(v[1].(int64)), Told: v[5] == int64(1), Reaped: v[6] == int64(1),
+		row := &rowstore.Row{Handle: v[0].(int64), State: uint8(v[1].(int64)), Told: flag(v[5]), Reaped: flag(v[6]),
 			Provider: v[7].(string), Record: format.ToBytes(v[8]), HasWake: v[3] != nil, Whole: whole}
 		row.Holder, _ = v[2].(string)
 		row.Wake, _ = v[3].(int64)
@@ -99,6 +99,15 @@ func (r *reader) row(found *rowstore.Found, handle int64, whole bool) error {
 		found.Rows, err = append(found.Rows, &rowstore.Row{Handle: handle}), nil
 	}
 	return err
+}
+
+// flag reads 0 or 1. Another number is damaged, as a value of another type is (see conn.Take).
+func flag(v driver.Value) bool {
+	n := v.(int64)
+	if n != 0 && n != 1 {
+		return v.(bool) // which no number is
+	}
+	return n == 1
 }
 
 func part(head, body driver.Value) *rowstore.Part {
@@ -270,4 +279,25 @@ func (r *reader) Holders(context.Context) (all []string, err error) {
 			return all, err
 		}
 	}
+}
+
+// Names implements rowstore.Reader.
+func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
+	err = r.each(ctx, "SELECT digest, handle FROM onceward_names WHERE digest > ? ORDER BY digest LIMIT ?", []any{after, limit}, func(v []driver.Value) error {
+		n := rowstore.Name{Handle: v[1].(int64)}
+		copy(n.Digest[:], format.ToBytes(v[0]))
+		page = append(page, n)
+		return nil
+	})
+	return page, err
+}
+
+// Marks implements rowstore.Reader.
+func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
+	const text = "SELECT mark, handle FROM onceward_marks WHERE (mark, handle) > (?, ?) ORDER BY mark, handle LIMIT ?"
+	err = r.each(ctx, text, []any{after.Mark, after.Handle, limit}, func(v []driver.Value) error {
+		page = append(page, rowstore.Mark{Mark: v[0].(int64), Handle: v[1].(int64)})
+		return nil
+	})
+	return page, err
 }

@@ -24,13 +24,16 @@ const (
 	countReceipts  = `SELECT count(*), (SELECT count(*) FROM onceward_receipts WHERE ends_at = ?1), (SELECT min(ends_at) FROM onceward_receipts WHERE ends_at < ?1) FROM onceward_receipts`
 )
 
-// receiptOf reads receiptColumns.
+// receiptOf reads receiptColumns. A receipt with a column of another type has no facts, and so is damaged.
 func receiptOf(v []driver.Value) *rowstore.Receipt {
-	return &rowstore.Receipt{
-		Handle: v[0].(int64), Key: journal.ReceiptKey{Scope: v[1].(string), Key: v[2].(string)}, Place: v[3].(string), State: uint8(v[4].(int64)), Ends: v[5].(int64),
-		Facts: format.ToBytes(v[6]), Answer: format.ToBytes(v[7]),
-		Own: true, // the file does not tell which transaction has written it
-	}
+	r := &rowstore.Receipt{Handle: v[0].(int64), Own: true} // the file does not tell which transaction has written it
+	r.Ends, _ = v[5].(int64)
+	_ = conn.Take(func(v []driver.Value) error {
+		r.Key, r.Place, r.State = journal.ReceiptKey{Scope: v[1].(string), Key: v[2].(string)}, v[3].(string), uint8(v[4].(int64))
+		r.Facts, r.Answer = format.ToBytes(v[6]), format.ToBytes(v[7])
+		return nil
+	}, v)
+	return r
 }
 
 // Receipt implements rowstore.Reader.

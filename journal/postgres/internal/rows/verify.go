@@ -1,0 +1,44 @@
+package rows
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+)
+
+// Snapshot implements rowstore.Source.
+func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
+	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return meaning(err)
+	}
+	err = f(&reader{d: d, c: tx})
+	return errors.Join(err, meaning(tx.Rollback(context.WithoutCancel(ctx))))
+}
+
+// strays are parts of operations, and steps of flows, without their row.
+const strays = `SELECT false, handle FROM {{s}}.requests r WHERE NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE handle = r.handle)
+	UNION SELECT false, handle FROM {{s}}.answers a WHERE NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE handle = a.handle)
+	UNION SELECT true, flow FROM {{s}}.flow_steps s WHERE NOT EXISTS (SELECT 1 FROM {{s}}.flows WHERE handle = s.flow)`
+
+// Check implements rowstore.Source. The server's own files are for amcheck and checksums.
+func (d *Driver) Check(ctx context.Context, found func(journal.Violation)) error {
+	return d.Read(ctx, func(r rowstore.Reader) error {
+		p := &pipeline{d: d}
+		p.queue(func(rows pgx.Rows) error {
+			v := journal.Violation{Invariant: "its request and its answer are of an operation that is there"}
+			err := rows.Scan(&v.Flow, &v.Handle)
+			if v.Flow {
+				v.Invariant = "its steps are of a flow that is there"
+			}
+			found(v)
+			return err
+		}, strays)
+		_, err := p.send(ctx, r.(*reader).c)
+		return meaning(err)
+	})
+}

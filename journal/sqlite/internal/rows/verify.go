@@ -1,0 +1,255 @@
+package rows
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/internal/sessionfile"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
+	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
+)
+
+// Snapshot implements rowstore.Source.
+func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.with(ctx, "read", func(r *readConn) error { return r.snapshot(f) })
+}
+
+// Snapshot implements rowstore.Source.
+func (d *ReadOnly) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.with(ctx, "read", func(r *readConn) error { return r.snapshot(f) })
+}
+
+// snapshot returns format.ErrDamaged for a page that can't be read.
+func (r *readConn) snapshot(f func(rowstore.Reader) error) error {
+	err := r.c.Exec("BEGIN")
+	if err == nil {
+		err = errors.Join(f(r.reader), r.c.Exec("COMMIT"))
+	}
+	if conn.Code(err) == codes.SQLITE_CORRUPT {
+		err = fmt.Errorf("%w: %w", format.ErrDamaged, err)
+	}
+	return err
+}
+
+// Check implements rowstore.Source, on a connection of its own. The WAL is not emptied until it has ended.
+func (d *Driver) Check(ctx context.Context, found func(journal.Violation)) error {
+	c, err := conn.Dial(d.path, reading)
+	if err != nil {
+		return conn.Explain(d.path, "open for reading", err)
+	}
+	return errors.Join(conn.Explain(d.path, "verify", check(ctx, d.path, c, found)), c.Close())
+}
+
+// Check implements rowstore.Source. If the file is written while it is read without a lock, the earlier findings do not
+// count.
+func (d *ReadOnly) Check(ctx context.Context, found func(journal.Violation)) error {
+	var all []journal.Violation
+	err := d.with(ctx, "verify", func(r *readConn) error {
+		all = nil
+		return check(ctx, d.path, r.c, func(v journal.Violation) { all = append(all, v) })
+	})
+	for _, v := range all {
+		found(v)
+	}
+	return err
+}
+
+// checking looks at a file beside its rows.
+type checking struct {
+	ctx   context.Context
+	path  string
+	c     *conn.Conn
+	found func(journal.Violation)
+}
+
+func check(ctx context.Context, path string, c *conn.Conn, found func(journal.Violation)) error {
+	k := &checking{ctx, path, c, found}
+	for _, step := range []func() error{k.integrity, k.schema, k.sidecar, k.head, k.strays, k.heard, k.sessions} {
+		err := ctx.Err()
+		if err == nil {
+			err = step()
+		}
+		if conn.Code(err) == codes.SQLITE_CORRUPT || errors.Is(err, format.ErrDamaged) {
+			k.file("it can be read: %v", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checking) file(format string, args ...any) {
+	k.found(journal.Violation{Invariant: fmt.Sprintf(format, args...)})
+}
+
+func (k *checking) each(query string, f func(v []driver.Value) error) error {
+	s, err := k.c.Prepare(query)
+	if err != nil {
+		return err
+	}
+	return s.EachContext(k.ctx, f)
+}
+
+// integrity has SQLite compare the pages, and the indexes with their rows. If the application has tables in the file, it
+// looks at the journal's alone: the others may break constraints of their own, and have indexes by functions that only
+// the application knows.
+func (k *checking) integrity() error {
+	checks := []string{"PRAGMA integrity_check"}
+	theirs, err := k.c.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
+	if err == nil && theirs != int64(0) {
+		checks = nil
+		err = k.each("SELECT name FROM sqlite_schema WHERE type = 'table' AND NOT ("+isTheirs+")", func(v []driver.Value) error {
+			checks = append(checks, fmt.Sprintf("PRAGMA integrity_check(%q)", v[0]))
+			return nil
+		})
+	}
+	for _, check := range checks {
+		if err != nil {
+			break
+		}
+		err = k.each(check, func(v []driver.Value) error {
+			if v[0] != "ok" {
+				k.file("integrity_check finds nothing, but: %v", v[0])
+			}
+			return nil
+		})
+	}
+	return err
+}
+
+const definitions = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+
+// schema finds changes to the journal's own tables.
+func (k *checking) schema() error {
+	fresh, err := conn.DialMode(":memory:", "memory", nil)
+	if err != nil {
+		return err
+	}
+	defer fresh.Close()
+	if err := fresh.Exec(tables); err != nil {
+		return err
+	}
+	want, ours := make(map[string]string), make(map[string]bool)
+	made := checking{k.ctx, k.path, fresh, nil}
+	err = made.each(definitions, func(v []driver.Value) error {
+		want[v[0].(string)], ours[v[1].(string)] = v[2].(string), true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = k.each(definitions, func(v []driver.Value) error {
+		name, table := v[0].(string), v[1].(string)
+		sql, expected := want[name]
+		delete(want, name)
+		switch {
+		case !ours[table]:
+		case !expected:
+			k.file("the table %s has %s, which onceward did not create", table, name)
+		case sql != v[2]:
+			k.file("the definition of %s is as it was made", name)
+		}
+		return nil
+	})
+	for name := range want {
+		k.file("%s is there", name)
+	}
+	return err
+}
+
+// sidecar comes before the head is read, which then is no older. A backup, and nothing after it, is before all epochs.
+func (k *checking) sidecar() error {
+	side, err := sidecar.Read(k.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sidecar.ErrUnclear) {
+		return nil // Open rejects a journal that may not be whole
+	}
+	if err != nil {
+		return err
+	}
+	return k.each("SELECT identity, epoch FROM onceward_head WHERE NOT EXISTS (SELECT 1 FROM onceward_backup)", func(v []driver.Value) error {
+		commits, err := format.DecodeEpoch(v[0].(string), v[1].([]byte))
+		if err == nil && v[0] == side.Identity && commits < side.Number {
+			k.file("it has come as far as its sidecar says: it ends with commit %d, not %d", commits, side.Number)
+		}
+		return err
+	})
+}
+
+// head looks at the head, and for handles that it did not give out.
+func (k *checking) head() error {
+	s, err := k.c.Prepare("SELECT " + headColumns + " FROM onceward_head")
+	if err == nil {
+		_, err = readHead(s)
+	}
+	if errors.Is(err, format.ErrDamaged) {
+		k.file("its head is as it was written")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return k.each("SELECT handle FROM onceward_rows WHERE handle > (SELECT newest FROM onceward_head)", func(v []driver.Value) error {
+		k.found(journal.Violation{Handle: v[0].(int64), Invariant: "its handle was given out"})
+		return nil
+	})
+}
+
+// strays finds parts of operations, and steps of flows, without their row.
+func (k *checking) strays() error {
+	return k.each(`SELECT 0, handle FROM onceward_requests r WHERE NOT EXISTS (SELECT 1 FROM onceward_rows WHERE handle = r.handle)
+		UNION SELECT 0, handle FROM onceward_answers a WHERE NOT EXISTS (SELECT 1 FROM onceward_rows WHERE handle = a.handle)
+		UNION SELECT 1, flow FROM onceward_steps s WHERE NOT EXISTS (SELECT 1 FROM onceward_flows WHERE handle = s.flow)`, func(v []driver.Value) error {
+		found := journal.Violation{Handle: v[1].(int64), Invariant: "its request and its answer are of an operation that is there"}
+		if v[0] == int64(1) {
+			found.Flow, found.Invariant = true, "its steps are of a flow that is there"
+		}
+		k.found(found)
+		return nil
+	})
+}
+
+func (k *checking) heard() error {
+	return k.each("SELECT digest FROM onceward_heard", func(v []driver.Value) error {
+		if !format.IsHeard(format.ToBytes(v[0])) {
+			k.file("an event that was heard is as it was written")
+		}
+		return nil
+	})
+}
+
+// sessions finds sessions without a file. A session that ends loses its row first.
+func (k *checking) sessions() error {
+	missing, err := k.withoutFile()
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	still, err := k.withoutFile()
+	for id := range missing {
+		if still[id] {
+			k.file("session %s has its file", id)
+		}
+	}
+	return err
+}
+
+func (k *checking) withoutFile() (ids map[string]bool, err error) {
+	ids = make(map[string]bool)
+	return ids, k.each("SELECT id FROM onceward_sessions", func(v []driver.Value) error {
+		id := v[0].(string)
+		is, err := os.Stat(sessions.Path(k.path, id))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && sessionfile.IsCopy(k.path, sessions.Path(k.path, id), is) {
+			ids[id] = true
+		}
+		return nil
+	})
+}
