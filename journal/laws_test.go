@@ -323,8 +323,12 @@ var laws = []law{
 			return true
 		}
 		if s.ev.Kind == journal.EventAdopt {
+			seen := s.ev.Last
+			if s.ev.Unconfirmed.IsZero() {
+				seen = latest(s.ev.At, s.ev.Last)
+			}
 			return s.op.FirstSentAt.After(s.op.CreatedAt) &&
-				(s.next.FirstSentAt.Equal(s.op.CreatedAt) || s.next.FirstSentAt.Equal(latest(s.ev.At, s.ev.Last)) && s.op.CreatedAt.After(s.next.FirstSentAt))
+				(s.next.FirstSentAt.Equal(s.op.CreatedAt) || s.next.FirstSentAt.Equal(seen) && s.op.CreatedAt.After(s.next.FirstSentAt))
 		}
 		return releases(s.ev.Kind) && s.ev.Unsent && s.next.FirstSentAt.Equal(s.op.Found.FirstSentAt)
 	}},
@@ -365,7 +369,7 @@ var laws = []law{
 	{"a pending operation gets a reason for attention only if it is parked a day after the first time, by a time that has passed", func(s *step) bool {
 		passed := stamped(s.ev.At)
 		if !s.ev.Unconfirmed.IsZero() && s.ev.Last.Before(passed) {
-			passed = stamped(s.ev.Last)
+			passed = s.ev.Last
 		}
 		return s.next.State != journal.StatePending || s.next.Attention == "" || s.next.Attention == s.op.Attention && s.op.State == journal.StatePending ||
 			!s.op.ParkedSince.IsZero() && passed.Sub(s.op.ParkedSince) >= journal.PendingAttentionAfter

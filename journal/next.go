@@ -148,6 +148,15 @@ func passed(ev *Event) time.Time {
 	return earlier(ev.At, ev.Last)
 }
 
+// latest returns the journal's latest time once it has seen the caller's clock. A clock that is not believed does not
+// move it.
+func latest(ev *Event) time.Time {
+	if ev.Unconfirmed.IsZero() {
+		return later(ev.At, ev.Last)
+	}
+	return ev.Last
+}
+
 // closer moves t from one clock's time to another's: the result is as long after to as t is after from. The zero time
 // stays. A time before from and after to also stays, such as a provider's Retry-After that another clock has dated.
 // But if it is further ahead of to than Leap, no such clock has set it, and closer moves it too.
@@ -1083,7 +1092,11 @@ func adopt(op *Operation, live bool, ev *Event) (Decision, error) {
 	}
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
-		op.sentFrom(earlier(op.CreatedAt, later(ev.At, ev.Last))) // an enqueued one need not have moved the journal's time
+		now := latest(ev)
+		op.sentFrom(earlier(op.CreatedAt, now)) // an enqueued one need not have moved the journal's time
+		if ev.Unconfirmed.IsZero() && op.CreatedAt.Sub(now) > op.Terms.leapMargin() {
+			op.WindowClosed = true // a clock that ran ahead dated its creation, which may be as old as the journal
+		}
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	closeWindow(op, ev)

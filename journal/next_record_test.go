@@ -900,6 +900,38 @@ func TestAdoptedUnderAClockThatRanAhead(t *testing.T) {
 	assert.Equal(t, journal.StateUnknown, op.State)
 }
 
+// A clock that had leapt enqueued the operation. While no clock is believed that says how old it is, it counts as sent
+// from the journal's latest time. A clock that is believed, and is behind the creation, closes its window.
+func TestAdoptedAfterALeap(t *testing.T) {
+	op, _ := next(t, journal.Operation{}, false, enqueued(func(ev *journal.Event) { ev.At = noon.Add(3 * day) }))
+	last := noon.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		ev     journal.Event
+		sent   time.Time
+		closed bool
+	}{
+		"the same clock":                    {jumped(journal.Event{At: noon.Add(3 * day), Last: last}), last, false},
+		"a clock that has leapt less":       {jumped(journal.Event{At: noon.Add(2 * day), Last: last}), last, false},
+		"a clock that has leapt back":       {jumped(journal.Event{At: noon.Add(-5 * time.Hour), Last: last}), last, false},
+		"a right clock":                     {journal.Event{At: noon, Last: last}, noon, true},
+		"a clock behind by the margin":      {journal.Event{At: noon.Add(3*day - time.Hour), Last: last}, noon.Add(3*day - time.Hour), false},
+		"a clock behind by more":            {journal.Event{At: noon.Add(3*day - time.Hour - 1e6), Last: last}, noon.Add(3*day - time.Hour - 1e6), true},
+		"a clock that is ahead as the leap": {journal.Event{At: noon.Add(3*day + time.Hour), Last: last}, noon.Add(3 * day), false},
+	} {
+		tc.ev.Kind = journal.EventAdopt
+		adopted, decision := next(t, op, false, tc.ev)
+		assert.Equal(t, journal.Recorded, decision, name)
+		assert.Equal(t, tc.sent, adopted.FirstSentAt, name)
+		assert.Equal(t, tc.closed, adopted.WindowClosed, name)
+		assert.Equal(t, tc.closed, adopted.State == journal.StateUnknown, name)
+		seen := tc.ev.Last
+		if tc.ev.Unconfirmed.IsZero() {
+			seen = tc.ev.At
+		}
+		assert.Empty(t, journal.Violations(adopted, seen), name)
+	}
+}
+
 // The cancel of a Begin with a lost result finds its claim by the time of the last change. A mere read must not hide
 // it.
 func TestReadingDoesNotChangeTheOperation(t *testing.T) {
