@@ -196,6 +196,8 @@ type Event struct {
 	// believed. A store sets it. Until then nothing is resent by window, and a time is over only if it is over by Last
 	// too.
 	Unconfirmed time.Time
+	// Ahead is the latest time shown by a clock that was set back since. Zero means that none was. Look. A store sets it.
+	Ahead time.Time
 	// Since is when the clock jumped ahead, by its own time, if that is confirmed now. Clock. Last is the latest time
 	// before. A store sets it.
 	Since time.Time

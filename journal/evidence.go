@@ -36,6 +36,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // a clock that was ahead keeps no caller from asking
 		return Later, nil
 	}
+	closeRepeat(op, ev)
 	op.Looks++
 	op.LookedAt = ev.At
 	if op.State == StateUnknown && !op.Disputed {

@@ -45,7 +45,7 @@ func (e *EventError) Unwrap() error { return ErrInvalidEvent }
 // Next shares slices and maps of op and ev with its result and writes to none.
 func Next(op Operation, live bool, ev Event) (Operation, Decision, error) {
 	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
-	ev.Since = stamp(ev.Since)
+	ev.Since, ev.Ahead = stamp(ev.Since), stamp(ev.Ahead)
 	if ev.Kind != EventEnqueue { // which sends nothing, and may not know the latest time
 		closeWindow(&op, &ev)
 	}
@@ -168,11 +168,26 @@ func closer(t, from, to time.Time) time.Time {
 }
 
 // closeWindow closes the window of an operation whose stamp came from a clock that ran ahead. The present clock is
-// behind it by more than the margin, and is believed. An operation that has its answer is not sent again.
+// behind it by more than the margin, and is believed. A completed operation is not sent again, except for its missing
+// answer (see closeRepeat).
 func closeWindow(op *Operation, ev *Event) {
-	if ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At) && (op.State != StateCompleted || op.AnswerMissing()) {
+	if op.State != StateCompleted && isAhead(op, ev) {
 		op.WindowClosed = true
 	}
+}
+
+// closeRepeat closes the window of a completed operation that is looked up for its missing answer. No clock's event
+// reaches such an operation. So a first send at or before the latest time of a clock that was set back counts as that
+// clock's.
+func closeRepeat(op *Operation, ev *Event) {
+	if op.State == StateCompleted && (isAhead(op, ev) || !ev.Ahead.Before(sentSince(op))) {
+		op.WindowClosed = true
+	}
+}
+
+// isAhead reports whether the operation's first send is dated by a clock that is ahead of the present, believed one.
+func isAhead(op *Operation, ev *Event) bool {
+	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At)
 }
 
 // sentSince returns the earliest possible time of the first send, or zero if there was none. The window begins then.

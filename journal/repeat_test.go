@@ -100,6 +100,24 @@ func TestNoRepeatInTheWindowOfAClockThatRanAhead(t *testing.T) {
 	assert.True(t, op.WindowClosed)
 	assert.Equal(t, journal.Never, journal.MayRepeat(&op, today, later, later, time.Time{}).Answer)
 
+	// No process asked for it until that clock's time had passed. The journal knows of that clock.
+	asked := journal.Event{Kind: journal.EventLook, At: later, Last: later, Due: later.Add(time.Minute), Asked: true}
+	for sentAfter, closed := range map[time.Duration]bool{-time.Millisecond: true, 0: true, time.Millisecond: false} {
+		op, ev := found(), asked
+		op.FirstSentAt, ev.Ahead = ahead, ahead.Add(-sentAfter)
+		op, _ = next(t, op, false, ev)
+		assert.Equal(t, closed, op.WindowClosed, sentAfter)
+	}
+	op = found()
+	op.FirstSentAt = ahead
+	op, _ = next(t, op, false, asked)
+	assert.False(t, op.WindowClosed, "no clock was set back")
+
+	op = found()
+	op.FirstSentAt = ahead
+	op, _ = next(t, op, false, journal.Event{Kind: journal.EventClock, At: noon, Last: ahead, Ahead: ahead})
+	assert.False(t, op.WindowClosed, "the clock's event need not reach completed operations")
+
 	whole := found()
 	whole.FirstSentAt, whole.Answer = ahead, &journal.Answer{Status: 200}
 	whole, _ = next(t, whole, false, journal.Event{Kind: journal.EventClock, At: noon, Last: ahead})

@@ -166,6 +166,34 @@ var clockTests = []test{
 		assert.True(t, c.get(named("short")).WindowClosed)
 		assert.False(t, c.get(named("long")).WindowClosed)
 	}},
+	{"an operation without its answer is not repeated inside the window of a clock that was set back", func(t *testing.T, h Harness) {
+		c := newCaller(t, h.Journal)
+		found := func(id string) {
+			done := c.completeEvent(c.begin(named(id)))
+			done.Answer.Omitted, done.Answer.Body, done.Delivered = true, nil, true
+			c.decide(done, journal.Recorded)
+		}
+		c.begin(named("before"))
+		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
+		found("ahead")
+		c.jump(noon.Add(time.Minute)) // and is set right
+		c.flush()
+		if h.Reopen != nil && !h.ForgetsAhead {
+			c.now = noon.Add(time.Hour)
+			next := newCaller(t, h.Reopen(t))
+			next.now = c.now
+			c = next
+		}
+		c.now = noon.Add(10*time.Hour + time.Minute)
+		found("after")
+		c.now = c.now.Add(time.Minute)
+		for id, closed := range map[string]bool{"ahead": true, "after": false} {
+			ev := c.event(journal.EventLook)
+			ev.Ref, ev.Due, ev.Asked = named(id), c.now.Add(time.Minute), true
+			assert.Equal(t, closed, c.decide(ev, journal.Look).WindowClosed, id)
+			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
+		}
+	}},
 	{"a claim and a reap see the clock too", func(t *testing.T, h Harness) {
 		for name, ask := range map[string]func(c *caller){
 			"claim": func(c *caller) { c.claim(10) },

@@ -61,6 +61,8 @@ type Harness struct {
 	// the store as another program would. n selects the work, and is at least 0. It changes nothing that the journal
 	// reports of its operations.
 	Upkeep func(t *testing.T, j journal.Journal, n int)
+	// ForgetsAhead says that the next process does not know that a clock was set back before (store.Clock.Ahead).
+	ForgetsAhead bool
 }
 
 // Run runs the suite, each test on a harness of its own.

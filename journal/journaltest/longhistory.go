@@ -80,7 +80,11 @@ func (s *history) reopen(killed bool) {
 	s.h.Journal, s.sessions = s.h.Reopen(s.t), nil
 	clear(s.model.live)
 	// The next process knows the recorded clock, and not the last one's own measurements.
-	s.model.clock = store.Clock{Last: s.model.clock.Last, LeastMargin: s.model.clock.LeastMargin, Jumped: s.model.clock.Jumped}
+	kept := store.Clock{Last: s.model.clock.Last, LeastMargin: s.model.clock.LeastMargin, Jumped: s.model.clock.Jumped, Ahead: s.model.clock.Ahead}
+	if s.h.ForgetsAhead {
+		kept.Ahead = time.Time{}
+	}
+	s.model.clock = kept
 	for range 3 {
 		s.join()
 	}

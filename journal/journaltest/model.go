@@ -69,7 +69,7 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 	if i >= 0 {
 		op = m.ops[i]
 	}
-	ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
+	ev.Last, ev.Unconfirmed, ev.Ahead = m.clock.Last, m.clock.Unconfirmed(ev.At), m.clock.Ahead
 	ev.Taken, ev.Sole = m.taken(i, op, ev), m.sole(i, op, ev)
 	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
 	switch {

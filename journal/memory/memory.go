@@ -98,7 +98,7 @@ func (j *Journal) misuse(holder journal.Operation, ev *journal.Event) journal.Re
 // applyTo runs Next on op, a copy of the stored one, and stores the result, or stages it in t. It fills in the part of the
 // event that a store sets.
 func (j *Journal) applyTo(t *transaction, op *journal.Operation, ev *journal.Event) (journal.Result, error) {
-	ev.Last, ev.Unconfirmed = j.clock.Last, j.clock.Unconfirmed(ev.At)
+	ev.Last, ev.Unconfirmed, ev.Ahead = j.clock.Last, j.clock.Unconfirmed(ev.At), j.clock.Ahead
 	ev.Taken, ev.Sole = store.NamesObject(*ev) && j.taken(op, ev), j.sole(op, ev)
 	next, decision, err := journal.Next(*op, j.live(op.Holder), *ev)
 	answered := next.Answer != op.Answer // by the asker

@@ -85,11 +85,14 @@ func (t *tx) takeClock() error {
 
 // keepClock writes the clock's state.
 func (t *tx) keepClock() error {
-	var jumped any
+	var jumped, ahead any
 	if !t.clock.Jumped.IsZero() {
 		jumped = t.clock.Jumped.UnixMilli()
 	}
-	_, err := t.exec("UPDATE "+t.j.schema+".journal SET last_at = $1, least_margin = $2, jumped_at = $3", dbclock.Millis(t.clock.Last), int64(t.clock.LeastMargin), jumped)
+	if !t.clock.Ahead.IsZero() {
+		ahead = t.clock.Ahead.UnixMilli()
+	}
+	_, err := t.exec("UPDATE "+t.j.schema+".journal SET last_at = $1, least_margin = $2, jumped_at = $3, ahead_at = $4", dbclock.Millis(t.clock.Last), int64(t.clock.LeastMargin), jumped, ahead)
 	return err
 }
 

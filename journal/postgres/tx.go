@@ -313,7 +313,7 @@ func (t *tx) next(r *record.Row, ev journal.Event) (journal.Result, *record.Row,
 	if ev.Sole, err = t.sole(&r.Op, ev); err != nil {
 		return journal.Result{}, nil, err
 	}
-	ev.Last, ev.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
+	ev.Last, ev.Unconfirmed, ev.Ahead = t.clock.Last, t.unconfirmed(ev.At), t.clock.Ahead
 	next, decision, err := journal.Next(r.Op, live, ev)
 	if err != nil {
 		return journal.Result{}, nil, err

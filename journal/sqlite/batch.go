@@ -308,7 +308,7 @@ func (b *batch) next(r row, p *prepared, out *outcome) error {
 		}
 	}
 	ev := p.Event
-	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
+	ev.Last, ev.Unconfirmed, ev.Ahead = out.last, out.unconfirmed, b.clock.Ahead
 	if ev.Taken, err = b.takes(&r.Op, ev); err != nil {
 		return err
 	}

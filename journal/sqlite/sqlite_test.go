@@ -47,9 +47,10 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 func harness(t *testing.T, path string) journaltest.Harness {
 	first := open(t, path)
 	return journaltest.Harness{
-		Journal: first,
-		Seed:    soak.Seed(t, 1),
-		Open:    func(t *testing.T) journal.Journal { return open(t, path) },
+		Journal:      first,
+		ForgetsAhead: true,
+		Seed:         soak.Seed(t, 1),
+		Open:         func(t *testing.T) journal.Journal { return open(t, path) },
 		Reopen: func(t *testing.T) journal.Journal {
 			_ = first.Close() // the test may have closed it
 			return open(t, path)

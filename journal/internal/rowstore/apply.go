@@ -71,11 +71,11 @@ func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
 
 // outcome is a journal.Result whose parts are still encoded.
 type outcome struct {
-	it                *item // nil if there is no operation
-	decision          journal.Decision
-	last, unconfirmed time.Time
-	request           *journal.Request // the caller's own, if it was recorded
-	answer            *journal.Answer  // the new one
+	it                       *item // nil if there is no operation
+	decision                 journal.Decision
+	last, unconfirmed, ahead time.Time
+	request                  *journal.Request // the caller's own, if it was recorded
+	answer                   *journal.Answer  // the new one
 }
 
 // apply applies an event after it has seen the caller's clock.
@@ -139,7 +139,7 @@ func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
 	}
 	out := b.clock.outcome(p.At)
 	ev := p.Event
-	ev.Last, ev.Unconfirmed = out.last, out.unconfirmed
+	ev.Last, ev.Unconfirmed, ev.Ahead = out.last, out.unconfirmed, out.ahead
 	if ev.Taken, err = b.taken(&op, &ev); err != nil {
 		return nil, err
 	}
@@ -361,5 +361,5 @@ func (b *batch) marked(mark int64) ([]int64, error) {
 func (c *clock) outcome(at time.Time) *outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &outcome{last: c.is.Last, unconfirmed: c.is.Unconfirmed(at)}
+	return &outcome{last: c.is.Last, unconfirmed: c.is.Unconfirmed(at), ahead: c.is.Ahead}
 }

@@ -81,7 +81,7 @@ func (c *clock) passed(at time.Time) time.Time {
 func (c *clock) kept() store.Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return store.Clock{Last: c.is.Last, Jumped: c.is.Jumped, LeastMargin: c.is.LeastMargin}
+	return store.Clock{Last: c.is.Last, Jumped: c.is.Jumped, Ahead: c.is.Ahead, LeastMargin: c.is.LeastMargin}
 }
 
 // owe has the next transaction repeat sweeps.
@@ -105,5 +105,5 @@ const unkept = time.Hour
 
 // isNews reports whether the clock must be committed, even if no row changed.
 func isNews(now, recorded store.Clock) bool {
-	return !now.Jumped.Equal(recorded.Jumped) || now.LeastMargin != recorded.LeastMargin || now.Last.Sub(recorded.Last) >= unkept
+	return !now.Jumped.Equal(recorded.Jumped) || !now.Ahead.Equal(recorded.Ahead) || now.LeastMargin != recorded.LeastMargin || now.Last.Sub(recorded.Last) >= unkept
 }

@@ -25,6 +25,9 @@ type Clock struct {
 	// ahead, or behind; else the zero time. A store must keep it with Last: whoever
 	// comes after a jump back has to know of it.
 	Jumped time.Time
+	// Ahead is the latest time of a clock that was set back: Last when windows were closed, or at Reset. Zero means that
+	// no clock was. A store must keep it with Last.
+	Ahead time.Time
 
 	looked   time.Time     // when an asker's clock was seen, by this process's own time
 	jumpedAt time.Time     // when Jumped was seen at the earliest, likewise; zero: that can't be told
@@ -57,7 +60,7 @@ func (c *Clock) stands(at time.Time) int {
 // goes further back. It must be, too, if the clock has caught up from there unseen, and if a jump ahead is confirmed,
 // turns out to be none, or goes on in strides.
 func (c *Clock) See(at time.Time) bool {
-	at = stamp(at)
+	at, last := stamp(at), c.Last
 	c.looked = time.Now()
 	is, was := c.stands(at), near
 	switch {
@@ -104,6 +107,9 @@ func (c *Clock) See(at time.Time) bool {
 	}
 	if sweep {
 		c.sweep.Last = c.Last
+		if c.LeastMargin > 0 && last.Sub(c.sweep.At) > c.LeastMargin {
+			c.Ahead = latest(c.Ahead, last)
+		}
 	}
 	return sweep
 }
@@ -194,9 +200,13 @@ func (c *Clock) Passed(at time.Time) time.Time {
 
 // Reset makes at the latest time, since an operator said so. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
-	c.sweep = journal.Event{Kind: journal.EventClock, At: stamp(at), Last: latest(c.Last, stamp(at))}
+	at = stamp(at)
+	c.sweep = journal.Event{Kind: journal.EventClock, At: at, Last: latest(c.Last, at)}
 	c.jump(time.Time{}, near)
-	c.Last = stamp(at)
+	if c.Last.After(at) {
+		c.Ahead = latest(c.Ahead, c.Last)
+	}
+	c.Last = at
 }
 
 // Forget notes that operations may have come in while an asker's clock was behind. No window of theirs was closed.
@@ -211,7 +221,7 @@ func (c *Clock) Take(kept Clock) {
 			c.aheadAt = time.Now()
 		}
 	}
-	c.Last, c.LeastMargin = latest(c.Last, kept.Last), kept.LeastMargin
+	c.Last, c.Ahead, c.LeastMargin = latest(c.Last, kept.Last), latest(c.Ahead, kept.Ahead), kept.LeastMargin
 	c.Forget()
 }
 

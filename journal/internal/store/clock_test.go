@@ -74,6 +74,17 @@ func TestClockRegressClosesWindowsOnce(t *testing.T) {
 		{at: 6*time.Hour + soon, sweep: true, swept: 6 * time.Hour, why: "and on"},
 	})
 	assert.Equal(t, noon.Add(10*time.Hour), c.Last)
+	assert.Equal(t, c.Last, c.Ahead)
+	look(t, &c, []sighting{{at: 30 * time.Hour, sweep: true}})
+	assert.Equal(t, noon.Add(10*time.Hour), c.Ahead, "the clock that was set back had come so far")
+	c.Take(store.Clock{Last: c.Last, LeastMargin: c.LeastMargin, Ahead: noon.Add(20 * time.Hour)})
+	assert.Equal(t, noon.Add(20*time.Hour), c.Ahead, "another process has seen another")
+	c.Take(store.Clock{Last: c.Last, LeastMargin: c.LeastMargin, Ahead: noon})
+	assert.Equal(t, noon.Add(20*time.Hour), c.Ahead)
+	c.Reset(noon.Add(29 * time.Hour))
+	assert.Equal(t, noon.Add(30*time.Hour), c.Ahead, "an operator has set it back")
+	c.Reset(noon.Add(31 * time.Hour))
+	assert.Equal(t, noon.Add(30*time.Hour), c.Ahead)
 }
 
 // If other processes write, operations that a right clock stamped keep their windows.
@@ -107,6 +118,7 @@ func TestClockSetRightAgainClosesNothing(t *testing.T) {
 		{at: 10*time.Hour + 5*time.Minute, sweep: true, why: "and is set right: as of where it stands now"},
 	})
 	assert.Zero(t, c.Jumped)
+	assert.Zero(t, c.Ahead)
 }
 
 // A clock that catches up unseen closes windows too. A clock that was ten hours ahead is set right, and no process asks

@@ -14,6 +14,7 @@ CREATE TABLE {{schema}}.journal (
   last_at bigint NOT NULL DEFAULT 0,      -- the latest time, as far as no lane has it
   least_margin bigint NOT NULL DEFAULT 0, -- in nanoseconds; 0: none
   jumped_at bigint,                       -- where the askers' clock has jumped to
+  ahead_at bigint,                        -- the latest time of a clock that was set back
   system_identifier text, database_oid text, table_oid text, timeline text, -- where it lay when it was seen last
   synchronous boolean NOT NULL DEFAULT false,                         -- commits waited for a standby then
   restored text,                          -- why it counts as restored; NULL: it doesn't

@@ -298,6 +298,9 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 		if db.head.Clock.Last.After(head.Clock.Last) {
 			head.Clock.Last = db.head.Clock.Last
 		}
+		if db.head.Clock.Ahead.After(head.Clock.Ahead) {
+			head.Clock.Ahead = db.head.Clock.Ahead
+		}
 		if least := db.head.Clock.LeastMargin; least != 0 && (head.Clock.LeastMargin == 0 || least < head.Clock.LeastMargin) {
 			head.Clock.LeastMargin = least
 		}

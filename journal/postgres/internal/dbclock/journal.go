@@ -75,7 +75,7 @@ func (j *Journal) Take(kept store.Clock, resets int) {
 // TakeNews takes over the clock's recorded state if it says more than c. A process must not take over its own record:
 // that would close windows of operations that began since.
 func TakeNews(c *store.Clock, kept store.Clock) {
-	if kept.Last.After(c.Last) || !kept.Jumped.Equal(c.Jumped) || kept.LeastMargin != c.LeastMargin {
+	if kept.Last.After(c.Last) || !kept.Jumped.Equal(c.Jumped) || kept.Ahead.After(c.Ahead) || kept.LeastMargin != c.LeastMargin {
 		c.Take(kept)
 	}
 }
@@ -89,16 +89,16 @@ type Conn interface {
 // locks the journal's row, or "".
 func Kept(ctx context.Context, conn Conn, schema, lock string) (is store.Clock, resets int, err error) {
 	var last, margin, laneLast, laneMargin int64
-	var jumped *int64
-	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, (length(history) - length(replace(history, '"+Reset+"', ''))) / length('"+Reset+"') FROM "+
-		schema+".journal"+lock).Scan(&last, &margin, &jumped, &resets); err != nil {
+	var jumped, ahead *int64
+	if err := conn.QueryRow(ctx, "SELECT last_at, least_margin, jumped_at, ahead_at, (length(history) - length(replace(history, '"+Reset+"', ''))) / length('"+Reset+"') FROM "+
+		schema+".journal"+lock).Scan(&last, &margin, &jumped, &ahead, &resets); err != nil {
 		return store.Clock{}, 0, err
 	}
 	err = conn.QueryRow(ctx, "SELECT coalesce(max(last_at), 0), coalesce(min(nullif(least_margin, 0)), 0) FROM "+schema+".lanes").Scan(&laneLast, &laneMargin)
 	if err != nil {
 		return store.Clock{}, 0, err
 	}
-	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: record.TimeOf(jumped)}
+	kept := store.Clock{LeastMargin: time.Duration(margin), Jumped: record.TimeOf(jumped), Ahead: record.TimeOf(ahead)}
 	if last = max(last, laneLast); last != 0 {
 		kept.Last = time.UnixMilli(last).UTC()
 	}

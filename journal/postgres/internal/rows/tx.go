@@ -82,14 +82,14 @@ func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head)
 const (
 	readHead = "SELECT (SELECT batch FROM {{s}}.lanes WHERE process = $1 AND lane = 0), " + clocks
 	clocks   = `coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
-	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), (SELECT hooked FROM {{s}}.journal), (SELECT naming FROM {{s}}.journal) FROM {{s}}.lanes`
+	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0), (SELECT hooked FROM {{s}}.journal), (SELECT naming FROM {{s}}.journal) FROM {{s}}.lanes`
 )
 
 // scanClocks reads one value and then clocks.
 func scanClocks(rows pgx.Rows, head *rowstore.Head, first any) error {
-	var last, jumped, margin int64
-	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &head.Hook, &head.Naming)
-	head.Clock.Last, head.Clock.Jumped, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), time.Duration(margin)
+	var last, jumped, margin, ahead int64
+	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming)
+	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
 	return err
 }
 
@@ -154,8 +154,8 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		p.queue(nil, "UPDATE {{s}}.journal SET naming = $1", head.Naming)
 	}
 	own := len(p.answers)
-	p.queue(nil, "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $3, jumped_at = $4, least_margin = $5 WHERE process = $1 AND lane = 0 AND batch = $2"+exactly(1),
-		t.lane.id, t.lane.number, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin))
+	p.queue(nil, "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $3, jumped_at = $4, least_margin = $5, ahead_at = $6 WHERE process = $1 AND lane = 0 AND batch = $2"+exactly(1),
+		t.lane.id, t.lane.number, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
 	p.queue(nil, "COMMIT")
 	if failed, err := p.send(ctx, t.c); err != nil {
 		return t.fate(err, failed == own)

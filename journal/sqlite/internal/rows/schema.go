@@ -27,6 +27,7 @@ CREATE TABLE onceward_head (
 	last_at      INTEGER NOT NULL,
 	jumped_at    INTEGER NOT NULL,
 	least_margin INTEGER NOT NULL,
+	ahead_at     INTEGER NOT NULL,
 	hook         INTEGER NOT NULL, -- 1: outcomes are for a hook
 	naming       TEXT NOT NULL,    -- of receipts' keys
 	sum          INTEGER NOT NULL  -- of the row
@@ -154,7 +155,7 @@ func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, hook, naming, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ type head struct {
 
 // changing are the columns of the head that commits change, and the sum of the row.
 func (h *head) changing() []any {
-	numbers := [...]int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), 0}
+	numbers := [...]int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), toColumn(h.Clock.Ahead), 0}
 	if h.Hook {
 		numbers[len(numbers)-1] = 1
 	}
@@ -193,21 +194,21 @@ func (h *head) changing() []any {
 	return append(args, h.Naming, int64(format.Sum(append(b, h.Naming...))))
 }
 
-const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, hook, naming, sum"
+const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, sum"
 
 // readHead reads headColumns.
 func readHead(s stmt) (h head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.version, h.Identity, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[6].(int64)), fromColumn(v[7].(int64)), time.Duration(v[8].(int64))
-		h.Hook, h.Naming = v[9] == int64(1), v[10].(string)
+		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[9].(int64)), v[10] == int64(1), v[11].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
 		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
 			return err
 		}
-		if args := h.changing(); args[len(args)-1] != v[11] {
+		if args := h.changing(); args[len(args)-1] != v[12] {
 			return format.ErrSum
 		}
 		return nil

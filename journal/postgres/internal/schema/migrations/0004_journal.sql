@@ -49,6 +49,7 @@ CREATE TABLE {{schema}}.lanes (
   last_at bigint NOT NULL DEFAULT 0,      -- the latest time
   jumped_at bigint NOT NULL DEFAULT 0,    -- where the callers' clock has jumped to; 0: it has not
   least_margin bigint NOT NULL DEFAULT 0, -- in nanoseconds; 0: none
+  ahead_at bigint NOT NULL DEFAULT 0,     -- the latest time of a clock that was set back; 0: none was
   PRIMARY KEY (process, lane)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0.02);
 
