@@ -30,7 +30,7 @@ import (
 // The journal counts as restored until the last of these commits, so a partly adopted journal sends nothing. If Adopt
 // returns an error, or its process dies, call it again. It begins anew, and a second adoption changes nothing. If the
 // error names a damaged operation, the journal was adopted, and that operation stays as it is.
-func (j *Journal) Adopt(ctx context.Context) error {
+func (j *laneJournal) Adopt(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (t *tx) adopted(mark string) error {
 // Confirm ends the restored state without changing an operation: after a planned move, a promotion without loss, or an
 // upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be,
 // in use. It ends all sessions. If the journal does not count as restored, it does nothing.
-func (j *Journal) Confirm(ctx context.Context) error {
+func (j *laneJournal) Confirm(ctx context.Context) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err

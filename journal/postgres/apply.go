@@ -14,7 +14,7 @@ import (
 // without its caller's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
 // database's with ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation in
 // this process come after it all the same.
-func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *laneJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.Result{}, err
@@ -48,7 +48,7 @@ func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 }
 
 // applyFast has a lane write the result that this process decided.
-func (j *Journal) applyFast(ctx context.Context, a ask, w *batching.Write) (journal.Result, error) {
+func (j *laneJournal) applyFast(ctx context.Context, a ask, w *batching.Write) (journal.Result, error) {
 	if err := j.group.Submit(ctx, w); err != nil {
 		return journal.Result{}, err
 	}
@@ -76,7 +76,7 @@ func (j *Journal) applyFast(ctx context.Context, a ask, w *batching.Write) (jour
 }
 
 // landed waits for a write, and takes the slow path for a rider that needs it.
-func (j *Journal) landed(a ask, w *batching.Write) (journal.Result, error) {
+func (j *laneJournal) landed(a ask, w *batching.Write) (journal.Result, error) {
 	<-w.Done
 	if w.Err == nil {
 		return j.written(w), nil
@@ -91,7 +91,7 @@ func (j *Journal) landed(a ask, w *batching.Write) (journal.Result, error) {
 }
 
 // applySlow decides by the database's rows. It goes on after ctx has ended, so that it never stops halfway.
-func (j *Journal) applySlow(ctx context.Context, a ask, ev journal.Event) (journal.Result, error) {
+func (j *laneJournal) applySlow(ctx context.Context, a ask, ev journal.Event) (journal.Result, error) {
 	done := make(chan struct{})
 	var result journal.Result
 	var err error
@@ -108,7 +108,7 @@ func (j *Journal) applySlow(ctx context.Context, a ask, ev journal.Event) (journ
 	}
 }
 
-func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err error) {
+func (j *laneJournal) apply(a ask, ev journal.Event) (result journal.Result, err error) {
 	var refused error
 	a.held = j.locked.Has(ev.Ref)
 	err = j.tx(j.background, a, func(t *tx) error {
@@ -127,7 +127,7 @@ func (j *Journal) apply(a ask, ev journal.Event) (result journal.Result, err err
 
 // goOn runs f to its end without its caller. Later events of that operation wait for it, and so does the end of a
 // session.
-func (j *Journal) goOn(ref journal.Ref, f func()) {
+func (j *laneJournal) goOn(ref journal.Ref, f func()) {
 	finished := j.left.Add(ref)
 	go func() {
 		f()
@@ -136,7 +136,7 @@ func (j *Journal) goOn(ref journal.Ref, f func()) {
 }
 
 // written is the result of an event that was decided here.
-func (j *Journal) written(w *batching.Write) journal.Result {
+func (j *laneJournal) written(w *batching.Write) journal.Result {
 	after := w.After()
 	j.held.Keep(after, w.As, true)
 	return journal.Result{Operation: after.Op, Decision: w.Decision, Last: w.Event.Last, Unconfirmed: w.Event.Unconfirmed}

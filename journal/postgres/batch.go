@@ -24,12 +24,12 @@ import (
 
 // group has the lanes that commit batches, and the writes that wait for one.
 type group struct {
-	j     *Journal
+	j     *laneJournal
 	lanes []*lane
 	*batching.Queue
 }
 
-func (j *Journal) newGroup(lanes int) *group {
+func (j *laneJournal) newGroup(lanes int) *group {
 	g := &group{j: j, Queue: batching.NewQueue(lanes, j.background.Done())}
 	for i := range lanes {
 		g.lanes = append(g.lanes, j.newLane(i))
@@ -332,7 +332,7 @@ func (g *group) reread(l *lane, batch []*batching.Write, since int64) error {
 
 // rereadOne sets the handle of a write that is in the database. If the row is not as it was to be written, the handle
 // is 0, and the slow path decides the event.
-func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *batching.Write) error {
+func (j *laneJournal) rereadOne(ctx context.Context, conn *pgx.Conn, w *batching.Write) error {
 	handle, args := "$1", []any{int64(0)}
 	if w.Before != nil {
 		args[0] = w.Before.Op.Handle
@@ -356,7 +356,7 @@ func (j *Journal) rereadOne(ctx context.Context, conn *pgx.Conn, w *batching.Wri
 var noRow = new(record.Row)
 
 // decided returns the write of an event by this process's memory, or nil.
-func (j *Journal) decided(ev journal.Event) *batching.Write {
+func (j *laneJournal) decided(ev journal.Event) *batching.Write {
 	before := known.HeldRow{Row: noRow}
 	switch ev.Kind {
 	case journal.EventBegin:

@@ -35,7 +35,7 @@ const everything = math.MaxInt64
 // those, and the next claim fails. If the server refuses a claim, as by a trigger of the application's, Claim skips that
 // operation for a minute. If hundreds are due, an operation that became due since may be claimed up to two seconds after
 // others that were begun later.
-func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *laneJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (t *tx) keepClock() error {
 }
 
 // readClock takes over the clock's recorded state, and reads the database's time.
-func (j *Journal) readClock(ctx context.Context, conn *pgx.Conn) error {
+func (j *laneJournal) readClock(ctx context.Context, conn *pgx.Conn) error {
 	var said time.Time
 	sent := time.Now()
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {
@@ -131,7 +131,7 @@ func (t *tx) margin(terms journal.Terms) {
 }
 
 // readTime is all that Options.ReadOnly asks of the server's clock: by how much it is ahead of this process's.
-func (j *Journal) readTime(ctx context.Context, conn *pgx.Conn) error {
+func (j *laneJournal) readTime(ctx context.Context, conn *pgx.Conn) error {
 	var said time.Time
 	sent := time.Now()
 	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said); err != nil {

@@ -13,7 +13,7 @@ import (
 // anything else. If many operations have no answer, or many flows wait, commits of some hundred correct them before
 // that. The time that passes meanwhile is added to now. After an error the clock is as it was, and some of them may be
 // corrected: call it again.
-func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+func (j *laneJournal) ResetClock(ctx context.Context, now time.Time) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err

@@ -29,17 +29,17 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 	if err != nil {
 		return err
 	}
-	return migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), files)
+	return chosen.migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), files)
 }
 
 // Bury makes by find j's process dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
-	return by.fleet.Bury(ctx, []string{s.ID(), j.fleet.Member().ID}, nil)
+	return laned(by).fleet.Bury(ctx, []string{s.ID(), laned(j).fleet.Member().ID}, nil)
 }
 
 // BuryOthers makes j find all other processes dead.
 func BuryOthers(ctx context.Context, j *Journal) error {
-	rows, err := j.pool.Query(ctx, "SELECT id FROM "+j.schema+".sessions WHERE process <> $1 AND buried_at IS NULL", j.fleet.Member().ID)
+	rows, err := laned(j).pool.Query(ctx, "SELECT id FROM "+laned(j).schema+".sessions WHERE process <> $1 AND buried_at IS NULL", laned(j).fleet.Member().ID)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func BuryOthers(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return err
 	}
-	return j.fleet.Bury(ctx, ids, nil)
+	return laned(j).fleet.Bury(ctx, ids, nil)
 }
 
 // Kill makes a session die, as by kill -9 of its process, and be found dead.
@@ -71,28 +71,30 @@ func Still(opts *Options) {
 }
 
 // CommitIn gives the journal's transactions that much time.
-func CommitIn(j *Journal, most time.Duration) { j.commitTime = most }
+func CommitIn(j *Journal, most time.Duration) { laned(j).commitTime = most }
 
 // SweepBy makes the journal sweep that many operations at a time, with that much time for each page.
-func SweepBy(j *Journal, page int, each time.Duration) { j.sweepPage, j.commitTime = page, each }
+func SweepBy(j *Journal, page int, each time.Duration) {
+	laned(j).sweepPage, laned(j).commitTime = page, each
+}
 
 // Sweeping reports whether the journal sweeps in the background.
-func Sweeping(j *Journal) bool { return len(j.sweeps) > 0 }
+func Sweeping(j *Journal) bool { return len(laned(j).sweeps) > 0 }
 
 // ClaimScans makes claims for some providers go through that many pending operations in one commit.
-func ClaimScans(j *Journal, n int) { j.claimScans = n }
+func ClaimScans(j *Journal, n int) { laned(j).claimScans = n }
 
 // ReadBytes makes the journal read that many bytes of bodies in a commit.
-func ReadBytes(j *Journal, most int) { j.readBytes = most }
+func ReadBytes(j *Journal, most int) { laned(j).readBytes = most }
 
 // LastJoin is the time of the last join, as far as the journal remembers.
-func LastJoin(j *Journal) time.Time { return j.fleet.Memory.LastJoin() }
+func LastJoin(j *Journal) time.Time { return laned(j).fleet.Memory.LastJoin() }
 
 // Background ends when the journal no longer waits for the server.
-func Background(j *Journal) <-chan struct{} { return j.background.Done() }
+func Background(j *Journal) <-chan struct{} { return laned(j).background.Done() }
 
 // RotateAfter makes the journal's lanes take another row after that many batches.
-func RotateAfter(j *Journal, batches int) { j.rotateAfter = batches }
+func RotateAfter(j *Journal, batches int) { laned(j).rotateAfter = batches }
 
 // Statement is a statement as it is run.
 type Statement struct {
@@ -107,7 +109,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 	receipt := journal.Receipt{ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "key-77"}, Handle: 7, State: journal.ReceiptReserved}
 	id := record.ReceiptID(receipt.ReceiptKey)
 	names, values := record.ReceiptArgs(receipt)
-	reserved := append(append(append([]any{id}, names...), values...), j.fleet.ID(), nil, j.receiptLock(id))
+	reserved := append(append(append([]any{id}, names...), values...), laned(j).fleet.ID(), nil, laned(j).receiptLock(id))
 	completed := receiptChange(id, record.ReceiptRow{Receipt: receipt, Facts: record.FactsOf(receipt)}, &receipt)
 	all := map[string]Statement{
 		"claim: count due operations":               {dueCount, []any{by, fewDue + 1}},
@@ -133,9 +135,9 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		"sweep: flows that are due":                 {flowsDue, []any{by}},
 		"sweep: flows":                              {flowsDueAfter, []any{by, 1, sweepPage}},
 		"receipt by its key: look":                  {record.WholeReceipt + "WHERE identity = $1", []any{id}},
-		"receipt by its key: reserve":               {j.sql.receipts.insertAnywhere, reserved},
+		"receipt by its key: reserve":               {laned(j).sql.receipts.insertAnywhere, reserved},
 		"receipt by its key: locked":                {receiptHere, []any{id}},
-		"receipt by its key: complete":              {j.sql.receipts.complete, completed},
+		"receipt by its key: complete":              {laned(j).sql.receipts.complete, completed},
 		"receipt: reap":                             {endedReceipts, []any{by, 100, []int64{7, 8, 9}}},
 		"steps":                                     {record.StepsOfFlows, []any{[]int64{7, 8, 9}}},
 	}
@@ -159,7 +161,7 @@ func (j *Journal) Planned(by int64, holder string) map[string]Statement {
 		})
 	}
 	for name, s := range all {
-		all[name] = Statement{j.in(s.SQL), s.Args}
+		all[name] = Statement{laned(j).in(s.SQL), s.Args}
 	}
 	return all
 }
@@ -175,27 +177,30 @@ func readBy(list func(reader.Reader)) (last Statement) {
 
 // Change replaces the stored fields of an operation, as a release with other fields would.
 func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *journal.Operation)) error {
-	r, err := record.Scan(j.pool.QueryRow(ctx, "SELECT "+record.Columns+j.fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
+	r, err := record.Scan(laned(j).pool.QueryRow(ctx, "SELECT "+record.Columns+laned(j).fromOperations()+"WHERE o.id = $1", []byte(ref.ID)))
 	if err != nil {
 		return err
 	}
 	op := r.Op
 	change(&op)
-	_, err = j.pool.Exec(ctx, "UPDATE "+j.schema+".operations SET facts = $1, revision = revision + 1 WHERE handle = $2", record.Encode(&op, r, false, false).Facts, op.Handle)
+	_, err = laned(j).pool.Exec(ctx, "UPDATE "+laned(j).schema+".operations SET facts = $1, revision = revision + 1 WHERE handle = $2", record.Encode(&op, r, false, false).Facts, op.Handle)
 	return err
 }
 
 // Waiting is the number of writes that wait for the first lane.
-func Waiting(j *Journal) int { return j.group.Waiting() }
+func Waiting(j *Journal) int { return laned(j).group.Waiting() }
 
 // Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.
 func Adopting(ctx context.Context, j *Journal) error {
-	err := j.tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", fleet.Adopting+"test") })
+	err := laned(j).tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", fleet.Adopting+"test") })
 	if err != nil {
 		return err
 	}
-	return j.tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) error {
+	return laned(j).tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) error {
 		_, _, err := t.adopt(0)
 		return err
 	})
 }
+
+// laned returns the engine that keeps rows in memory.
+func laned(j *Journal) *laneJournal { return j.engine.(*laneJournal) }

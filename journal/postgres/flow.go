@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-var _ journal.Flows = (*Journal)(nil)
+var _ journal.Flows = (*laneJournal)(nil)
 
 // ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable, also for
 // FlowEventRecord. If ctx ends first, the event may be recorded.
-func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+func (j *laneJournal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.FlowResult{}, err
@@ -53,7 +53,7 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result j
 // ClaimFlows applies ev, of kind FlowEventClaim, to at most limit claimable flows. It skips flows that another
 // transaction is changing, and unreadable ones. If there is nothing else to claim, it returns the error of the
 // unreadable one.
-func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
+func (j *laneJournal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (t *tx) others(ev journal.FlowEvent, dead []string, limit int, p *passedFlo
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. It returns how many were reaped,
 // also with an error. It skips damaged flows, and returns their error if there is nothing else to reap.
-func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
+func (j *laneJournal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return 0, err

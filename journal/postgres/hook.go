@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-var _ journal.HookKeeper = (*Journal)(nil)
+var _ journal.HookKeeper = (*laneJournal)(nil)
 
 // KeepHook records whether outcomes are for a hook, in a transaction of its own. It needs version 3 of the schema (Migrate).
-func (j *Journal) KeepHook(ctx context.Context, kept bool) error {
+func (j *laneJournal) KeepHook(ctx context.Context, kept bool) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ const (
 )
 
 // HasHook reports whether outcomes are for a hook.
-func (j *Journal) HasHook(ctx context.Context) (kept bool, err error) {
+func (j *laneJournal) HasHook(ctx context.Context) (kept bool, err error) {
 	err = j.reader()(ctx, func(row record.Scanner) error { return row.Scan(&kept) }, hasHook)
 	return kept, err
 }

@@ -23,7 +23,7 @@ import (
 // knows. So the row shows the result of a COMMIT without an answer. Once the tenure is raised, a transaction that is
 // still on its way fails. One goroutine at a time uses it.
 type lane struct {
-	j    *Journal
+	j    *laneJournal
 	conn *pgx.Conn
 
 	leased.Row
@@ -39,7 +39,7 @@ const (
 	txLock    = "50ms"  // for a transaction that waits alone, and leaves the connection to others in between
 )
 
-func (j *Journal) newLane(number int) *lane { return &lane{j: j, Row: leased.Row{Number: number}} }
+func (j *laneJournal) newLane(number int) *lane { return &lane{j: j, Row: leased.Row{Number: number}} }
 
 // hangUp closes the connection.
 func (l *lane) hangUp() {

@@ -17,15 +17,15 @@ import (
 )
 
 var (
-	_ journal.Outbox     = (*Journal)(nil)
-	_ journal.LocalFlows = (*Journal)(nil)
+	_ journal.Outbox     = (*laneJournal)(nil)
+	_ journal.LocalFlows = (*laneJournal)(nil)
 )
 
 // BeginTx starts a transaction of the journal's database on one of the journal's own connections. Its Driver is a
 // pgx.Tx. It is durable once it commits, regardless of its settings. Its Commit resets settings of the session, except
 // behind a pooler (Options.Pooled). The application's own tables may be in that database. At most four are open at a
 // time, and further callers wait. Transactions of the application's own connections work too: see Pgx and SQL.
-func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
+func (j *laneJournal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 // forget returns the statements that reset the session after a transaction of the application's. The next one on that
 // connection may be another tenant's, and begins as the first did. Behind a pooler forget returns "": the sessions
 // are the pooler's, and its clients must not change them.
-func (j *Journal) forget() string {
+func (j *laneJournal) forget() string {
 	if j.opts.Pooled {
 		return ""
 	}
@@ -60,7 +60,7 @@ func (j *Journal) forget() string {
 }
 
 // theirs returns a tx in a transaction of the application's. It sees the caller's clock, but moves nothing by it.
-func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {
+func (j *laneJournal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (*tx, error) {
 	c, err := apptx.RunnerOf(tx)
 	if err != nil {
 		return nil, err
@@ -73,13 +73,13 @@ func (j *Journal) theirs(ctx context.Context, tx journal.Tx, ev journal.Event) (
 	return t, nil
 }
 
-func (j *Journal) inTheir(ctx context.Context, c apptx.Runner, ev journal.Event) *tx {
+func (j *laneJournal) inTheir(ctx context.Context, c apptx.Runner, ev journal.Event) *tx {
 	return &tx{j: j, ctx: ctx, conn: c, at: ev.At, alive: make(map[string]bool), clock: j.seen(ev.At)}
 }
 
 // seen returns the journal's clock once it has seen the caller's. If the caller's clock has jumped, only the returned
 // copy sees it.
-func (j *Journal) seen(at time.Time) store.Clock {
+func (j *laneJournal) seen(at time.Time) store.Clock {
 	clock, still := j.clock.Glance(at)
 	if !still {
 		clock.See(at)
@@ -91,7 +91,7 @@ func (j *Journal) seen(at time.Time) store.Clock {
 // BeginTx. It is recorded if tx commits. Until then, other callers of that name wait for the end of tx. The server may
 // refuse it in a transaction that is serializable, or of repeatable reads (SQLSTATE 40001). Then repeat the whole
 // transaction.
-func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+func (j *laneJournal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.Result{}, err
@@ -132,7 +132,7 @@ func (t *tx) ours() (sql string, args []any) {
 }
 
 // startHere is an expression for when the server was started, as far as it can tell.
-func (j *Journal) startHere() string {
+func (j *laneJournal) startHere() string {
 	if j.fleet.Started() == nil {
 		return noStart
 	}
@@ -195,7 +195,7 @@ var errSlowHandler = errors.New("postgres: deliver: the handler took longer than
 // (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
 // only each other. f is called again, in another transaction, if the first could not be committed, as after a broken
 // connection. Until f has returned, other callers of that operation wait, and so does Close.
-func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (result journal.Result, err error) {
+func (j *laneJournal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (result journal.Result, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.Result{}, err
@@ -279,7 +279,7 @@ func (t *tx) handle(ctx context.Context, f func(context.Context, journal.Tx) err
 // ApplyFlowTx records ev, of kind FlowEventRecord or FlowEventEnqueue, within tx, a transaction of the journal's database:
 // by Pgx, SQL or BeginTx. It is recorded if tx commits. After a record, no other process takes the flow over until tx has
 // ended. After an enqueue of a new flow, other callers of its name wait for that.
-func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *laneJournal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.FlowResult{}, err

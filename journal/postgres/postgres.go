@@ -136,9 +136,8 @@ const (
 	MayLose
 )
 
-// Journal is a journal in PostgreSQL, shared by all processes that open it. Open makes one. Its methods are safe for
-// concurrent use.
-type Journal struct {
+// laneJournal is the engine that keeps rows in memory.
+type laneJournal struct {
 	opts   Options
 	schema string // quoted
 	sql    statements
@@ -181,8 +180,8 @@ type Journal struct {
 }
 
 var (
-	_ journal.ClockResetter = (*Journal)(nil)
-	_ journal.Clock         = (*Journal)(nil)
+	_ journal.ClockResetter = (*laneJournal)(nil)
+	_ journal.Clock         = (*laneJournal)(nil)
 )
 
 // slowLanes is the number of connections for transactions outside of batches. handlerLanes limits the concurrent
@@ -202,59 +201,17 @@ const sweepPage = 256
 // claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
 const claimScans = 4096
 
-// Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
-// own connections: one for the heartbeat, one for each lane, some for single transactions, at most four for handlers
-// of DeliverTx, and Options.Readers. The caller closes the Journal.
-//
-// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
-//
-// Errors say what to do. errors.Is finds journal.ErrVersion, ErrUnsafe and ErrDeployment. errors.As finds *Error.
-func Open(ctx context.Context, connString string, opts Options) (*Journal, error) {
-	cfg, err := pgx.ParseConfig(connString)
-	if err != nil {
-		return nil, errConnString
-	}
-	return open(ctx, cfg, opts)
-}
-
-// OpenPool is Open with the configuration of the application's pool, including BeforeConnect. It uses none of the
-// pool's connections, so an exhausted pool stops no heartbeat.
-func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Journal, error) {
-	cfg := pool.Config()
-	if opts.BeforeConnect == nil {
-		opts.BeforeConnect = cfg.BeforeConnect
-	}
-	return open(ctx, cfg.ConnConfig, opts)
-}
-
-func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, error) {
-	if opts.ReadOnly {
-		opts.Existing = true
-	}
-	if opts.Deployment == "" && !opts.Existing {
-		return nil, errors.New("postgres: Options.Deployment is needed: the name of the deployment whose journal it is, such as \"prod\"")
-	}
-	schema, err := quoted(opts.Schema)
-	if err != nil {
-		return nil, err
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
-	j := &Journal{
+func openLanes(ctx context.Context, dialer *connection.Dialer, schema string, opts Options) (*laneJournal, error) {
+	j := &laneJournal{
 		opts: opts, schema: schema, sql: newStatements(schema), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace),
-		dialer:      connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect}),
+		dialer:      dialer,
 		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: batching.MaxBytes, commitTime: connection.CommitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
 	}
 	if opts.Archive != nil {
 		j.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
 	}
-	if opts.Migrate && !opts.Existing {
-		if err := migrate(ctx, j.dialer.Config(), opts.Schema, j.log, Migrations()); err != nil {
-			return nil, err
-		}
-	}
+	var err error
 	if j.pool, err = j.dialer.Pool(ctx, cmp.Or(max(opts.Readers, 0), defaultReaders), nil); err != nil {
 		return nil, explain("open", err)
 	}
@@ -270,7 +227,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 }
 
 // start checks the database, registers this process, and starts its heartbeat.
-func (j *Journal) start(ctx context.Context) error {
+func (j *laneJournal) start(ctx context.Context) error {
 	conn, err := j.fleet.Dial(ctx, nil)
 	if err != nil {
 		return err
@@ -303,7 +260,7 @@ func (j *Journal) start(ctx context.Context) error {
 
 // Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
 // the server does not answer for five seconds, their result stays open. A handler of DeliverTx has its own time.
-func (j *Journal) Close() error {
+func (j *laneJournal) Close() error {
 	if j.closed.Swap(true) {
 		return journal.ErrClosed
 	}
@@ -338,7 +295,7 @@ func (j *Journal) Close() error {
 }
 
 // enter rejects calls after Close. An admitted caller calls leave.
-func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
+func (j *laneJournal) enter(ctx context.Context) (leave func(), err error) {
 	j.inside.RLock()
 	if j.closed.Load() {
 		err = journal.ErrClosed
@@ -353,7 +310,7 @@ func (j *Journal) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.
-func (j *Journal) enterToWrite(ctx context.Context) (leave func(), err error) {
+func (j *laneJournal) enterToWrite(ctx context.Context) (leave func(), err error) {
 	leave, err = j.enter(ctx)
 	if err == nil && j.opts.ReadOnly {
 		leave()
@@ -386,13 +343,13 @@ func newStatements(s string) statements {
 }
 
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
-func (j *Journal) Now() time.Time { return j.fleet.Time.Now() }
+func (j *laneJournal) Now() time.Time { return j.fleet.Time.Now() }
 
 // aheadOf is how far a caller's clock may be ahead of the database's.
 const aheadOf = time.Minute
 
 // checkTime rejects a time ahead of the database's clock, which would become the latest time for all processes.
-func (j *Journal) checkTime(at time.Time) error {
+func (j *laneJournal) checkTime(at time.Time) error {
 	if j.opts.Unsafe {
 		return nil
 	}

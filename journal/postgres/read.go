@@ -11,7 +11,7 @@ import (
 )
 
 // in returns a statement with the journal's schema in the place of {{schema}}.
-func (j *Journal) in(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", j.schema) }
+func (j *laneJournal) in(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", j.schema) }
 
 // readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a
 // pool do.
@@ -19,7 +19,7 @@ const readTries = 5
 
 // read calls f for each row of a statement that changes nothing, on one of the readers' connections. If the
 // connection breaks before the first row, read tries again, up to readTries times.
-func (j *Journal) read(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
+func (j *laneJournal) read(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
 	leave, err := j.enter(ctx)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (j *Journal) read(ctx context.Context, f func(record.Scanner) error, sql st
 	}
 }
 
-func (j *Journal) query(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
+func (j *laneJournal) query(ctx context.Context, f func(record.Scanner) error, sql string, args ...any) error {
 	if j.opts.ReadOnly {
 		return pgx.BeginTxFunc(ctx, j.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			return eachOf(tx.Query(ctx, j.in(sql), args...))(f)
@@ -49,7 +49,7 @@ func (j *Journal) query(ctx context.Context, f func(record.Scanner) error, sql s
 }
 
 // fromOperations returns the FROM clause of columns.
-func (j *Journal) fromOperations() string {
+func (j *laneJournal) fromOperations() string {
 	return " FROM " + j.schema + ".operations o LEFT JOIN " + j.schema + ".requests r ON r.handle = o.handle "
 }
 

@@ -28,7 +28,7 @@ const (
 // many were shrunk or removed, also with an error. It takes 100 a commit, or 16 MB, so that no caller waits long. With
 // Options.Archive, it writes each there first. One process reaps at a time: the others do nothing. It skips damaged
 // operations, and returns their error if there is nothing else to reap.
-func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *laneJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func (r *reaper) end(ctx context.Context) error {
 
 // reaper is one call of Reap.
 type reaper struct {
-	j     *Journal
+	j     *laneJournal
 	ev    journal.Event
 	lease string
 

@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-var _ journal.Receipts = (*Journal)(nil)
+var _ journal.Receipts = (*laneJournal)(nil)
 
 // The application's transaction writes a receipt, so its isolation level and its connection are the application's. If two
 // transactions reserve one key at once, the unique index lets one of them commit. An advisory lock, which ends with the
@@ -84,7 +84,7 @@ var errEndedBefore = errors.New("postgres: receive a request: the handler commit
 var errNotReserved = errors.New("postgres: receive a request: another transaction has reserved the key meanwhile: roll this one back")
 
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
-func (j *Journal) receiptLock(id []byte) int64 {
+func (j *laneJournal) receiptLock(id []byte) int64 {
 	b := append(make([]byte, 0, 128), "receipt "...)
 	b = append(append(append(b, j.schema...), ' '), id...)
 	sum := sha256.Sum256(b)
@@ -93,7 +93,7 @@ func (j *Journal) receiptLock(id []byte) int64 {
 
 // MakeReceipts checks that Migrate has made the tables of receipts, and that the role may use them. naming identifies
 // how the keys of requests are made. The first non-empty one is recorded. A later, different one is an error.
-func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
+func (j *laneJournal) MakeReceipts(ctx context.Context, naming string) error {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 // before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
 // of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone. With ev.Decided, a key is reserved
 // there with the first statement.
-func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *laneJournal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return journal.ReceiptResult{}, err
@@ -139,7 +139,7 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Recei
 	return j.receiveTx(ctx, tx, ev)
 }
 
-func (j *Journal) receiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *laneJournal) receiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	if err := j.fleet.Refusal(); err != nil {
 		return journal.ReceiptResult{}, err
 	}
@@ -339,7 +339,7 @@ func receiptChange(of any, was record.ReceiptRow, next *journal.Receipt) []any {
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
-func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *laneJournal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	if err := j.checkTime(ev.At); err != nil {
 		return journal.ReceiptResult{}, err
 	}
@@ -361,7 +361,7 @@ func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (jou
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
 // passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
 // With Options.Archive, it writes each there before its answer is removed.
-func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
+func (j *laneJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return 0, err
@@ -430,7 +430,7 @@ func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, lim
 
 // AdvanceTx raises the recorded number of an entity of a source, within tx. It waits for another open transaction that
 // raises the number of that entity.
-func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (bool, error) {
+func (j *laneJournal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (bool, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return false, err

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-var _ journal.Reconciler = (*Journal)(nil)
+var _ journal.Reconciler = (*laneJournal)(nil)
 
 // dueLooks locks unknown operations whose look-up is due, those due longest coming first. The wake_at of operations
 // that need attention is 0.
@@ -23,7 +23,7 @@ const dueLooks = `SELECT handle FROM {{schema}}.operations o WHERE o.state = 4 A
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is due, those
 // due longest first, with at most 16 MB of bodies. It skips operations that another transaction is changing, and
 // unreadable ones. If nothing else is due, it returns the error of the unreadable one.
-func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *laneJournal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (t *tx) looks(ev journal.Event, limit int) (results []journal.Result, damag
 
 // Hear records in one commit that an event was heard, and its results. A process that hears the same event at the same
 // time waits, and then gets first as false.
-func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+func (j *laneJournal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, false, err
@@ -160,7 +160,7 @@ func heardDigest(heard journal.Heard) []byte {
 const heardAtOnce = 1000
 
 // forgetHeard forgets events that were heard so long ago, some in a commit.
-func (j *Journal) forgetHeard(ctx context.Context, before time.Time) error {
+func (j *laneJournal) forgetHeard(ctx context.Context, before time.Time) error {
 	for {
 		var n int64
 		err := j.tx(ctx, ask{doing: "forget events that were heard", decides: true}, func(t *tx) (err error) {

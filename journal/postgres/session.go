@@ -26,7 +26,7 @@ type pace struct {
 var usualPace = pace{Pace: leased.UsualPace, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
 
 // fleetOptions says what the journal's leases go by.
-func (j *Journal) fleetOptions() fleet.Options {
+func (j *laneJournal) fleetOptions() fleet.Options {
 	s := j.schema
 	return fleet.Options{
 		Schema: s, Dialer: j.dialer, Log: j.log, Pace: j.pace.Pace, Testify: j.pace.testify, Background: j.background,
@@ -64,7 +64,7 @@ func (j *Journal) fleetOptions() fleet.Options {
 // session is the session of a caller of Join.
 type session struct {
 	*leased.Session
-	j *Journal
+	j *laneJournal
 }
 
 // End ends the session: other processes may claim its operations at once. If the database can't be reached the session
@@ -84,7 +84,7 @@ func (s *session) End(ctx context.Context) error {
 }
 
 // Join starts a session. It is renewed in the background until it is ended or the Journal is closed.
-func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+func (j *laneJournal) Join(ctx context.Context) (journal.Session, error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ var errNoWorker = errors.New("postgres: a journal that was opened with Options.E
 
 // joined returns an error if the session may not begin or claim anything: the journal counts as restored, or the
 // session is not a living one of this process.
-func (j *Journal) joined(id string) error {
+func (j *laneJournal) joined(id string) error {
 	if err := j.fleet.Refusal(); err != nil {
 		return err
 	}

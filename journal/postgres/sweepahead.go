@@ -109,7 +109,7 @@ func (t *tx) sweepBy(at time.Time) (amid bool, err error) {
 }
 
 // sweepBehind starts a sweep by a caller's clock in the background, unless this process already sweeps.
-func (j *Journal) sweepBehind(at time.Time) {
+func (j *laneJournal) sweepBehind(at time.Time) {
 	select {
 	case j.sweeps <- struct{}{}:
 	default:
@@ -173,7 +173,7 @@ func withoutSince(ev journal.Event) journal.Event {
 
 // sweepAhead gives all operations the event, page by page. It leaves out the confirmation, which comes with the clock
 // itself.
-func (j *Journal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Event) error {
+func (j *laneJournal) sweepAhead(ctx context.Context, p *sweptAhead, ev journal.Event) error {
 	p.tries++
 	p.ev, p.seen, p.open, p.flows = ev, make(map[int64]int32), nil, make(map[int64]waitingFlow)
 	page := func(f func(t *tx) (next func(), err error)) error {

@@ -41,7 +41,7 @@ type ask struct {
 //
 // Its methods return errors as the driver gives them. j.tx says what they mean.
 type tx struct {
-	j     *Journal
+	j     *laneJournal
 	ctx   context.Context
 	conn  apptx.Runner
 	as    *leased.Member // the process that runs it
@@ -80,7 +80,7 @@ var errSweeps = errors.New("postgres: another transaction moves the clock")
 //
 // The end of ctx stops the wait for a connection and for others' locks. A transaction that runs is ended first. So an
 // error that is not of ctx means that nothing was recorded.
-func (j *Journal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
+func (j *laneJournal) tx(ctx context.Context, a ask, f func(t *tx) error) error {
 	if !a.at.IsZero() {
 		if err := j.checkTime(a.at); err != nil {
 			return err
@@ -133,7 +133,7 @@ func undoneFor(doing string, err error) error {
 
 // oneTx tries once, on a free connection. If another transaction is known to hold a row (a.held), oneTx first waits
 // for its turn, so that others get connections in between.
-func (j *Journal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
+func (j *laneJournal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
 	lanes := j.slow
 	if a.handles {
 		lanes = j.handlers
@@ -160,7 +160,7 @@ func (j *Journal) oneTx(ctx context.Context, a ask, f func(t *tx) error) error {
 }
 
 // ended returns journal.ErrClosed if the Journal was closed, or else the error of ctx.
-func (j *Journal) ended(ctx context.Context) error {
+func (j *laneJournal) ended(ctx context.Context) error {
 	if j.background.Err() != nil {
 		return journal.ErrClosed
 	}
@@ -168,7 +168,7 @@ func (j *Journal) ended(ctx context.Context) error {
 }
 
 // orClosed returns journal.ErrClosed in the place of a cancellation by Close, unless the result is in doubt.
-func (j *Journal) orClosed(err error) error {
+func (j *laneJournal) orClosed(err error) error {
 	if errors.Is(err, context.Canceled) && j.background.Err() != nil && !errors.Is(err, errInDoubt) {
 		return journal.ErrClosed
 	}
@@ -180,7 +180,7 @@ func again(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, errSweeps) || pgerr.MayPass(err)
 }
 
-func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
+func (j *laneJournal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error) error {
 	j.clock.Glance(a.at)
 	var t *tx
 	began := time.Now()
@@ -209,7 +209,7 @@ func (j *Journal) tryTx(ctx context.Context, l *lane, a ask, f func(t *tx) error
 }
 
 // committed hands a commit to Options.Committed.
-func (j *Journal) committed(requests int, began time.Time) {
+func (j *laneJournal) committed(requests int, began time.Time) {
 	if j.opts.Committed != nil {
 		j.opts.Committed(requests, time.Since(began))
 	}

@@ -16,6 +16,6 @@ type Violation = journal.Violation
 //
 // It runs in pages beside other use of the journal, and changes nothing. It may omit operations begun meanwhile. An
 // error means that it could not read the whole journal.
-func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
+func (j *laneJournal) Verify(ctx context.Context) ([]Violation, error) {
 	return j.reader().Verify(ctx, j.schema)
 }
