@@ -109,7 +109,7 @@ func Fold(j *Journal) error {
 // Flush commits the events that wait for another commit.
 func Flush(j *Journal) error {
 	if r, is := j.engine.(*rowJournal); is {
-		return r.Flush()
+		return r.Flush(context.Background())
 	}
 	return old(j).file.writer.flush()
 }

@@ -19,6 +19,7 @@ import (
 type rowJournal struct {
 	*rowstore.Store
 	driver *rows.Driver // nil: it only reads
+	reads  *rows.ReadOnly
 	path   string
 }
 
@@ -36,7 +37,7 @@ func openRows(path string, opts Options) (engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}
-	return &rowJournal{s, d, p.path}, nil
+	return &rowJournal{Store: s, driver: d, path: p.path}, nil
 }
 
 func openRowsToRead(path string) (engine, error) {
@@ -55,7 +56,7 @@ func openRowsToRead(path string) (engine, error) {
 	if err != nil {
 		return nil, errors.Join(conn.Explain(real, "open", err), d.Close())
 	}
-	return &rowJournal{s, nil, real}, nil
+	return &rowJournal{Store: s, reads: d, path: real}, nil
 }
 
 // rows are the options of the driver.
@@ -118,7 +119,16 @@ func (j *rowJournal) Stats(ctx context.Context) (Stats, error) {
 	return Stats{Stats: s}, err
 }
 
-func (j *rowJournal) Adopt(context.Context) error                 { return errNotOnRows }
-func (j *rowJournal) AdoptAs(context.Context, string) error       { return errNotOnRows }
-func (j *rowJournal) Backup(context.Context, string) error        { return errNotOnRows }
-func (j *rowJournal) Verify(context.Context) ([]Violation, error) { return nil, errNotOnRows }
+func (j *rowJournal) Adopt(context.Context) error           { return errNotOnRows }
+func (j *rowJournal) AdoptAs(context.Context, string) error { return errNotOnRows }
+
+// Backup writes a copy, with everything that was reported before.
+func (j *rowJournal) Backup(ctx context.Context, path string) error {
+	if j.driver == nil {
+		return j.reads.Backup(ctx, path)
+	}
+	if err := j.Flush(ctx); err != nil {
+		return err
+	}
+	return j.driver.Backup(ctx, path)
+}

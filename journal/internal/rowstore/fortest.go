@@ -21,9 +21,6 @@ func Kill(of journal.Session) {
 	}
 }
 
-// Flush commits what waits for another commit.
-func (s *Store) Flush() error { return s.flush(context.Background()) }
-
 // Queued returns how many requests wait for the next transaction.
 func (s *Store) Queued() int { return len(s.group.queue) }
 

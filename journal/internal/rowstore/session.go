@@ -121,7 +121,7 @@ func (n *session) End(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	err := n.s.flush(ctx)
+	err := n.s.Flush(ctx)
 	if leave := n.s.driver.Leave(ctx, n.id); err == nil {
 		err = leave
 	}

@@ -133,13 +133,13 @@ func (s *Store) ride(ctx context.Context, p *prepared) (journal.Result, error) {
 	}
 	result := journal.Result{Decision: journal.Recorded, Last: s.clock.outcome(p.At).last}
 	if s.group.defers(r) {
-		return result, s.flush(ctx)
+		return result, s.Flush(ctx)
 	}
 	return result, nil
 }
 
-// flush commits the deliveries that were noted, and waits for those that other transactions hold up.
-func (s *Store) flush(ctx context.Context) error {
+// Flush commits the deliveries that were noted, and waits for those that other transactions hold up.
+func (s *Store) Flush(ctx context.Context) error {
 	if err := s.do(ctx, &request{run: func(*batch) error { return nil }}); err != nil {
 		return err
 	}

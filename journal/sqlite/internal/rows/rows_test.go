@@ -30,7 +30,12 @@ func driver(t *testing.T, path string) *rows.Driver {
 
 func open(t *testing.T, path string) *rowstore.Store {
 	t.Helper()
-	s, err := rowstore.Open(t.Context(), driver(t, path), slog.New(slog.DiscardHandler))
+	return over(t, driver(t, path))
+}
+
+func over(t *testing.T, d *rows.Driver) *rowstore.Store {
+	t.Helper()
+	s, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s

@@ -21,6 +21,9 @@ type statements struct {
 	request, noRequest, answer, noAnswer, hear, forget               stmt
 }
 
+// setHead writes what head.changing returns.
+const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, sum = ?"
+
 func newStatements(prepare preparer, path string) (*statements, error) {
 	r, err := newReader(prepare, path)
 	if err != nil {
@@ -30,7 +33,7 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 	return s, prepareAll(prepare, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
-		{&s.setHead, "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, sum = ?"},
+		{&s.setHead, setHead},
 		{&s.owner, schema.ReadOwner}, {&s.setOwner, schema.WriteOwner},
 		{&s.backup, "SELECT made_at, number FROM onceward_backup"},
 		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
