@@ -1,11 +1,8 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
@@ -29,39 +26,19 @@ var (
 
 // Error is the server's error, without parts that may hold secrets or personal data: no detail, no parameters, no
 // address. It wraps nothing.
-type Error struct {
-	Doing      string // what was being done
-	Code       string // SQLSTATE; "" if the connection failed
-	Constraint string
-	Reason     string // in Onceward's words
-}
-
-func (e *Error) Error() string {
-	text := "postgres: " + e.Doing + ": " + e.Reason
-	if e.Code != "" {
-		text += " (SQLSTATE " + e.Code + ")"
-	}
-	if e.Constraint != "" {
-		text += ", constraint " + e.Constraint
-	}
-	return text
-}
+type Error = pgerr.Error
 
 // explain returns the error for callers.
 func explain(doing string, err error) error {
-	var pg *pgconn.PgError
-	var own *Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &own), errors.As(err, new(decidedError)), isJournals(err), err == context.Canceled, err == context.DeadlineExceeded:
+	case errors.As(err, new(decidedError)), isJournals(err):
 		return err
 	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
 		return err
-	case errors.As(err, &pg):
-		return &Error{Doing: doing, Code: pg.Code, Constraint: pg.ConstraintName, Reason: pgerr.Reason(pg.Code)}
 	}
-	return &Error{Doing: doing, Reason: pgerr.ConnectionReason(err)}
+	return pgerr.Explain(doing, err)
 }
 
 // decidedError is an error of ReceiptEvent.Decided. It is the caller's own, and needs no explanation.

@@ -19,11 +19,15 @@ const (
 	LockNotAvailable     = "55P03" // within the time that a statement waits for a lock
 )
 
-// Code returns the SQLSTATE of a server's error, or "".
+// Code returns the SQLSTATE of a server's error, explained or not, or "".
 func Code(err error) string {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	var own *Error
+	switch {
+	case errors.As(err, &pg):
 		return pg.Code
+	case errors.As(err, &own):
+		return own.Code
 	}
 	return ""
 }
@@ -88,11 +92,11 @@ var fates = map[string]struct {
 
 // FateOf returns the fate of a failed statement's transaction. An error that is not the server's is an Outage.
 func FateOf(err error) Fate {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
+	code := Code(err)
+	if code == "" {
 		return Outage
 	}
-	return FateOfCode(pg.Code)
+	return FateOfCode(code)
 }
 
 // FateOfCode is FateOf for an error with that SQLSTATE.

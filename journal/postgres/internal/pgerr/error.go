@@ -1,0 +1,41 @@
+package pgerr
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Error is the server's error, without parts that may hold secrets or personal data: no detail, no parameters, no
+// address. It wraps nothing.
+type Error struct {
+	Doing      string // what was being done
+	Code       string // SQLSTATE; "" if the connection failed
+	Constraint string
+	Reason     string // in Onceward's words
+}
+
+func (e *Error) Error() string {
+	text := "postgres: " + e.Doing + ": " + e.Reason
+	if e.Code != "" {
+		text += " (SQLSTATE " + e.Code + ")"
+	}
+	if e.Constraint != "" {
+		text += ", constraint " + e.Constraint
+	}
+	return text
+}
+
+// Explain returns an *Error for an error of the server or of its connection. The end of a context stays what it is.
+func Explain(doing string, err error) error {
+	var pg *pgconn.PgError
+	var own *Error
+	switch {
+	case err == nil, errors.As(err, &own), err == context.Canceled, err == context.DeadlineExceeded:
+		return err
+	case errors.As(err, &pg):
+		return &Error{Doing: doing, Code: pg.Code, Constraint: pg.ConstraintName, Reason: Reason(pg.Code)}
+	}
+	return &Error{Doing: doing, Reason: ConnectionReason(err)}
+}
