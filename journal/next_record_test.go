@@ -239,6 +239,17 @@ func TestParkedForADay(t *testing.T) {
 	assert.Equal(t, noon, op.ParkedSince, "a clock that ran ahead has come back")
 }
 
+// An operation that only its caller can have sent again waits from the later of the caller's time and the journal's.
+func TestWaitsForItsCallerSince(t *testing.T) {
+	for name, last := range map[string]time.Time{"by a clock that has gone on": noon.Add(-time.Hour), "by a clock that is behind": noon.Add(time.Minute)} {
+		op := operation(journal.Carried, guarded)
+		op.State, op.MayHaveRun, op.Told, op.DueAt, op.WakeAt = journal.StatePending, true, true, noon, noon
+		op, decision := next(t, op, false, journal.Event{Kind: journal.EventClaim, Session: "B", At: noon, Last: last})
+		require.Equal(t, journal.Later, decision, name)
+		assert.Equal(t, latest(noon, last), op.ParkedSince, name)
+	}
+}
+
 func TestOnlyTheHolderReleasesAClaim(t *testing.T) {
 	for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
 		for _, tc := range []struct {
